@@ -1,0 +1,49 @@
+# Everything a developer or a visitor runs. Each target makes the environment it needs; only python3 and make are assumed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint bench soak mutants clean
+
+help:
+	@echo "make demo     train, attack and compare three models on embedded data (under 3 minutes)"
+	@echo "make test     lint, types and all tests but the long ones"
+	@echo "make lint     ruff and mypy alone"
+	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
+	@echo "make soak     the long checks: many kills, seed sweeps, the largest centers"
+	@echo "make mutants  break the code on purpose and see that the tests notice"
+
+# An environment is stale when what it was made from has changed: the stamp is older, and the rule makes it anew.
+$(VENV)/runtime.stamp: pyproject.toml constraints.txt
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/runtime.stamp
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/runtime.stamp
+	@$(BIN)/maxmahal demo
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not soak"
+
+soak: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m soak
+
+mutants: $(VENV)/dev.stamp
+	$(BIN)/python tools/mutants.py
+
+bench: $(VENV)/runtime.stamp
+	$(BIN)/python benchmarks/train_step.py
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
