@@ -1,0 +1,64 @@
+"""Files that are either the old version or the new one, never half of each."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from maxmahal.errors import MaxmahalError
+
+
+class StorageError(MaxmahalError, OSError):
+    """The disk said no: full, read-only, or not ours to write."""
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal to write ``path`` into one sentence with a way out."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"Cannot write {path}: {reason}. Free some space or choose another folder; what was there before is intact."
+        ) from error
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, then rename it into place once it is safely on disk."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        os.close(descriptor)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            _sync(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """``write_atomically`` for a small UTF-8 text."""
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    # The only portable way to read the mask is to set it; mkstemp's 0600 would lock out the user's group.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,67 @@
+"""Random numbers that belong to the sample, not to the batch, the process or the moment.
+
+A counter-based generator: the number at position ``p`` of sample ``id`` is a hash of (seed, stream, id, p), so image 17
+gets the same numbers alone, in any batch, in any order, on any device. ``stream`` keeps independent uses of one seed
+apart (the random start of an attack, its restarts, the noise of a transformation).
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# splitmix64's constants, as signed 64-bit integers: torch multiplies those modulo 2^64, as the algorithm wants.
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
+_MIX_2 = 0x94D049BB133111EB - 2**64
+
+
+def _shift_right(bits: Int[Tensor, "..."], by: int) -> Int[Tensor, "..."]:
+    return (bits >> by) & ((1 << (64 - by)) - 1)  # torch's shift copies the sign bit; the mask makes it logical
+
+
+def _mix(bits: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """splitmix64's finaliser: a bijection of 64-bit words in which every input bit moves every output bit."""
+    bits = (bits ^ _shift_right(bits, 30)) * _MIX_1
+    bits = (bits ^ _shift_right(bits, 27)) * _MIX_2
+    return bits ^ _shift_right(bits, 31)
+
+
+def stream_key(*parts: int | str) -> int:
+    """One signed 64-bit key for a tuple such as ``(seed, "start", restart)``: the same on every machine."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def random_bits(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) -> Int[Tensor, "n ..."]:
+    """64 random bits for each of ``shape`` positions of each sample."""
+    count = math.prod(shape)
+    samples = _mix(sample_ids.to(torch.int64) * _GOLDEN + stream_key(*key))
+    positions = torch.arange(1, count + 1, device=sample_ids.device, dtype=torch.int64) * _GOLDEN
+    return _mix(samples[:, None] + positions[None, :]).reshape(len(sample_ids), *shape)
+
+
+def uniform(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) -> Float[Tensor, "n ..."]:
+    """Numbers in [0, 1), a function of each sample's id and the key alone."""
+    # 24 bits fill a float32's mantissa exactly, so 1.0 can never come out by rounding.
+    return _shift_right(random_bits(sample_ids, shape, *key), 40).to(torch.float32) * 2.0**-24
+
+
+def normal(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) -> Float[Tensor, "n ..."]:
+    """Standard normal numbers (Box-Muller), a function of each sample's id and the key alone."""
+    radius = uniform(sample_ids, shape, *key, "radius")
+    angle = uniform(sample_ids, shape, *key, "angle")
+    return (-2.0 * (1.0 - radius).log()).sqrt() * (2.0 * math.pi * angle).cos()
+
+
+def integers(sample_ids: Int[Tensor, " n"], high: int, *key: int | str) -> Int[Tensor, " n"]:
+    """One integer in [0, high) for each sample."""
+    return _shift_right(random_bits(sample_ids, (), *key), 1) % high
+
+
+def generator(*key: int | str) -> torch.Generator:
+    """A CPU generator for draws that belong to a whole run (weights, the order of an epoch), not to one sample."""
+    return torch.Generator().manual_seed(stream_key(*key) % 2**63)
