@@ -1,0 +1,28 @@
+"""Images and labels: the published data sets, a user's own, splits and augmentation."""
+
+from maxmahal.data.augment import Augmentation, augment, augmentations
+from maxmahal.data.check import CheckReport, CheckRow, check_dataset
+from maxmahal.data.cifar100 import CIFAR100_SUPERCLASSES
+from maxmahal.data.fetch import Progress, fetch_dataset
+from maxmahal.data.load import load_dataset, resolve_data_dir
+from maxmahal.data.registry import dataset_names
+from maxmahal.data.split import train_validation_split
+from maxmahal.data.types import ImageData, to_unit_range
+
+__all__ = [
+    "CIFAR100_SUPERCLASSES",
+    "Augmentation",
+    "CheckReport",
+    "CheckRow",
+    "ImageData",
+    "Progress",
+    "augment",
+    "augmentations",
+    "check_dataset",
+    "dataset_names",
+    "fetch_dataset",
+    "load_dataset",
+    "resolve_data_dir",
+    "to_unit_range",
+    "train_validation_split",
+]

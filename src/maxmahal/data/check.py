@@ -1,0 +1,105 @@
+"""Is a data set on this machine the one its name promises? Checksums, counts, class balance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from maxmahal.data.checksum import verify
+from maxmahal.data.load import find_loader, resolve_data_dir
+from maxmahal.data.registry import SOURCES
+from maxmahal.data.source import SPLITS, OfficialFile, Split, way_out
+from maxmahal.data.types import ImageData
+from maxmahal.errors import DataError
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One thing that was checked, and what came out."""
+
+    subject: str
+    ok: bool
+    finding: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Everything that was checked about one data set."""
+
+    name: str
+    rows: tuple[CheckRow, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found wrong."""
+        return all(row.ok for row in self.rows)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The rows as plain text."""
+        return tuple(f"{'ok ' if row.ok else 'BAD'}  {row.subject}: {row.finding}" for row in self.rows)
+
+
+def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
+    """Verify each file's checksum, then load both parts and verify the number of images, overall and in each class.
+
+    A user's own data have no published facts: they must load, agree between the parts, and fill every class.
+    """
+    load = find_loader(name, data_dir)
+    source = SOURCES.get(name)
+    folder = resolve_data_dir(data_dir)
+    rows = [_check_file(name, file, folder) for file in source.files] if source else []
+    parts: dict[Split, ImageData] = {}
+    for split in SPLITS:
+        try:
+            parts[split] = load(split)
+        except DataError as error:
+            rows.append(CheckRow(split, False, str(error)))
+        else:
+            rows += _check_counts(split, parts[split], source.class_counts if source else {})
+    if len(parts) == len(SPLITS):
+        rows.append(_check_agreement(parts["train"], parts["test"]))
+    return CheckReport(name, tuple(rows))
+
+
+def _check_file(name: str, file: OfficialFile, data_dir: Path) -> CheckRow:
+    path = file.find(data_dir)
+    if path is None:
+        return CheckRow(file.places[0], False, f"missing from {data_dir}; {way_out(name)}")
+    subject = path.relative_to(data_dir).as_posix()
+    try:
+        verdict = verify(file, path)
+    except DataError as error:
+        return CheckRow(subject, False, str(error))
+    if verdict.right is False:
+        return CheckRow(subject, False, f"{verdict.finding}; {way_out(name)}")
+    return CheckRow(subject, True, verdict.finding)
+
+
+def _check_counts(split: Split, data: ImageData, expected: Mapping[Split, tuple[int, ...]]) -> list[CheckRow]:
+    counts = tuple(torch.bincount(data.labels.cpu(), minlength=data.num_classes).tolist())
+    size = "x".join(str(side) for side in data.image_shape)
+    total = f"{len(data)} images of {size} in {data.num_classes} classes"
+    low, high = min(counts), max(counts)
+    balance = f"{low} images in each class" if low == high else f"{low} to {high} images in a class"
+    if split in expected:
+        wanted = expected[split]
+        right = len(data) == sum(wanted)
+        rows = [CheckRow(split, right, total if right else f"{total}, but there must be {sum(wanted)}")]
+        right = counts == wanted
+        return [*rows, CheckRow(f"{split} balance", right, balance if right else f"{balance}: not the official counts")]
+    # A test set may lack a class; a classifier cannot learn a class without images.
+    empty = [
+        class_name for class_name, count in zip(data.class_names, counts, strict=True) if split == "train" and not count
+    ]
+    finding = f"{balance}; no image of {', '.join(empty)}: add some" if empty else balance
+    return [CheckRow(split, True, total), CheckRow(f"{split} balance", not empty, finding)]
+
+
+def _check_agreement(train: ImageData, test: ImageData) -> CheckRow:
+    if train.image_shape != test.image_shape:
+        return CheckRow("train and test", False, f"images are {train.image_shape} in train, {test.image_shape} in test")
+    if train.class_names != test.class_names:
+        return CheckRow("train and test", False, "the classes differ between the parts")
+    return CheckRow("train and test", True, "same image shape and classes")

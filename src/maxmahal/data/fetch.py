@@ -1,0 +1,181 @@
+"""Download the official files of a published data set, verified and never half-written."""
+
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from maxmahal.data.checksum import file_md5, verify
+from maxmahal.data.load import find_loader, resolve_data_dir
+from maxmahal.data.registry import SOURCES
+from maxmahal.data.source import DatasetSource, Download, OfficialFile
+from maxmahal.errors import DataError
+from maxmahal.files import write_atomically
+
+_ATTEMPTS = 2
+_TIMEOUT_SECONDS = 30
+_CHUNK_BYTES = 1 << 16
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """What pooch tells about a download: ``total`` is set first, ``update`` adds bytes, ``close`` ends it."""
+
+    total: int
+
+    def update(self, count: int, /) -> object:
+        """``count`` more bytes have come."""
+
+    def reset(self) -> object:
+        """Start again from zero bytes."""
+
+    def close(self) -> object:
+        """The download has ended."""
+
+
+def fetch_dataset(
+    name: str,
+    data_dir: Path | str | None = None,
+    progress: Progress | None = None,
+    base_url: str | None = None,
+) -> tuple[Path, ...]:
+    """Bring the data set's files into the data folder and return those that were written.
+
+    Files that are there and right are left alone. ``base_url`` is the address of a mirror that holds the same files.
+    """
+    if name not in SOURCES:
+        find_loader(name, data_dir)  # an unknown name is an error of its own
+        raise DataError(f"{name} is your own data, so there is nothing to fetch; only {', '.join(SOURCES)} have files.")
+    return fetch_source(name, SOURCES[name], resolve_data_dir(data_dir), progress, base_url)
+
+
+def fetch_source(
+    name: str, source: DatasetSource, data_dir: Path, progress: Progress | None = None, base_url: str | None = None
+) -> tuple[Path, ...]:
+    """``fetch_dataset`` for a source that need not be in the registry."""
+    base = (base_url or source.base_url).rstrip("/")
+    missing = {
+        download: wanted
+        for download in source.downloads
+        if (wanted := [file for file in download.files if not _is_right(file, data_dir)])
+    }
+    written: list[Path] = []
+    for download, wanted in missing.items():
+        url = f"{base}/{download.name}"
+        try:
+            if download.is_archive:
+                written += _fetch_archive(url, download, wanted, data_dir, progress)
+            else:
+                written.append(_download(url, download.md5, data_dir / wanted[0].places[0], progress))
+        except _DownloadError as error:
+            places = "; ".join(_by_hand(base, download, data_dir) for download in missing)
+            raise DataError(f"Cannot fetch {name}: {error}. Try again later, or by hand put {places}.") from error
+    return tuple(written)
+
+
+def _by_hand(base: str, download: Download, data_dir: Path) -> str:
+    paths = ", ".join(str(data_dir / file.places[0]) for file in download.files)
+    return (
+        f"the contents of {base}/{download.name} at {paths}"
+        if download.is_archive
+        else f"{base}/{download.name} at {paths}"
+    )
+
+
+class _DownloadError(Exception):
+    """Why one download failed, without the way out, which only the caller knows."""
+
+
+def _is_right(file: OfficialFile, data_dir: Path) -> bool:
+    path = file.find(data_dir)
+    if path is None:
+        return False
+    try:
+        # A file without a published checksum may be damaged, so it is fetched anew rather than trusted.
+        return verify(file, path).right is True
+    except DataError:
+        return False  # it cannot even be unpacked or read
+
+
+def _download(url: str, md5: str, target: Path, progress: Progress | None) -> Path:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            write_atomically(target, lambda temporary: _download_once(url, md5, temporary, progress))
+            break
+        except _DownloadError:
+            if attempt == _ATTEMPTS:
+                raise
+    return target
+
+
+def _download_once(url: str, md5: str, temporary: Path, progress: Progress | None) -> None:
+    import pooch  # both imported here because only downloading needs them
+    import requests
+
+    downloader = pooch.HTTPDownloader(
+        progressbar=progress or False,
+        chunk_size=_CHUNK_BYTES,
+        timeout=_TIMEOUT_SECONDS,
+        # Otherwise a server may label a .gz as compressed text, and requests would unpack it before it is verified.
+        headers={"Accept-Encoding": "identity"},
+    )
+    try:
+        downloader(url, str(temporary), None)
+    except requests.RequestException as error:
+        raise _DownloadError(f"{url} {_reason(error)}") from error
+    found = file_md5(temporary)
+    if found != md5:
+        raise _DownloadError(f"{url} gave a wrong file (its md5 is {found}, the official one is {md5})")
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong in a few words; the exception's own text is a nest of class names."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"answered {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.Timeout):
+        return "did not answer in time"
+    if isinstance(error, requests.ConnectionError):
+        return "cannot be reached"
+    return f"broke off ({type(error).__name__})"
+
+
+def _fetch_archive(
+    url: str, download: Download, wanted: list[OfficialFile], data_dir: Path, progress: Progress | None
+) -> list[Path]:
+    archive = data_dir / download.name
+    if archive.is_file() and file_md5(archive) == download.md5:
+        return _unpack(archive, wanted, data_dir)  # put there by hand, so it stays
+    _download(url, download.md5, archive, progress)
+    try:
+        return _unpack(archive, wanted, data_dir)
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+def _unpack(archive: Path, wanted: list[OfficialFile], data_dir: Path) -> list[Path]:
+    """Take exactly the wanted members out; no name in the archive ever becomes a path on disk."""
+    try:
+        with tarfile.open(archive) as members:
+            return [_unpack_member(members, file, data_dir) for file in wanted]
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise _DownloadError(f"{archive.name} cannot be unpacked ({error})") from error
+
+
+def _unpack_member(members: tarfile.TarFile, file: OfficialFile, data_dir: Path) -> Path:
+    name = file.places[0]
+    member = next((entry for entry in members if entry.name == name and entry.isreg()), None)
+    stream = members.extractfile(member) if member else None
+    if stream is None:
+        raise _DownloadError(f"the archive holds no file {name}")
+    target = data_dir / name
+    content = stream.read()
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+        if file_md5(temporary) != file.md5:
+            raise _DownloadError(f"{name} in the archive is not the official file")
+
+    write_atomically(target, write)
+    return target

@@ -1,0 +1,140 @@
+"""Reading the CIFAR pickles without trusting them: nothing named in the file is ever imported or called.
+
+These files hold dictionaries, lists, numbers, byte strings and one array of bytes. The four names they mention are
+answered with the harmless stand-ins below; any other name is refused.
+"""
+
+import io
+import math
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from maxmahal.data.reading import damaged, read_bytes
+from maxmahal.errors import DataError
+
+
+class _StandIn:
+    def __setstate__(self, state: object) -> None:
+        """Refuse; defined so that a file cannot set attributes of these classes either, which it would share."""
+        raise pickle.UnpicklingError("it gives a state to something that has none")
+
+
+class _Ndarray(_StandIn):
+    """Stands for the type ``numpy.ndarray``, which the files only mention."""
+
+
+class _Dtype(_StandIn):
+    """Stands for ``numpy.dtype``: keeps the code of the type, e.g. ``u1``."""
+
+    def __init__(self, code: bytes | str, *_flags: object) -> None:
+        self.code = code.encode() if isinstance(code, str) else code
+
+    def __setstate__(self, state: object) -> None:
+        """Byte order and alignment: without meaning for single bytes."""
+
+
+class _Array(_StandIn):
+    """Stands for numpy's ``_reconstruct``: keeps the shape and the raw bytes until they are checked."""
+
+    def __init__(self, *_description: object) -> None:
+        self.shape: tuple[int, ...] = ()
+        self.raw = b""
+
+    def __setstate__(self, state: Any) -> None:
+        _version, shape, dtype, is_fortran, raw = state
+        if not isinstance(dtype, _Dtype) or dtype.code != b"u1" or is_fortran:
+            raise pickle.UnpicklingError("its array does not hold plain bytes")
+        if not isinstance(raw, bytes) or math.prod(shape) != len(raw):
+            raise pickle.UnpicklingError("the shape of its array does not fit its size")
+        self.shape, self.raw = tuple(shape), raw
+
+
+class _Bytes(_StandIn):
+    """Stands for ``_codecs.encode``, Python 3's way to write a byte string in an old pickle."""
+
+    def __new__(cls, text: str, encoding: str) -> bytes:  # type: ignore[misc]
+        """The byte string itself; no codec but latin-1 is looked up."""
+        if encoding != "latin1":
+            raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
+        return text.encode("latin-1")
+
+
+_STAND_INS: dict[tuple[str, str], type] = {
+    ("numpy", "ndarray"): _Ndarray,
+    ("numpy", "dtype"): _Dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("_codecs", "encode"): _Bytes,
+}
+
+# What the pickle module raises on damaged input; its documentation says the list is open.
+_DAMAGE = (
+    pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, TypeError, ValueError, ArithmeticError,
+    AssertionError, MemoryError, RecursionError, struct.error,
+)  # fmt: skip
+
+
+class _Unpickler(pickle._Unpickler):
+    # The version in Python rather than in C: there a single wrong byte can ask for gigabytes (the memo is an array).
+    def __init__(self, content: bytes, path: Path, way_out: str) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        self._path, self._way_out = path, way_out
+
+    def find_class(self, module: str, name: str) -> type:
+        if (module, name) not in _STAND_INS:
+            raise DataError(
+                f"{self._path} asks to run {module}.{name}, which no official file does, and was refused; "
+                f"delete it, then {self._way_out}"
+            )
+        return _STAND_INS[module, name]
+
+
+def read_pickle(path: Path, way_out: str) -> dict[bytes, object]:
+    """The dictionary in a CIFAR pickle, made of plain values and stand-ins only."""
+    content = read_bytes(path, way_out)
+    try:
+        value = _Unpickler(content, path, way_out).load()
+    except DataError:
+        raise
+    except _DAMAGE as error:
+        # Only our own refusals read well; the others speak of the reader's insides.
+        reason = (
+            str(error) if isinstance(error, pickle.UnpicklingError) else "cut short, or not a pickle of plain values"
+        )
+        raise damaged(path, reason, way_out) from error
+    if not isinstance(value, dict):
+        raise damaged(path, f"it holds a {type(value).__name__}, not a dictionary", way_out)
+    return value
+
+
+def image_entry(batch: dict[bytes, object], path: Path, way_out: str) -> UInt8[np.ndarray, "n 3 32 32"]:
+    """The images of a CIFAR batch: rows of 3,072 bytes, plane by plane."""
+    array = batch.get(b"data")
+    if not isinstance(array, _Array) or len(array.shape) != 2 or array.shape[1] != 3 * 32 * 32:
+        raise damaged(path, "its entry 'data' is not an array of rows of 3072 bytes", way_out)
+    return np.frombuffer(array.raw, dtype=np.uint8).reshape(-1, 3, 32, 32)
+
+
+def label_entry(
+    batch: dict[bytes, object], key: bytes, count: int, classes: int, path: Path, way_out: str
+) -> list[int]:
+    """``count`` labels in 0..classes-1 from a CIFAR batch."""
+    labels = batch.get(key)
+    if not isinstance(labels, list) or len(labels) != count:
+        raise damaged(path, f"its entry '{key.decode()}' is not a list of {count} labels", way_out)
+    if not all(type(label) is int and 0 <= label < classes for label in labels):
+        raise damaged(path, f"a value of '{key.decode()}' is not a number in 0..{classes - 1}", way_out)
+    return labels
+
+
+def name_entry(meta: dict[bytes, object], key: bytes, classes: int, path: Path, way_out: str) -> tuple[str, ...]:
+    """The class names from a CIFAR meta file."""
+    names = meta.get(key)
+    if not isinstance(names, list) or len(names) != classes or not all(isinstance(name, bytes) for name in names):
+        raise damaged(path, f"its entry '{key.decode()}' is not a list of {classes} names", way_out)
+    return tuple(name.decode("latin-1") for name in names)

@@ -1,0 +1,122 @@
+"""The one shape in which every data set arrives: uint8 images and labels, whole, on one device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from maxmahal.errors import DataError
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """A data set held whole in memory (or on the GPU): NCHW bytes, integer labels, names.
+
+    ``coarse_labels`` and ``coarse_names`` are the superclasses, where the data set has them (CIFAR-100).
+    ``sample_ids`` number the samples in the original file, so that a subset keeps each sample's own random numbers.
+    """
+
+    name: str
+    images: UInt8[Tensor, "n c h w"]
+    labels: Int[Tensor, " n"]
+    class_names: tuple[str, ...]
+    sample_ids: Int[Tensor, " n"]
+    coarse_labels: Int[Tensor, " n"] | None = None
+    coarse_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            raise DataError(
+                f"{self.name}: images must be bytes of shape (n, channels, height, width); got {self.images.dtype} of "
+                f"shape {tuple(self.images.shape)}. Multiply images in [0, 1] by 255, round, convert to torch.uint8."
+            )
+        if len(self.labels) != len(self.images) or len(self.sample_ids) != len(self.images):
+            raise DataError(
+                f"{self.name}: {len(self.images)} images but {len(self.labels)} labels and "
+                f"{len(self.sample_ids)} sample ids; every image needs one of each."
+            )
+        if len(self.labels):
+            low, high = int(self.labels.min()), int(self.labels.max())
+            if low < 0 or high >= self.num_classes:
+                raise DataError(
+                    f"{self.name}: labels must lie in 0..{self.num_classes - 1} because there are {self.num_classes} "
+                    f"class names; found {low}..{high}. Renumber the labels or name every class."
+                )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        images: UInt8[Tensor, "n c h w"],
+        labels: Int[Tensor, " n"],
+        class_names: Sequence[str],
+        coarse_labels: Int[Tensor, " n"] | None = None,
+        coarse_names: Sequence[str] = (),
+    ) -> "ImageData":
+        """Build from tensors, numbering the samples 0, 1, 2, …"""
+        return cls(
+            name=name,
+            images=images.contiguous(),
+            labels=labels.to(torch.int64),
+            class_names=tuple(class_names),
+            sample_ids=torch.arange(len(images), device=images.device),
+            coarse_labels=None if coarse_labels is None else coarse_labels.to(torch.int64),
+            coarse_names=tuple(coarse_names),
+        )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the labels are drawn from."""
+        return len(self.class_names)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        channels, height, width = self.images.shape[1:]
+        return channels, height, width
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors live."""
+        return self.images.device
+
+    def select(self, indices: Int[Tensor, " m"]) -> "ImageData":
+        """The samples at ``indices``, in that order, with their ids."""
+        indices = indices.to(self.device)
+        coarse = None if self.coarse_labels is None else self.coarse_labels[indices]
+        return replace(
+            self,
+            images=self.images[indices],
+            labels=self.labels[indices],
+            sample_ids=self.sample_ids[indices],
+            coarse_labels=coarse,
+        )
+
+    def first(self, count: int | None) -> "ImageData":
+        """The first ``count`` samples, or all of them for None."""
+        return self if count is None or count >= len(self) else self.select(torch.arange(count))
+
+    def to(self, device: torch.device | str) -> "ImageData":
+        """The same data on another device."""
+        coarse = None if self.coarse_labels is None else self.coarse_labels.to(device)
+        return replace(
+            self,
+            images=self.images.to(device),
+            labels=self.labels.to(device),
+            sample_ids=self.sample_ids.to(device),
+            coarse_labels=coarse,
+        )
+
+    def float_images(self) -> Float[Tensor, "n c h w"]:
+        """Images as the models want them: float32 in [0, 1]."""
+        return to_unit_range(self.images)
+
+
+def to_unit_range(images: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    """Bytes 0..255 as float32 in [0, 1]."""
+    return images.to(torch.float32) / 255
