@@ -1,0 +1,68 @@
+"""Max-Mahalanobis centers (paper Algorithm 1, appendix B.1), and the random ones they are compared with."""
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from maxmahal.centers.checks import require_count, require_floating, require_norm
+from maxmahal.centers.codes import spherical_code
+from maxmahal.centers.simplex import orthogonal_simplices, polygon, simplex
+from maxmahal.errors import ArgumentError
+from maxmahal.random import generator
+
+
+def max_mahalanobis_centers(
+    num_classes: int,
+    dim: int,
+    norm: float = 10.0,
+    *,
+    exact: bool = False,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> Float[Tensor, "l d"]:
+    """Centers of length ``norm`` whose largest cosine is as small as possible: argmin max_{i≠j} ⟨μ_i, μ_j⟩.
+
+    Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). The paper stops there;
+    up to 2·dim classes orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the
+    plane. Beyond, a search seeded by ``seed`` comes close (see ``spherical_code``). ``exact`` refuses all but the
+    paper's own case.
+    """
+    require_count("num_classes", num_classes)
+    require_count("dim", dim)
+    require_norm("norm", norm)
+    require_floating(dtype)
+    if exact and num_classes > dim + 1:
+        raise ArgumentError(
+            f"exact centers need num_classes <= dim + 1, for only so many points are all equally far apart; got "
+            f"num_classes={num_classes} and dim={dim}: raise dim to {num_classes - 1} or more, or drop exact."
+        )
+    return (norm * _unit_centers(num_classes, dim, seed)).to(dtype)
+
+
+def _unit_centers(num_classes: int, dim: int, seed: int) -> Float64[Tensor, "l d"]:
+    if num_classes <= dim + 1:
+        return simplex(num_classes, dim)
+    if dim == 1:
+        raise ArgumentError(
+            f"dim=1 is a line, which holds two centers of one length; got num_classes={num_classes}: raise dim to 2 "
+            f"or more."
+        )
+    if num_classes <= 2 * dim:
+        return orthogonal_simplices(num_classes, dim)
+    if dim == 2:
+        return polygon(num_classes)
+    return spherical_code(num_classes, dim, seed=seed)
+
+
+def random_centers(
+    num_classes: int, dim: int, norm: float = 10.0, *, seed: int, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "l d"]:
+    """Centers drawn uniformly from the sphere of radius ``norm``: the paper's ablation MMC (rand)."""
+    require_count("num_classes", num_classes)
+    require_count("dim", dim)
+    require_norm("norm", norm)
+    require_floating(dtype)
+    draws = generator(seed, "random centers")
+    directions = torch.randn((num_classes, dim), generator=draws, dtype=torch.float64, device="cpu")
+    return (norm * normalize(directions, dim=1)).to(dtype)

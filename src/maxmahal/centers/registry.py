@@ -1,0 +1,72 @@
+"""Centers by the names that settings files use; a new kind of centers is one builder and one line here.
+
+A builder's keyword options, with their plain types and defaults, are the settings that a file may give.
+"""
+
+from collections.abc import Callable, Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+from maxmahal.centers.checks import require_count
+from maxmahal.centers.hierarchical import hierarchical_centers
+from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
+from maxmahal.centers.tree import tree_from_superclasses
+from maxmahal.errors import ArgumentError
+
+
+def build_max_mahalanobis(
+    num_classes: int,
+    dim: int,
+    superclasses: Sequence[int] | None,  # noqa: ARG001 - every builder is called alike
+    *,
+    norm: float = 10.0,
+    exact: bool = False,
+    seed: int = 0,
+) -> Float[Tensor, "l d"]:
+    """Paper Algorithm 1, and its nearest kin beyond dim + 1 classes."""
+    return max_mahalanobis_centers(num_classes, dim, norm, exact=exact, seed=seed)
+
+
+def build_random(
+    num_classes: int,
+    dim: int,
+    superclasses: Sequence[int] | None,  # noqa: ARG001 - every builder is called alike
+    *,
+    norm: float = 10.0,
+    seed: int = 0,
+) -> Float[Tensor, "l d"]:
+    """Uniform on the sphere: the paper's MMC (rand)."""
+    return random_centers(num_classes, dim, norm, seed=seed)
+
+
+def build_hierarchical(
+    num_classes: int,
+    dim: int,
+    superclasses: Sequence[int] | None,
+    *,
+    norms: tuple[float, ...] = (10.0, 2.0),
+    subspaces: str = "auto",
+    rotation_seed: int = -1,
+) -> Float[Tensor, "l d"]:
+    """Two levels, superclasses and their classes (appendix B.3); a negative ``rotation_seed`` means no rotation."""
+    require_count("num_classes", num_classes)
+    if superclasses is None:
+        raise ArgumentError(
+            "hierarchical centers need the superclass of every class, and this data set has none: choose data with "
+            "superclasses, such as CIFAR-100, or other centers."
+        )
+    if len(superclasses) != num_classes:
+        raise ArgumentError(
+            f"superclasses must give one superclass for each of the {num_classes} classes; got {len(superclasses)}."
+        )
+    seed = None if rotation_seed < 0 else rotation_seed
+    tree = tree_from_superclasses(superclasses)
+    return hierarchical_centers(tree, dim, norms, subspaces=subspaces, rotation_seed=seed)
+
+
+CENTERS: dict[str, Callable[..., Float[Tensor, "l d"]]] = {
+    "max-mahalanobis": build_max_mahalanobis,
+    "random": build_random,
+    "hierarchical": build_hierarchical,
+}
