@@ -1,0 +1,43 @@
+"""Losses: a functional core, and heads that hold centers and weights. Every head has the same call shape."""
+
+from maxmahal.losses.angular import ArcFace, CosFace
+from maxmahal.losses.center import CenterLoss, updated_centers
+from maxmahal.losses.center_head import CenterHead
+from maxmahal.losses.emc import EMC, emc_loss
+from maxmahal.losses.lgm import LGM
+from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss
+from maxmahal.losses.mmlda import MMLDA, mmlda_loss
+from maxmahal.losses.pairing import pairing_bound, pairing_loss
+from maxmahal.losses.quadratic import GSCE, center_logits, gsce_loss, quadratic_logits
+from maxmahal.losses.registry import LOSSES
+from maxmahal.losses.softmax import SCE, sce_loss
+from maxmahal.losses.uncertainty import predicted_class_loss, probabilities, runner_up_closeness
+
+__all__ = [
+    "EMC",
+    "GSCE",
+    "LGM",
+    "LOSSES",
+    "MMC",
+    "MMLDA",
+    "SCE",
+    "ArcFace",
+    "CenterHead",
+    "CenterLoss",
+    "CosFace",
+    "absolute_mmc_loss",
+    "center_logits",
+    "emc_loss",
+    "gsce_loss",
+    "huber_mmc_loss",
+    "mmc_loss",
+    "mmlda_loss",
+    "pairing_bound",
+    "pairing_loss",
+    "predicted_class_loss",
+    "probabilities",
+    "quadratic_logits",
+    "runner_up_closeness",
+    "sce_loss",
+    "updated_centers",
+]

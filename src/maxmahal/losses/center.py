@@ -1,0 +1,79 @@
+"""The center loss of Wen et al., jointly with softmax cross-entropy and alone (paper Remark 2)."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from maxmahal.errors import ArgumentError
+from maxmahal.losses.mmc import mmc_loss
+from maxmahal.losses.quadratic import center_logits
+from maxmahal.models.head import Head
+
+
+def updated_centers(
+    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"], rate: float
+) -> Float[Tensor, "l d"]:
+    """The delta rule: μ_k moves by ``rate`` of Σ(z - μ_k) / (1 + n_k) over the batch's n_k features of class k.
+
+    The 1 in the denominator keeps a class that appears once from jumping half-way at every batch.
+    """
+    members = F.one_hot(labels, len(centers)).to(features.dtype)
+    counts = members.sum(dim=0)
+    pull = members.T @ features - counts[:, None] * centers
+    return centers + rate * pull / (1 + counts[:, None])
+
+
+class CenterLoss(Head):
+    """SCE + weight·½‖z - μ_y‖², where μ follows the features by the delta rule.
+
+    As in batch norm, the centers move whenever ``forward`` runs in training mode. With ``joint=False`` the softmax term
+    is left out and the nearest center predicts: features and centers then collapse to one point, which is the paper's
+    argument for centers that do not move.
+    """
+
+    centers: Tensor
+
+    def __init__(
+        self,
+        num_classes: int,
+        feature_dim: int,
+        *,
+        weight: float = 0.003,
+        update_rate: float = 0.5,
+        joint: bool = True,
+    ) -> None:
+        super().__init__(num_classes, feature_dim)
+        if weight < 0:
+            raise ArgumentError(f"weight must not be negative; got {weight}.")
+        if not 0 <= update_rate <= 1:
+            raise ArgumentError(
+                f"update_rate must lie in [0, 1]: it is the share of the way to move; got {update_rate}."
+            )
+        self.weight = weight
+        self.update_rate = update_rate
+        self.joint = joint
+        self.linear = nn.Linear(feature_dim, num_classes) if joint else None
+        self.register_buffer("centers", torch.randn(num_classes, feature_dim))
+
+    def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
+        """Wz + b; alone, -½‖z - μ_k‖²."""
+        if self.linear is None:
+            return center_logits(features, self.centers)
+        logits: Tensor = self.linear(features)
+        return logits
+
+    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """L_SCE + weight·L_Center; alone, weight·L_Center (Remark 2)."""
+        pull = self.weight * mmc_loss(features, labels, self.centers)
+        if self.linear is None:
+            return pull
+        return F.cross_entropy(self.linear(features), labels, reduction="none") + pull
+
+    def forward(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        """The mean loss of the batch; in training mode the centers then follow the features."""
+        loss: Tensor = super().forward(features, labels)
+        if self.training:
+            with torch.no_grad():
+                self.centers.copy_(updated_centers(features, labels, self.centers, self.update_rate))
+        return loss

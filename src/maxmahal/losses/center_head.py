@@ -1,0 +1,38 @@
+"""What every head with preset centers shares: the centers, the scale and the logits."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from maxmahal.errors import ArgumentError
+from maxmahal.losses.quadratic import center_logits
+from maxmahal.models.head import Head
+
+
+class CenterHead(Head):
+    """Preset centers μ* as a buffer, and logits -scale·½‖z - μ‖².
+
+    ``scale`` 1 is the paper, 2 the released code, which drops the ½. It multiplies the loss and the logits alike,
+    changes what a cross-entropy attack sees, and is a buffer so that it is saved with every model.
+    """
+
+    centers: Tensor
+    scale: Tensor
+
+    def __init__(self, centers: Float[Tensor, "l d"], *, scale: float = 1.0) -> None:
+        if centers.ndim != 2 or not bool(centers.isfinite().all()):
+            raise ArgumentError(
+                f"centers must be a finite (num_classes, dim) tensor; got shape {tuple(centers.shape)}. "
+                "Make them with max_mahalanobis_centers(num_classes, dim)."
+            )
+        if not (scale > 0 and math.isfinite(scale)):
+            raise ArgumentError(f"scale must be positive (1 is the paper, 2 the released code); got {scale}.")
+        super().__init__(*centers.shape)
+        self.register_buffer("centers", centers.detach().clone())
+        self.register_buffer("scale", torch.tensor(scale, dtype=centers.dtype))
+
+    def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
+        """-scale·½‖z - μ_k‖²."""
+        return self.scale * center_logits(features, self.centers)

@@ -1,0 +1,52 @@
+"""The elastic Max-Mahalanobis center loss (paper Eq. 21): centers that may move a little from the preset ones."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from maxmahal.errors import ArgumentError
+from maxmahal.losses.center_head import CenterHead
+from maxmahal.losses.mmc import mmc_loss
+from maxmahal.losses.quadratic import center_logits
+
+
+def emc_loss(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    preset: Float[Tensor, "l d"],
+    offsets: Float[Tensor, "l d"],
+    alpha: float,
+) -> Float[Tensor, " n"]:
+    """½‖z - μ_y‖² + ‖μ_y - μ*_y‖²/(2α) with μ = μ* + √α·offset (paper Eq. 21).
+
+    In terms of the offset the second term is ½‖offset_y‖², whose curvature does not depend on α; trained directly, a μ
+    with small α makes plain SGD diverge.
+    """
+    moved = preset + math.sqrt(alpha) * offsets
+    return mmc_loss(features, labels, moved) + 0.5 * offsets[labels].square().sum(dim=1)
+
+
+class EMC(CenterHead):
+    """Eq. 21 with trainable centers; ``alpha`` is the prior variance, and 0 in the limit gives MMC."""
+
+    def __init__(self, centers: Float[Tensor, "l d"], *, alpha: float = 0.1, scale: float = 1.0) -> None:
+        super().__init__(centers, scale=scale)
+        if not (alpha > 0 and math.isfinite(alpha)):
+            raise ArgumentError(f"alpha must be positive: it is the variance of a center; got {alpha}. For 0 use MMC.")
+        self.alpha = alpha
+        self.offsets = nn.Parameter(torch.zeros_like(self.centers))
+
+    @property
+    def moved_centers(self) -> Float[Tensor, "l d"]:
+        """μ, where the centers are now."""
+        return self.centers + math.sqrt(self.alpha) * self.offsets
+
+    def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
+        """-scale·½‖z - μ_k‖² at the moved centers."""
+        return self.scale * center_logits(features, self.moved_centers)
+
+    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Eq. 21 times the scale."""
+        return self.scale * emc_loss(features, labels, self.centers, self.offsets, self.alpha)

@@ -1,0 +1,69 @@
+"""The Max-Mahalanobis center loss (paper Eq. 8) and its absolute and Huber forms (appendix B.2)."""
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.losses.center_head import CenterHead
+
+Form = Literal["squared", "absolute", "huber"]
+
+
+def mmc_loss(
+    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"]
+) -> Float[Tensor, " n"]:
+    """½‖z - μ_y‖² for each sample (paper Eq. 8)."""
+    return 0.5 * (features - centers[labels]).square().sum(dim=1)
+
+
+def absolute_mmc_loss(
+    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"]
+) -> Float[Tensor, " n"]:
+    """‖z - μ_y‖ for each sample (appendix B.2)."""
+    distances: Tensor = torch.linalg.vector_norm(features - centers[labels], dim=1)
+    return distances
+
+
+def huber_mmc_loss(
+    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"], threshold: float = 1.0
+) -> Float[Tensor, " n"]:
+    """½r² up to r = ‖z - μ_y‖ = threshold, and its tangent beyond (appendix B.2)."""
+    distance = absolute_mmc_loss(features, labels, centers)
+    tangent = threshold * (distance - 0.5 * threshold)
+    return torch.where(distance <= threshold, mmc_loss(features, labels, centers), tangent)
+
+
+class MMC(CenterHead):
+    """Max-Mahalanobis center loss: ``MMC(max_mahalanobis_centers(num_classes, dim))``.
+
+    Only the true class's center enters the loss, so its cost does not grow with the number of classes.
+    """
+
+    def __init__(
+        self,
+        centers: Float[Tensor, "l d"],
+        *,
+        scale: float = 1.0,
+        form: Form = "squared",
+        huber_threshold: float = 1.0,
+    ) -> None:
+        super().__init__(centers, scale=scale)
+        if form not in get_args(Form):
+            raise ArgumentError(f"form = '{form}' is unknown; {did_you_mean(form, get_args(Form))}")
+        if huber_threshold <= 0:
+            raise ArgumentError(f"huber_threshold must be positive, a distance; got {huber_threshold}.")
+        self.form = form
+        self.huber_threshold = huber_threshold
+
+    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Eq. 8 times the scale."""
+        if self.form == "squared":
+            loss = mmc_loss(features, labels, self.centers)
+        elif self.form == "absolute":
+            loss = absolute_mmc_loss(features, labels, self.centers)
+        else:
+            loss = huber_mmc_loss(features, labels, self.centers, self.huber_threshold)
+        return self.scale * loss

@@ -1,0 +1,27 @@
+"""Every loss by name. A new one is one new file and one line here.
+
+A head that takes ``centers`` is given preset ones; any other takes ``num_classes`` and ``feature_dim``. The remaining
+keyword arguments are its settings, with their names, types and defaults read from the signature.
+"""
+
+from maxmahal.losses.angular import ArcFace, CosFace
+from maxmahal.losses.center import CenterLoss
+from maxmahal.losses.emc import EMC
+from maxmahal.losses.lgm import LGM
+from maxmahal.losses.mmc import MMC
+from maxmahal.losses.mmlda import MMLDA
+from maxmahal.losses.quadratic import GSCE
+from maxmahal.losses.softmax import SCE
+from maxmahal.models.head import Head
+
+LOSSES: dict[str, type[Head]] = {
+    "sce": SCE,
+    "mmc": MMC,
+    "mmlda": MMLDA,
+    "center": CenterLoss,
+    "lgm": LGM,
+    "emc": EMC,
+    "gsce": GSCE,
+    "cosface": CosFace,
+    "arcface": ArcFace,
+}

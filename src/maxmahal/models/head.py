@@ -1,0 +1,66 @@
+"""The contract between a network and a loss: features in, logits and a loss value out."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from maxmahal.errors import ArgumentError
+
+
+class Head(nn.Module, ABC):
+    """A training loss together with the classifier it implies.
+
+    ``head(features, labels)`` is the mean loss of the batch, ``head.logits(features)`` what the classifier predicts
+    with. Whatever the loss needs (centers, a weight matrix) lives here as buffers and parameters.
+    """
+
+    def __init__(self, num_classes: int, feature_dim: int) -> None:
+        super().__init__()
+        if num_classes < 1 or feature_dim < 1:
+            raise ArgumentError(f"num_classes and feature_dim must be at least 1; got {num_classes} and {feature_dim}.")
+        self.num_classes = num_classes
+        self.feature_dim = feature_dim
+
+    @abstractmethod
+    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """The loss of each sample: a pure function that changes nothing in the head."""
+
+    @abstractmethod
+    def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
+        """One value a class; the largest is the prediction."""
+
+    def forward(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        """The mean loss of the batch."""
+        self._check(features, labels)
+        return self.per_sample(features, labels).mean()
+
+    def _check(self, features: Tensor, labels: Tensor) -> None:
+        name = type(self).__name__
+        if features.ndim != 2 or features.shape[1] != self.feature_dim:
+            raise ArgumentError(
+                f"{name} expects features of shape (n, {self.feature_dim}); got {tuple(features.shape)}. "
+                f"Give the head the width of the layer that feeds it."
+            )
+        if labels.shape != features.shape[:1]:
+            raise ArgumentError(
+                f"{name} expects one integer label for each of the {len(features)} features; "
+                f"got labels of shape {tuple(labels.shape)}."
+            )
+        # Reading values back from a GPU would stall it at every step; there, labels are checked once with the data set.
+        if features.device.type == "cpu" and not torch.compiler.is_compiling():
+            self._check_values(features, labels)
+
+    def _check_values(self, features: Tensor, labels: Tensor) -> None:
+        low, high = (int(value) for value in labels.aminmax()) if len(labels) else (0, 0)
+        if low < 0 or high >= self.num_classes:
+            raise ArgumentError(
+                f"Labels must lie in 0..{self.num_classes - 1} because the head has {self.num_classes} classes; "
+                f"got {low}..{high}. Renumber the labels or build the head with more classes."
+            )
+        if not bool(features.isfinite().all()):
+            raise ArgumentError(
+                "Features hold NaN or infinity, so the loss has no meaning. "
+                "Lower the learning rate, or look for bad values in the images."
+            )

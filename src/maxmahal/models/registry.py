@@ -1,0 +1,22 @@
+"""Every network by name. A new one is one new file and one line here."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from maxmahal.models.cnn import SmallCNN
+from maxmahal.models.resnet18 import ResNet18
+from maxmahal.models.resnet_v1 import ResNetV1
+from maxmahal.models.resnet_v2 import ResNetV2
+
+ImageShape = tuple[int, int, int]
+
+
+BACKBONES: dict[str, Callable[[ImageShape, int], nn.Module]] = {
+    "cnn": lambda shape, dim: SmallCNN(in_channels=shape[0], image_size=shape[1:], feature_dim=dim),
+    "resnet32": lambda shape, dim: ResNetV1(5, in_channels=shape[0], feature_dim=dim),
+    "resnet110": lambda shape, dim: ResNetV1(18, in_channels=shape[0], feature_dim=dim),
+    "resnet47v2": lambda shape, dim: ResNetV2(5, in_channels=shape[0], feature_dim=dim),
+    "resnet164v2": lambda shape, dim: ResNetV2(18, in_channels=shape[0], feature_dim=dim),
+    "resnet18": lambda shape, dim: ResNet18(in_channels=shape[0], feature_dim=dim),
+}

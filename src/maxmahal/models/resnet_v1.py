@@ -1,0 +1,57 @@
+"""The CIFAR residual networks of He et al. that the paper's text names: ResNet-32 and ResNet-110."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from maxmahal.models.layers import feature_layer, initialise
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions; where the shape changes, the shortcut subsamples and pads with zero channels."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.stride = stride
+        self.extra_channels = channels_out - channels_in
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
+        """relu(shortcut + residual)."""
+        residual = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        shortcut = x[:, :, :: self.stride, :: self.stride] if self.stride > 1 else x
+        if self.extra_channels:
+            before = self.extra_channels // 2
+            shortcut = F.pad(shortcut, (0, 0, 0, 0, before, self.extra_channels - before))
+        return F.relu(shortcut + residual)
+
+
+class ResNetV1(nn.Module):
+    """6n+2 layers: a 3x3 stem, three stages of n basic blocks at widths 16, 32, 64, global average pooling.
+
+    ``feature_dim`` adds the linear layer that carries the pooled 64 values to the feature space; None leaves it out.
+    """
+
+    def __init__(self, blocks: int, *, in_channels: int = 3, feature_dim: int | None = 256) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, 16, 3, padding=1, bias=False)
+        self.bn = nn.BatchNorm2d(16)
+        stages: list[nn.Module] = []
+        channels = 16
+        for width in (16, 32, 64):
+            for block in range(blocks):
+                stride = 2 if block == 0 and width > 16 else 1
+                stages.append(BasicBlock(channels, width, stride))
+                channels = width
+        self.blocks = nn.Sequential(*stages)
+        self.feature, self.feature_dim = feature_layer(channels, feature_dim)
+        initialise(self)
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
+        """Feature vectors."""
+        x = self.blocks(F.relu(self.bn(self.conv(images))))
+        features: Tensor = self.feature(x.mean(dim=(2, 3)))
+        return features
