@@ -1,0 +1,80 @@
+"""Projected gradient descent (Madry et al.): the white-box attack, and the crafting step of adversarial training."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from maxmahal.attacks.objectives import Objective, Outputs, model_outputs
+from maxmahal.attacks.threats import Linf
+from maxmahal.errors import ArgumentError
+
+
+def pgd(
+    model: nn.Module,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    objective: Objective,
+    threat: Linf,
+    steps: int,
+    step_size: float,
+    seed: int,
+    sample_ids: Int[Tensor, " n"],
+    targets: Int[Tensor, " n"] | None = None,
+    random_start: bool = True,
+    keep: Literal["best", "last"] = "best",
+) -> Float[Tensor, "n c h w"]:
+    """Images inside the threat that make ``objective`` small.
+
+    ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the
+    smallest objective if none does; ``"last"`` returns the last iterate, as the paper's code does. Random numbers
+    belong to ``sample_ids``. The model is used in the mode it is in, and its parameters receive no gradients.
+    """
+    if steps < 1:
+        raise ArgumentError(f"steps must be at least 1; got {steps}.")
+    if step_size <= 0:
+        raise ArgumentError(f"step_size must be positive; got {step_size}.")
+    best = _Best(images, labels, targets) if keep == "best" else None
+    moved = threat.random_start(images, sample_ids, "pgd-start", seed) if random_start else images.clone()
+    for _ in range(steps):
+        moved = moved.detach().requires_grad_()
+        with torch.enable_grad():
+            outputs = model_outputs(model, moved)
+            values = objective(outputs, labels, targets)
+            (gradient,) = torch.autograd.grad(values.sum(), moved)
+        moved = moved.detach()
+        if best is not None:
+            best.offer(moved, outputs, values)
+        moved = threat.project(images, threat.descend(moved, gradient, step_size))
+    if best is None:
+        return moved
+    with torch.no_grad():
+        outputs = model_outputs(model, moved)
+        best.offer(moved, outputs, objective(outputs, labels, targets))
+    return best.images
+
+
+class _Best:
+    """The best iterate of each sample so far."""
+
+    def __init__(self, images: Tensor, labels: Tensor, targets: Tensor | None) -> None:
+        self.images = images.clone()
+        self._labels = labels
+        self._targets = targets
+        self._value = torch.full((len(images),), torch.inf, device=images.device)
+        self._fooled = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+
+    def offer(self, moved: Tensor, outputs: Outputs, values: Tensor) -> None:
+        """Take over the samples for which this iterate is better."""
+        values = values.detach().to(self._value.dtype)
+        fooled = self._is_fooled(outputs)
+        better = (fooled & ~self._fooled) | ((fooled == self._fooled) & (values < self._value))
+        self.images = torch.where(better[:, None, None, None], moved, self.images)
+        self._value = torch.where(better, values, self._value)
+        self._fooled |= fooled
+
+    def _is_fooled(self, outputs: Outputs) -> Bool[Tensor, " n"]:
+        predictions = outputs.logits.detach().argmax(dim=1)
+        return predictions != self._labels if self._targets is None else predictions == self._targets

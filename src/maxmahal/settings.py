@@ -1,0 +1,213 @@
+"""Frozen settings from TOML: every key checked, every value typed, every mistake answered in one sentence.
+
+A section is a frozen dataclass, or a ``Component``: a registered name plus the options of whatever that name stands
+for, read from its signature. So a new loss brings its own settings with it, and no file has to list them twice.
+"""
+
+import dataclasses
+import inspect
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+from maxmahal.errors import SettingsError, did_you_mean
+
+T = TypeVar("T")
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Component:
+    """A choice from a registry with all its options resolved, defaults included."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def build(self, registry: Mapping[str, Callable[..., T]], *args: object, **context: object) -> T:
+        """Call what the name stands for with the options, and with what the context offers of what it asks for."""
+        target = registry[self.name]
+        wanted = inspect.signature(target).parameters
+        return target(*args, **{key: value for key, value in context.items() if key in wanted}, **dict(self.options))
+
+
+def component(registry: Mapping[str, Callable[..., Any]], default: str, context: Iterable[str] = ()) -> Any:
+    """A dataclass field that holds a ``Component``; ``context`` names arguments that settings do not give."""
+    given = frozenset(context)
+    return dataclasses.field(
+        default_factory=lambda: _component({"name": default}, registry, given, ""),
+        metadata={"registry": registry, "context": given},
+    )
+
+
+def from_table(cls: type[T], table: Table, where: str = "") -> T:
+    """Build the dataclass ``cls`` from a TOML table, refusing unknown keys and wrong types."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(cls)
+    values: Table = {}
+    for key, value in table.items():
+        path = f"{where}{key}"
+        if key not in fields:
+            raise SettingsError(f"'{path}' is not a setting; {did_you_mean(key, fields)}")
+        registry = fields[key].metadata.get("registry")
+        if registry is not None:
+            values[key] = _component(_as_table(value, path), registry, fields[key].metadata["context"], f"{path}.")
+        elif dataclasses.is_dataclass(hints[key]):
+            values[key] = from_table(typing.cast(type[Any], hints[key]), _as_table(value, path), f"{path}.")
+        else:
+            values[key] = convert(value, hints[key], path)
+    return cls(**values)
+
+
+def to_table(settings: Any) -> Table:
+    """The inverse of ``from_table``, with every default written out."""
+    if isinstance(settings, Component):
+        return {"name": settings.name, **{key: _plain(value) for key, value in settings.options}}
+    return {
+        field.name: to_table(value)
+        if isinstance(value, Component) or dataclasses.is_dataclass(value)
+        else _plain(value)
+        for field in dataclasses.fields(settings)
+        if (value := getattr(settings, field.name)) is not None
+    }
+
+
+def convert(value: object, annotation: Any, path: str) -> Any:
+    """``value`` as ``annotation`` allows it; integers pass as floats, and nothing else is bent."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        if value not in arguments:
+            raise SettingsError(f"{path} = {_show(value)} is not a choice; {did_you_mean(str(value), arguments)}")
+        return value
+    if origin in (Union, types.UnionType):
+        for choice in arguments:
+            try:
+                return convert(value, choice, path)
+            except SettingsError:
+                continue
+    elif origin is tuple:
+        if isinstance(value, list | tuple):
+            return tuple(convert(item, arguments[0], f"{path}[{index}]") for index, item in enumerate(value))
+    elif annotation is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif (annotation is int and isinstance(value, int) and not isinstance(value, bool)) or (
+        annotation in (str, bool) and isinstance(value, annotation)
+    ):
+        return value
+    raise SettingsError(f"{path} must be {_describe(annotation)}; got {_show(value)}. Change it in the TOML or --set.")
+
+
+def read_toml(path: Path) -> Table:
+    """A TOML file as a table, or one sentence that says where it goes wrong."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}.") from error
+    except OSError as error:
+        raise SettingsError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def parse_override(text: str) -> tuple[list[str], object]:
+    """``train.epochs=5`` as a path and a value; a value that is not TOML is taken as text."""
+    key, equals, raw = text.partition("=")
+    path = [part.strip() for part in key.split(".")]
+    if not equals or not all(path):
+        raise SettingsError(f"--set {text} is not KEY=VALUE; write for example --set train.epochs=5.")
+    try:
+        return path, tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path, raw.strip()
+
+
+def merge(base: Table, changes: Table) -> Table:
+    """``base`` with ``changes`` laid over it; a section given another name starts afresh, without the old options."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            renamed = "name" in value and value["name"] != old.get("name")
+            merged[key] = dict(value) if renamed else merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def to_toml(table: Table) -> str:
+    """Two-level tables of plain values as TOML text."""
+    top = [f"{key} = {_toml_value(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    sections = [
+        "\n".join([f"[{key}]", *(f"{name} = {_toml_value(item)}" for name, item in value.items())])
+        for key, value in table.items()
+        if isinstance(value, dict)
+    ]
+    return "\n\n".join(["\n".join(top), *sections] if top else sections) + "\n"
+
+
+def _component(
+    table: Table, registry: Mapping[str, Callable[..., Any]], context: frozenset[str], where: str
+) -> Component:
+    options = dict(table)
+    name = options.pop("name", None)
+    if not isinstance(name, str) or name not in registry:
+        raise SettingsError(f"{where}name = {_show(name)} is unknown; {did_you_mean(str(name), registry)}")
+    target = registry[name]
+    hints = typing.get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    known = {key: item for key, item in inspect.signature(target).parameters.items() if key not in context}
+    for key in options:
+        if key not in known:
+            raise SettingsError(f"'{where}{key}' is not an option of {name}; {did_you_mean(key, ['name', *known])}")
+    resolved = {key: item.default for key, item in known.items()}
+    resolved |= {key: convert(value, hints[key], f"{where}{key}") for key, value in options.items()}
+    return Component(name, tuple(resolved.items()))
+
+
+def _as_table(value: object, path: str) -> Table:
+    if isinstance(value, dict):
+        return value
+    raise SettingsError(f"{path} is a section; write [{path}] and put its settings below, or --set {path}.name=….")
+
+
+def _describe(annotation: Any) -> str:
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(_describe(choice) for choice in arguments if choice is not type(None))
+    if typing.get_origin(annotation) is tuple:
+        return f"a list of {_describe(arguments[0]).removeprefix('a ').removeprefix('an ')}s"
+    names = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+    return names.get(annotation, str(annotation))
+
+
+def _show(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+__all__ = [
+    "Component",
+    "Table",
+    "component",
+    "convert",
+    "from_table",
+    "merge",
+    "parse_override",
+    "read_toml",
+    "to_table",
+    "to_toml",
+]
