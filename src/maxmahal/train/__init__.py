@@ -1,0 +1,28 @@
+"""Training: settings and presets, one loop, ways of training, run folders that can be resumed."""
+
+from maxmahal.train.build import new_classifier
+from maxmahal.train.checkpoint import ModelCard, load_card, load_model, save_model
+from maxmahal.train.config import DataSettings, ModelSettings, Settings, TrainSettings
+from maxmahal.train.folder import RunFolder
+from maxmahal.train.loop import Reporter
+from maxmahal.train.methods import METHODS
+from maxmahal.train.presets import load_settings, preset_names
+from maxmahal.train.run import train
+
+__all__ = [
+    "METHODS",
+    "DataSettings",
+    "ModelCard",
+    "ModelSettings",
+    "Reporter",
+    "RunFolder",
+    "Settings",
+    "TrainSettings",
+    "load_card",
+    "load_model",
+    "load_settings",
+    "new_classifier",
+    "preset_names",
+    "save_model",
+    "train",
+]

@@ -1,0 +1,132 @@
+"""Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+import maxmahal
+from maxmahal.errors import CheckpointError, SettingsError
+from maxmahal.files import write_atomically
+from maxmahal.models import Classifier
+from maxmahal.settings import from_table, to_table
+from maxmahal.train.build import empty_classifier
+from maxmahal.train.config import Settings
+
+FORMAT = "maxmahal-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What must be known to rebuild a model around its weights."""
+
+    settings: Settings
+    image_shape: tuple[int, int, int]
+    class_names: tuple[str, ...]
+    epoch: int
+
+    def to_json(self) -> str:
+        """As it stands in a checkpoint's metadata."""
+        return json.dumps(
+            {
+                "settings": to_table(self.settings),
+                "image_shape": self.image_shape,
+                "class_names": self.class_names,
+                "epoch": self.epoch,
+            }
+        )
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """A safetensors file, written atomically."""
+    dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Two names for one storage (tied weights) would be refused; each gets its own copy.
+    data = safetensors.torch.save({name: tensor.clone() for name, tensor in dense.items()}, metadata)
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file."""
+    try:
+        with safetensors.safe_open(str(path), framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise CheckpointError(f"There is no checkpoint at {path}.") from error
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(
+            f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
+        ) from error
+
+
+def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
+    """Weights and everything needed to rebuild the model around them."""
+    metadata = {"format": FORMAT, "version": maxmahal.__version__, "model": card.to_json()}
+    save_tensors(path, model.state_dict(), metadata)
+
+
+def load_card(path: Path) -> ModelCard:
+    """What a checkpoint says about itself."""
+    return _card(path, read_tensors(path)[1])
+
+
+def load_model(
+    path: str | Path, *, backbone: nn.Module | None = None, device: torch.device | str = "cpu"
+) -> Classifier:
+    """The model saved at ``path`` (a checkpoint, or a run folder: its last one), in evaluation mode.
+
+    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``: a file may not
+    choose what code to import.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "last.safetensors"
+    tensors, metadata = read_tensors(path)
+    card = _card(path, metadata)
+    if backbone is None and ":" in card.settings.model.backbone:
+        raise CheckpointError(
+            f"{path} was trained with the network '{card.settings.model.backbone}', which is not part of maxmahal; "
+            "build it yourself and pass it as backbone=…."
+        )
+    model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
+    fill(model, tensors, path)
+    return model.to(device).eval()
+
+
+def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Load ``tensors`` into ``model``, refusing names or shapes that do not fit."""
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if wrong:
+        name = wrong[0]
+        raise CheckpointError(
+            f"{path} does not fit the model: '{name}' is {found.get(name, 'missing')} in the file and "
+            f"{expected.get(name, 'missing')} in the model ({len(wrong)} such). "
+            "Load it with the settings it was trained with."
+        )
+    model.load_state_dict(tensors)
+
+
+def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} is not a checkpoint of this version of maxmahal "
+            f"(its format is {metadata.get('format')!r}, expected {FORMAT!r})."
+        )
+    try:
+        card: dict[str, Any] = json.loads(metadata["model"])
+        channels, height, width = card["image_shape"]
+        return ModelCard(
+            settings=from_table(Settings, card["settings"]),
+            image_shape=(channels, height, width),
+            class_names=tuple(card["class_names"]),
+            epoch=card["epoch"],
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        reason = f": {error}" if isinstance(error, SettingsError) else ""
+        raise CheckpointError(f"{path} has damaged metadata{reason}. Copy it again or retrain.") from error

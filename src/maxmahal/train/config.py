@@ -1,0 +1,119 @@
+"""The settings of a training run, as frozen dataclasses checked when they are built."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+from maxmahal.centers import CENTERS
+from maxmahal.data import augmentations
+from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.losses import LOSSES
+from maxmahal.models import BACKBONES
+from maxmahal.models.normalize import NORMALIZATIONS
+from maxmahal.settings import Component, component
+from maxmahal.train.methods import METHODS
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Which images, and how many of them."""
+
+    source: str = "cifar10"
+    """A registered data set, an .npz file, a folder of images by class, or module:factory."""
+    augment: str = "shift-flip"
+    validation: int = 0
+    """How many training images to hold out, the same number from every class; 0 trains on all of them."""
+    split_seed: int = 0
+    limit: int | None = None
+    """Use only the first so many training images (after the split)."""
+    test_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_choice("data.augment", self.augment, augmentations())
+        _check_least("data.validation", self.validation, 0)
+        for name, value in (("data.limit", self.limit), ("data.test_limit", self.test_limit)):
+            if value is not None:
+                _check_least(name, value, 1)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The network in front of the head."""
+
+    backbone: str = "resnet32"
+    """A registered network, or module:factory for one of your own."""
+    feature_dim: int = 256
+    normalize: str = "pixel-mean"
+
+    def __post_init__(self) -> None:
+        if ":" not in self.backbone:
+            _check_choice("model.backbone", self.backbone, BACKBONES)
+        _check_choice("model.normalize", self.normalize, NORMALIZATIONS)
+        _check_least("model.feature_dim", self.feature_dim, 1)
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Momentum SGD, its schedule and its seed."""
+
+    epochs: int = 200
+    batch_size: int = 50
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 2e-4
+    decay: Literal["convolutions", "weights"] = "convolutions"
+    """Decay convolution kernels only, or every weight matrix as well; biases and batch norm never."""
+    schedule: Literal["step", "cosine", "linear"] = "step"
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    """For ``step``: the shares of the training after which the learning rate falls."""
+    factor: float = 0.1
+    warmup: float = 0.0
+    """The share of the training over which the learning rate rises to ``lr``."""
+    ema: float = 0.0
+    """Decay of the moving average of the weights that is evaluated and saved; 0 switches it off."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_least("train.epochs", self.epochs, 1)
+        _check_least("train.batch_size", self.batch_size, 1)
+        if not self.lr > 0:
+            raise SettingsError(f"train.lr must be positive; got {self.lr}.")
+        for name in ("momentum", "warmup", "ema"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise SettingsError(f"train.{name} must lie in [0, 1); got {value}.")
+        if self.weight_decay < 0:
+            raise SettingsError(f"train.weight_decay must not be negative; got {self.weight_decay}.")
+        if any(not 0 < share < 1 for share in self.milestones) or list(self.milestones) != sorted(self.milestones):
+            raise SettingsError(
+                f"train.milestones are rising shares of the training between 0 and 1, such as [0.5, 0.75]; "
+                f"got {list(self.milestones)}."
+            )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what a run computes; two runs with equal settings end with equal weights."""
+
+    about: str = ""
+    table: str = ""
+    """Where the paper reports this row, such as "Table 1, MMC-10"."""
+    data: DataSettings = field(default_factory=DataSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    centers: Component = component(CENTERS, "max-mahalanobis", context=("num_classes", "dim", "superclasses"))
+    loss: Component = component(LOSSES, "mmc", context=("self", "num_classes", "feature_dim", "centers"))
+    train: TrainSettings = field(default_factory=TrainSettings)
+    method: Component = component(METHODS, "standard", context=("self",))
+
+    def __post_init__(self) -> None:
+        self.method.build(METHODS)  # its own checks belong to the moment the settings are read
+
+
+def _check_choice(name: str, value: str, choices: Collection[str]) -> None:
+    if value not in choices:
+        raise SettingsError(f"{name} = '{value}' is unknown; {did_you_mean(value, choices)}")
+
+
+def _check_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise SettingsError(f"{name} must be at least {least}; got {value}.")

@@ -1,0 +1,81 @@
+"""A run folder: resolved settings, metrics, checkpoints, and a lock so that only one process writes it."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from maxmahal.errors import CheckpointError
+from maxmahal.files import storage_errors, write_text_atomically
+from maxmahal.settings import to_table, to_toml
+from maxmahal.train.config import Settings
+
+Record = dict[str, Any]
+
+
+class RunFolder:
+    """Where everything about one run lies. Files appear whole or not at all."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.settings = self.path / "settings.toml"
+        self.metrics = self.path / "metrics.jsonl"
+        self.state = self.path / "state.safetensors"
+        self.last = self.path / "last.safetensors"
+        self.best = self.path / "best.safetensors"
+        self.result = self.path / "result.json"
+
+    def refuse_overwriting(self) -> None:
+        """A folder that already holds a run is not to be written by a new one."""
+        if self.settings.exists() or self.state.exists():
+            raise CheckpointError(
+                f"{self.path} already holds a run; add --resume to go on with it, or choose another --out."
+            )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Make the folder and hold it for this process; the system lets go of it even after a kill."""
+        path = self.path / ".lock"
+        with storage_errors(path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise CheckpointError(
+                    f"Another process is writing to {self.path}; wait for it or choose another --out."
+                ) from error
+            yield
+
+    def write_settings(self, settings: Settings) -> None:
+        """The resolved settings; the file is itself a preset."""
+        write_text_atomically(self.settings, to_toml(to_table(settings)))
+
+    def keep_metrics(self, epochs: int) -> None:
+        """Drop lines of epochs that were measured but never saved, so that they can be measured again."""
+        lines = self.metrics.read_text(encoding="utf-8").splitlines() if self.metrics.exists() else []
+        write_text_atomically(self.metrics, "".join(f"{line}\n" for line in lines[:epochs]))
+
+    def append_metrics(self, record: Record) -> None:
+        """One line of JSON a finished epoch, safely on disk."""
+        with storage_errors(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read_metrics(self) -> list[Record]:
+        """All finished epochs."""
+        return [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines()]
+
+    def write_result(self, record: Record) -> None:
+        """The summary of a finished run."""
+        write_text_atomically(self.result, json.dumps(record, indent=2) + "\n")
+
+    def read_result(self) -> Record:
+        """The summary of a finished run."""
+        result: Record = json.loads(self.result.read_text(encoding="utf-8"))
+        return result

@@ -1,0 +1,27 @@
+"""Every way of training by name. A new one is one new file and one line here."""
+
+from collections.abc import Callable
+
+from maxmahal.train.methods.adversarial import AdversarialTraining
+from maxmahal.train.methods.base import Adversary, Batch, Method
+from maxmahal.train.methods.pairing import AdversarialPairing
+from maxmahal.train.methods.standard import Standard
+from maxmahal.train.methods.trades import Trades
+
+METHODS: dict[str, Callable[..., Method]] = {
+    "standard": Standard,
+    "adversarial": AdversarialTraining,
+    "trades": Trades,
+    "pairing": AdversarialPairing,
+}
+
+__all__ = [
+    "METHODS",
+    "AdversarialPairing",
+    "AdversarialTraining",
+    "Adversary",
+    "Batch",
+    "Method",
+    "Standard",
+    "Trades",
+]

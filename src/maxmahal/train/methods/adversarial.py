@@ -1,0 +1,32 @@
+"""Adversarial training (Madry et al.): minimise the loss on images crafted by PGD."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from maxmahal.errors import SettingsError
+from maxmahal.models import Classifier
+from maxmahal.train.methods.base import Batch
+from maxmahal.train.methods.craft import PGDCraft
+
+
+@dataclass(frozen=True)
+class AdversarialTraining(PGDCraft):
+    """``mix`` is the weight of the adversarial images; the rest goes to the clean ones. 1 is the paper's setting."""
+
+    mix: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.mix <= 1:
+            raise SettingsError(
+                f"method.mix must lie in (0, 1]; got {self.mix}. For clean training use method 'standard'."
+            )
+
+    def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
+        """mix·L(x*, y) + (1 - mix)·L(x, y)."""
+        loss = model.loss(self.craft(model, batch), batch.labels)
+        if self.mix < 1:
+            loss = self.mix * loss + (1 - self.mix) * model.loss(batch.images, batch.labels)
+        return loss

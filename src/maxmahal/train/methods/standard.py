@@ -1,0 +1,23 @@
+"""Standard training: the head's loss on clean images."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from maxmahal.models import Classifier
+from maxmahal.train.methods.base import Adversary, Batch
+
+
+@dataclass(frozen=True)
+class Standard:
+    """No adversary."""
+
+    @property
+    def adversary(self) -> Adversary | None:
+        """None: nothing is crafted."""
+        return None
+
+    def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
+        """The head's mean loss."""
+        return model.loss(batch.images, batch.labels)

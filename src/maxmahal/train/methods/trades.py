@@ -1,0 +1,72 @@
+"""TRADES (Zhang et al.): the loss on clean images plus how far an adversary can move the output."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from maxmahal.attacks import Outputs, model_outputs, pgd
+from maxmahal.errors import SettingsError
+from maxmahal.losses import pairing_loss
+from maxmahal.models import Classifier, eval_mode
+from maxmahal.train.methods.base import Batch
+from maxmahal.train.methods.craft import CraftBudget
+
+Divergence = Literal["kl", "features"]
+
+
+@dataclass(frozen=True)
+class Trades(CraftBudget):
+    """L(x, y) + weight·D(x, x*), where x* is found by ascending D.
+
+    ``divergence="kl"`` compares softmax outputs, the original form; ``"features"`` is its counterpart for center
+    losses, ½‖z(x*) - z(x)‖².
+    """
+
+    weight: float = 6.0
+    divergence: Divergence = "kl"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight < 0:
+            raise SettingsError(f"method.weight must not be negative; got {self.weight}.")
+
+    def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
+        """L(x, y) + weight·D(x, x*)."""
+        adversarial = self._craft(model, batch)
+        clean, moved = model_outputs(model, batch.images), model_outputs(model, adversarial)
+        natural: Tensor = model.head(clean.features, batch.labels)
+        return natural + self.weight * output_divergence(clean, moved, self.divergence).mean()
+
+    def _craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+        with eval_mode(model):
+            clean = model_outputs(model, batch.images)
+            fixed = Outputs(clean.logits.detach(), None if clean.features is None else clean.features.detach())
+
+            def closeness(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
+                return -output_divergence(fixed, outputs, self.divergence)
+
+            return pgd(
+                model,
+                batch.images,
+                batch.labels,
+                objective=closeness,
+                threat=self.adversary.threat,
+                steps=self.steps,
+                step_size=self.adversary.step_size,
+                seed=batch.random_seed,
+                sample_ids=batch.sample_ids,
+                keep="last",
+            )
+
+
+def output_divergence(clean: Outputs, moved: Outputs, divergence: Divergence) -> Float[Tensor, " n"]:
+    """How far the output has moved: KL(p(x) ‖ p(x*)), or ½‖z(x*) - z(x)‖²."""
+    if divergence == "features":
+        if clean.features is None or moved.features is None:
+            raise SettingsError("method.divergence = 'features' needs a model with features; use 'kl'.")
+        return 0.5 * pairing_loss(clean.features, moved.features)
+    log_clean, log_moved = clean.logits.log_softmax(dim=1), moved.logits.log_softmax(dim=1)
+    return F.kl_div(log_moved, log_clean, reduction="none", log_target=True).sum(dim=1)

@@ -1,0 +1,54 @@
+"""Named settings: TOML files shipped with the package, or the user's own."""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.settings import Table, from_table, merge, parse_override, read_toml
+from maxmahal.train.config import Settings
+
+
+def preset_names() -> list[str]:
+    """Every preset shipped with the package."""
+    return sorted(_shipped())
+
+
+def load_settings(preset: str, overrides: Sequence[str] = ()) -> Settings:
+    """The settings of a preset (a name, or the path of a TOML file), ``section.key=value`` overrides laid over it."""
+    table = _table(preset)
+    for override in overrides:
+        path, value = parse_override(override)
+        for key in reversed(path):
+            value = {key: value}
+        table = merge(table, value)  # type: ignore[arg-type]
+    return from_table(Settings, table)
+
+
+def _table(preset: str, seen: tuple[str, ...] = ()) -> Table:
+    if preset in seen:
+        raise SettingsError(f"Presets extend each other in a circle: {' -> '.join([*seen, preset])}.")
+    shipped = _shipped()
+    if preset in shipped:
+        path = shipped[preset]
+    elif preset.endswith(".toml"):
+        path = Path(preset)
+    else:
+        raise SettingsError(
+            f"There is no preset '{preset}'; {did_you_mean(preset, shipped)} "
+            "`maxmahal presets` lists them all, and a path to a .toml file works too."
+        )
+    table = read_toml(path)
+    parent = table.pop("extends", None)
+    if parent is None:
+        return table
+    if not isinstance(parent, str):
+        raise SettingsError(f"{path}: extends must name a preset; got {parent}.")
+    # What a parent says about itself (its title, its row in the paper) is not true of the child.
+    inherited = {key: value for key, value in _table(parent, (*seen, preset)).items() if isinstance(value, dict)}
+    return merge(inherited, table)
+
+
+def _shipped() -> dict[str, Path]:
+    folder = Path(str(resources.files("maxmahal") / "presets"))
+    return {path.stem: path for path in folder.glob("*.toml")}

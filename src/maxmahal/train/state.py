@@ -1,0 +1,76 @@
+"""The state of a run between two epochs: all that is needed to go on as if it had never stopped."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from maxmahal.errors import CheckpointError
+from maxmahal.models import Classifier
+from maxmahal.train.checkpoint import fill, read_tensors, save_tensors
+from maxmahal.train.ema import WeightAverage
+from maxmahal.train.optimiser import momentum_tensors, restore_momentum
+
+FORMAT = "maxmahal-state-1"
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    epoch: int = 0
+    train_seconds: float = 0.0
+    best_epoch: int = 0
+    best_score: float = -1.0
+    threads: int = 0
+    settings: str = ""
+
+
+def save_state(
+    path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None, progress: Progress
+) -> None:
+    """One atomic file, so that weights, momentum and counters always belong together."""
+    tensors = _prefixed("model", model.state_dict()) | _prefixed("momentum", momentum_tensors(model, optimiser))
+    if average is not None:
+        tensors |= _prefixed("average", average.model.state_dict())
+    tensors["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    save_tensors(path, tensors, {"format": FORMAT, "progress": json.dumps(asdict(progress))})
+
+
+def load_progress(path: Path) -> Progress:
+    """How far the run in this state file has come."""
+    return _progress(path, read_tensors(path)[1])
+
+
+def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> Progress:
+    """Put everything back where ``save_state`` took it from."""
+    tensors, metadata = read_tensors(path)
+    progress = _progress(path, metadata)
+    fill(model, _group(tensors, "model"), path)
+    restore_momentum(model, optimiser, _group(tensors, "momentum"))
+    if average is not None:
+        fill(average.model, _group(tensors, "average"), path)
+    torch.set_rng_state(tensors["random.cpu"])
+    if torch.cuda.is_available() and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+    return progress
+
+
+def _progress(path: Path, metadata: dict[str, str]) -> Progress:
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
+    return Progress(**json.loads(metadata["progress"]))
+
+
+def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")
+    }

@@ -1,0 +1,41 @@
+"""What several test folders share: tiny data and settings that train in a second."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maxmahal.train import Settings, load_settings
+
+
+@pytest.fixture
+def tiny_npz(tmp_path: Path) -> Path:
+    """Three easy classes of 8x8 images: each lights up its own stripe."""
+    rng = np.random.default_rng(0)
+
+    def part(count: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(count) % 3
+        images = rng.integers(0, 60, (count, 8, 8), dtype=np.uint8)
+        for index, label in enumerate(labels):
+            images[index, :, 1 + 2 * label : 3 + 2 * label] += 180
+        return images, labels
+
+    images, labels = part(120)
+    test_images, test_labels = part(60)
+    path = tmp_path / "stripes.npz"
+    np.savez(path, images=images, labels=labels, test_images=test_images, test_labels=test_labels)
+    return path
+
+
+@pytest.fixture
+def tiny_settings(tiny_npz: Path) -> Callable[..., Settings]:
+    """A digits preset turned into a run of a second on the stripes, with any overrides."""
+
+    def make(preset: str, *overrides: str) -> Settings:
+        small = [f"data.source={tiny_npz}", "train.epochs=3", "train.batch_size=24", "model.feature_dim=8"]
+        if "-at-" in preset or "-trades-" in preset or "-pairing-" in preset:
+            small += ["data.validation=24", "method.steps=2"]
+        return load_settings(preset, [*small, *overrides])
+
+    return make

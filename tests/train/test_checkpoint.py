@@ -1,0 +1,108 @@
+"""Checkpoints: bad files are refused in one sentence, and nothing in them is ever executed."""
+
+import errno
+import os
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from maxmahal.errors import CheckpointError
+from maxmahal.files import StorageError, write_atomically, write_text_atomically
+from maxmahal.train import RunFolder, Settings, load_model, train
+
+Make = Callable[..., Settings]
+
+
+@pytest.fixture
+def checkpoint(tiny_settings: Make, tmp_path: Path) -> Path:
+    train(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "run")
+    return tmp_path / "run" / "last.safetensors"
+
+
+def test_a_truncated_checkpoint_is_refused(checkpoint: Path) -> None:
+    content = checkpoint.read_bytes()
+    for length in (0, 4, 100, len(content) - 1):
+        checkpoint.write_bytes(content[:length])
+        with pytest.raises(CheckpointError, match="not a readable safetensors file"):
+            load_model(checkpoint)
+
+
+def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="There is no checkpoint at"):
+        load_model(tmp_path / "nothing.safetensors")
+    with pytest.raises(CheckpointError, match="There is no checkpoint at"):
+        load_model(tmp_path)
+
+
+def test_a_pickle_in_place_of_a_checkpoint_is_not_executed(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+            return os.system, (f"touch {tmp_path}/executed",)
+
+    path = tmp_path / "evil.safetensors"
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(CheckpointError):
+        load_model(path)
+    torch.save({"x": torch.ones(1)}, path)
+    with pytest.raises(CheckpointError):
+        load_model(path)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.safetensors"
+    save_file({"x": torch.ones(1)}, path)
+    with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
+        load_model(path)
+
+
+def test_weights_of_another_shape_are_refused(checkpoint: Path, tiny_settings: Make, tmp_path: Path) -> None:
+    other = tiny_settings("digits-mmc", "model.feature_dim=4", "train.epochs=1")
+    train(other, tmp_path / "other")
+    state = RunFolder(tmp_path / "other").state
+    state.write_bytes((checkpoint.parent / "state.safetensors").read_bytes())
+    with pytest.raises(CheckpointError, match=re.escape("does not fit the model")):
+        train(other, tmp_path / "other", resume=True)
+
+
+def test_a_damaged_state_is_told_and_kept(checkpoint: Path, tiny_settings: Make) -> None:
+    state = checkpoint.parent / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-10])
+    size = state.stat().st_size
+    with pytest.raises(CheckpointError, match="truncated"):
+        train(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
+    assert state.stat().st_size == size
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    write_text_atomically(path, "old")
+
+    def run_out_of_space(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(StorageError, match=r"Cannot write .*file\.txt: No space left on device"):
+        write_atomically(path, run_out_of_space)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_made_is_told(tiny_settings: Make, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="Cannot write"):
+        train(tiny_settings("digits-mmc"), tmp_path / "file" / "run")
+
+
+def test_files_respect_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        write_text_atomically(tmp_path / "file", "text")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640

@@ -1,0 +1,244 @@
+"""Runs: they learn, they are deterministic, and resuming leaves no trace."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
+from maxmahal.models import accuracy
+from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train
+from maxmahal.train.loop import TrainingDivergedError, batches
+from maxmahal.train.run import Silent, first_difference, load_run_data
+
+Make = Callable[..., Settings]
+METHODS = ["digits-sce", "digits-mmc", "digits-center", "digits-mmlda", "digits-lgm", "digits-emc", "digits-mmc-rand"]
+METHODS += ["digits-cosface", "digits-arcface", "digits-at-mmc", "digits-at-sce", "digits-trades-mmc"]
+METHODS += ["digits-trades-sce", "digits-pairing-mmc"]
+
+
+class StopAfter(Silent):
+    """Raises in the middle of an epoch, as a kill would end it."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def step(self) -> None:
+        self.steps -= 1
+        if self.steps == 0:
+            raise KeyboardInterrupt
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path)
+
+
+def assert_same(first: Path, second: Path) -> None:
+    left, right = weights(first), weights(second)
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        assert torch.equal(tensor, right[name]), name
+
+
+@pytest.mark.parametrize("preset", METHODS)
+def test_every_loss_and_method_learns_the_stripes(preset: str, tiny_settings: Make, tmp_path: Path) -> None:
+    overrides = ["train.epochs=8", "data.augment=none"]
+    if "digits-center" not in preset and "adversarial" not in preset:
+        overrides.append("train.warmup=0")
+    result = train(tiny_settings(preset, *overrides), tmp_path / "run")
+    assert result["last"]["test_accuracy"] > 0.9
+    losses = [line["train_loss"] for line in RunFolder(tmp_path / "run").read_metrics()]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("preset", ["digits-mmc", "digits-center", "digits-at-sce"])
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_an_interrupted_run_resumes_to_the_same_bits(
+    preset: str, ema: float, tiny_settings: Make, tmp_path: Path
+) -> None:
+    settings = tiny_settings(preset, f"train.ema={ema}")
+    train(settings, tmp_path / "whole")
+    for steps in (2, 3, 6):
+        with pytest.raises(KeyboardInterrupt):
+            train(settings, tmp_path / "parts", resume=True, reporter=StopAfter(steps))
+    train(settings, tmp_path / "parts", resume=True)
+    assert_same(tmp_path / "whole/last.safetensors", tmp_path / "parts/last.safetensors")
+    assert_same(tmp_path / "whole/state.safetensors", tmp_path / "parts/state.safetensors")
+    timeless = [
+        [
+            {key: value for key, value in line.items() if key != "train_seconds"}
+            for line in RunFolder(path).read_metrics()
+        ]
+        for path in (tmp_path / "whole", tmp_path / "parts")
+    ]
+    assert timeless[0] == timeless[1]
+
+
+def test_a_torn_or_unsaved_metrics_line_is_measured_again(tiny_settings: Make, tmp_path: Path) -> None:
+    settings = tiny_settings("digits-mmc")
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, tmp_path / "run", reporter=StopAfter(7))
+    folder = RunFolder(tmp_path / "run")
+    with folder.metrics.open("a") as file:
+        file.write('{"epoch": 2, "train_lo')
+    train(settings, tmp_path / "run", resume=True)
+    assert [line["epoch"] for line in folder.read_metrics()] == [1, 2, 3]
+
+
+def test_the_seed_decides(tiny_settings: Make, tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(tiny_settings("digits-mmc", f"train.seed={seed}"), tmp_path / name)
+    assert_same(tmp_path / "a/last.safetensors", tmp_path / "b/last.safetensors")
+    with pytest.raises(AssertionError):
+        assert_same(tmp_path / "a/last.safetensors", tmp_path / "c/last.safetensors")
+
+
+def test_training_leaves_the_callers_random_state_alone(tiny_settings: Make, tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    train(tiny_settings("digits-at-mmc"), tmp_path / "run")
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_batches_belong_to_the_sample(tiny_settings: Make) -> None:
+    """A sample's augmentation in an epoch is the same whatever the batch size."""
+    seen = []
+    for size in (24, 40):
+        settings = tiny_settings("digits-mmc", f"train.batch_size={size}")
+        data = load_run_data(settings, None, "cpu").train
+        images = {
+            int(sample): image
+            for batch in batches(data, settings, epoch=3)
+            for sample, image in zip(batch.sample_ids, batch.images, strict=True)
+        }
+        seen.append(images)
+    assert seen[0].keys() == seen[1].keys() == set(range(120))
+    assert all(torch.equal(seen[0][sample], seen[1][sample]) for sample in seen[0])
+
+
+def test_each_epoch_has_its_own_order(tiny_settings: Make) -> None:
+    settings = tiny_settings("digits-mmc")
+    data = load_run_data(settings, None, "cpu").train
+    orders = [torch.cat([batch.sample_ids for batch in batches(data, settings, epoch)]) for epoch in (0, 1, 0)]
+    assert torch.equal(orders[0], orders[2])
+    assert not torch.equal(orders[0], orders[1])
+    assert torch.equal(orders[0].sort().values, torch.arange(120))
+
+
+def test_adversarial_training_keeps_the_last_and_the_best(tiny_settings: Make, tmp_path: Path) -> None:
+    result = train(tiny_settings("digits-at-mmc", "train.epochs=4"), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    scores = [line["validation_pgd10"] for line in folder.read_metrics()]
+    assert result["best"]["epoch"] == 1 + scores.index(max(scores))
+    assert result["best"]["validation_pgd10"] == max(scores)
+    assert result["last"]["epoch"] == 4
+    assert load_card(folder.best).epoch == result["best"]["epoch"]
+    assert {"test_accuracy", "test_pgd10"} <= result["best"].keys() & result["last"].keys()
+    assert json.loads(folder.result.read_text()) == result
+
+
+def test_a_saved_model_is_the_model(tiny_settings: Make, tmp_path: Path) -> None:
+    settings = tiny_settings("digits-mmc", "loss.scale=2.0", "train.ema=0.5")
+    result = train(settings, tmp_path / "run")
+    model = load_model(tmp_path / "run")
+    assert not model.training
+    assert float(model.head.scale) == 2.0  # type: ignore[arg-type]
+    test = load_run_data(settings, None, "cpu").test
+    assert accuracy(model, test) == result["last"]["test_accuracy"]
+    assert load_card(tmp_path / "run/last.safetensors").settings == settings
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tiny_settings: Make, tmp_path: Path) -> None:
+    train(tiny_settings("digits-mmc"), tmp_path / "run")
+    before = weights(tmp_path / "run/last.safetensors")
+    with pytest.raises(CheckpointError, match="already holds a run; add --resume"):
+        train(tiny_settings("digits-mmc"), tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"loss\.scale was 1\.0 and is now 2\.0"):
+        train(tiny_settings("digits-mmc", "loss.scale=2.0"), tmp_path / "run", resume=True)
+    assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "run/last.safetensors").items())
+
+
+def test_resuming_a_finished_run_changes_nothing(tiny_settings: Make, tmp_path: Path) -> None:
+    first = train(tiny_settings("digits-mmc"), tmp_path / "run")
+    assert train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True) == first
+
+
+def test_two_processes_cannot_write_one_folder(tiny_settings: Make, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with folder.lock(), pytest.raises(CheckpointError, match="Another process is writing"):
+        train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
+
+
+def test_other_threads_are_noticed(tiny_settings: Make, tmp_path: Path) -> None:
+    class Notes(Silent):
+        def __init__(self) -> None:
+            self.texts: list[str] = []
+
+        def note(self, text: str) -> None:
+            self.texts.append(text)
+
+    settings = tiny_settings("digits-mmc")
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, tmp_path / "run", reporter=StopAfter(7))
+    notes, threads = Notes(), torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        train(settings, tmp_path / "run", resume=True, reporter=notes)
+    finally:
+        torch.set_num_threads(threads)
+    assert any(f"started with {threads} threads and goes on with {threads + 1}" in text for text in notes.texts)
+
+
+def test_divergence_is_told_and_the_last_good_epoch_stays(tiny_settings: Make, tmp_path: Path) -> None:
+    settings = tiny_settings("digits-mmc", "train.lr=1e9", "train.warmup=0", "train.epochs=40")
+    with pytest.raises((TrainingDivergedError, ArgumentError), match=r"lower train.lr|Lower the learning rate"):
+        train(settings, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["train.batch_size=1000"], "train.batch_size = 1000 is larger than the 120 training images"),
+        (["data.validation=500"], "validation"),
+        (["loss.scale=-1"], "scale must be positive"),
+        (["centers.exact=true", "model.feature_dim=1"], "exact"),
+        (["model.backbone=nowhere:net"], "cannot be imported"),
+    ],
+)
+def test_mistakes_leave_no_folder_behind(
+    overrides: list[str], sentence: str, tiny_settings: Make, tmp_path: Path
+) -> None:
+    with pytest.raises((SettingsError, ArgumentError), match=sentence):
+        train(tiny_settings("digits-mmc", *overrides), tmp_path / "run")
+    assert not (tmp_path / "run" / "last.safetensors").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_users_own_network(tiny_settings: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mynet.py").write_text(
+        "from torch import nn\n"
+        "def make(image_shape, feature_dim):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.LazyLinear(feature_dim)) if feature_dim == 3 else "
+        "nn.Sequential(nn.Flatten(), nn.Linear(64, feature_dim))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = tiny_settings("digits-at-mmc", "model.backbone=mynet:make")
+    train(settings, tmp_path / "run")
+    with pytest.raises(CheckpointError, match="pass it as backbone="):
+        load_model(tmp_path / "run")
+    from torch import nn
+
+    own = nn.Sequential(nn.Flatten(), nn.Linear(64, 8))
+    assert load_model(tmp_path / "run", backbone=own).backbone is own
+
+
+def test_first_difference_names_the_setting() -> None:
+    assert first_difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b was 1 and is now 2"
+    assert first_difference({"a": {"b": 1}}, {"a": {"b": 1}}) == ""
+
+
+def test_released_settings_differ_from_the_papers_text() -> None:
+    assert load_settings("cifar10-mmc-released").model.backbone == "resnet47v2"
