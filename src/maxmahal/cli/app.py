@@ -1,0 +1,36 @@
+"""All commands in one place."""
+
+from typing import Annotated
+
+import typer
+
+import maxmahal
+from maxmahal.cli import data, demo, doctor, train
+
+app = typer.Typer(
+    help="Classifiers around preset class centers, and honest measurement of robustness.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("train")(train.train_command)
+app.command("presets")(train.presets_command)
+app.command("demo")(demo.demo_command)
+app.command("doctor")(doctor.doctor_command)
+app.add_typer(data.app, name="data")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(maxmahal.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of every command."""

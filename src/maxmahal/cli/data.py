@@ -1,0 +1,62 @@
+"""``maxmahal data list | check | fetch``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from maxmahal.cli.progress import DownloadProgress
+from maxmahal.data import check_dataset, fetch_dataset, resolve_data_dir
+from maxmahal.data.registry import SOURCES
+
+app = typer.Typer(help="Data sets: what is here, whether it is whole, and where to get it.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="A data set's name; `maxmahal data list` shows them.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
+
+
+@app.command("list")
+def list_command(data_dir: DataDir = None) -> None:
+    """Every data set, and whether its files are in the data folder."""
+    console = Console()
+    console.print(f"data folder: {resolve_data_dir(data_dir)}", highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name")
+    table.add_column("files")
+    for name, status in dataset_status(data_dir):
+        table.add_row(name, status)
+    console.print(table)
+
+
+@app.command("check")
+def check_command(name: Name, data_dir: DataDir = None) -> None:
+    """Verify checksums, counts and class balance."""
+    report = check_dataset(name, data_dir)
+    for line in report.lines:
+        typer.echo(line)
+    if not report.ok:
+        raise typer.Exit(2)
+
+
+@app.command("fetch")
+def fetch_command(name: Name, data_dir: DataDir = None) -> None:
+    """Download a data set from its publisher into the data folder."""
+    fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))
+    typer.echo(f"{name} is in {resolve_data_dir(data_dir)}.")
+
+
+def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:
+    """Each data set's name and which of its files are there, without reading them."""
+    folder = resolve_data_dir(data_dir)
+    rows = []
+    for name, source in SOURCES.items():
+        found = sum(file.find(folder) is not None for file in source.files)
+        if not source.files:
+            status = "embedded"
+        elif found == len(source.files):
+            status = "here"
+        else:
+            status = f"{found} of {len(source.files)} files here; `maxmahal data fetch {name}` brings them"
+        rows.append((name, status))
+    return rows

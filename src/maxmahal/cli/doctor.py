@@ -1,0 +1,62 @@
+"""``maxmahal doctor``: what this machine offers."""
+
+import os
+import platform
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import maxmahal
+from maxmahal.cli.data import dataset_status
+from maxmahal.data import resolve_data_dir
+
+PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matplotlib", "pillow", "typer", "rich")
+
+
+def doctor_command(
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie.")] = None,
+) -> None:
+    """Say what the machine offers: versions, threads, CUDA, data sets found."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in machine_facts(data_dir):
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def machine_facts(data_dir: Path | None) -> list[tuple[str, str]]:
+    """Name and value of everything worth knowing before a run or in a bug report."""
+    folder = resolve_data_dir(data_dir)
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return [
+        ("maxmahal", maxmahal.__version__),
+        ("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        ("torch", torch.__version__),
+        *((package, _version(package)) for package in PACKAGES),
+        ("threads", f"{torch.get_num_threads()} used by torch, {os.cpu_count()} cores"),
+        ("cuda", _cuda()),
+        ("data folder", f"{folder} ({shutil.disk_usage(nearest).free / 2**30:.0f} GiB free)"),
+        *((f"data {name}", status) for name, status in dataset_status(data_dir)),
+    ]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cuda() -> str:
+    if not torch.cuda.is_available():
+        return "none: everything runs on the CPU"
+    properties = torch.cuda.get_device_properties(0)
+    count = torch.cuda.device_count()
+    return f"{count} x {properties.name}, {properties.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"

@@ -1,0 +1,75 @@
+"""``maxmahal train`` and ``maxmahal presets``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from maxmahal.cli.progress import TrainingProgress
+from maxmahal.errors import SettingsError
+from maxmahal.train import load_settings, preset_names, train
+from maxmahal.train.folder import Record
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
+
+
+def pick_device(name: str) -> torch.device:
+    """``auto`` takes the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("--device cuda was asked for, but torch sees no CUDA device here; use --device cpu.")
+    return device
+
+
+def train_command(
+    preset: Annotated[str, typer.Argument(help="A preset's name (see `maxmahal presets`) or a .toml file.")],
+    out: Annotated[Path | None, typer.Option(help="The run folder [default: runs/PRESET].")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. train.epochs=5.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
+    ] = False,
+    data_dir: DataDir = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Train a model as a preset says, into a run folder that can be resumed."""
+    settings = load_settings(preset, overrides or [])
+    folder = Path("runs") / Path(preset).stem if out is None else out
+    console = Console()
+    with TrainingProgress(console, quiet=quiet) as reporter:
+        result = train(
+            settings, folder, resume=resume, data_dir=data_dir, device=pick_device(device), reporter=reporter
+        )
+    if not quiet:
+        _print_result(console, result, folder)
+
+
+def presets_command() -> None:
+    """List the presets and the rows of the paper they stand for."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("preset", "about", "row in the paper"):
+        table.add_column(column, overflow="fold")
+    for name in preset_names():
+        settings = load_settings(name)
+        table.add_row(name, settings.about, settings.table)
+    Console().print(table)
+
+
+def _print_result(console: Console, result: Record, folder: Path) -> None:
+    for name in ("last", "best"):
+        if name in result:
+            scores = result[name]
+            robust = f", PGD-10 {scores['test_pgd10']:.2%}" if "test_pgd10" in scores else ""
+            line = f"{name} checkpoint (epoch {scores['epoch']}): test accuracy {scores['test_accuracy']:.2%}{robust}"
+            console.print(line, highlight=False)
+    console.print(f"Saved in {folder}.", highlight=False, soft_wrap=True)

@@ -1,0 +1,87 @@
+"""The main job on embedded data: train three models, attack them, and say what came out."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from maxmahal.attacks import Linf
+from maxmahal.data import load_dataset
+from maxmahal.evaluate import Budget, attack_quickly
+from maxmahal.files import write_text_atomically
+from maxmahal.losses import CenterHead
+from maxmahal.models import Classifier, eval_mode, map_batches
+from maxmahal.report import FeaturePanel, plot_features
+from maxmahal.train import Reporter, RunFolder, load_model, load_settings, train
+
+BUDGET = Budget(threat=Linf(0.1), steps=50, step_size=0.01, noise_std=0.1, max_degrees=30.0)
+ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "MMC, adversarial training": "digits-at-mmc"}
+MASKED_BY = 0.1  # an attack this far above the worst case was fooled by the model rather than stopped by it
+
+
+@dataclass(frozen=True)
+class DemoRow:
+    """One model: accuracies by attack, and what they mean."""
+
+    title: str
+    preset: str
+    accuracies: dict[str, float]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Everything the demo made."""
+
+    rows: list[DemoRow]
+    record: Path
+    picture: Path
+
+
+def run_demo(out: Path, *, epochs: int | None = None, seed: int = 0, reporter: Reporter | None = None) -> DemoResult:
+    """Train, attack, record and draw; a demo that was interrupted goes on where it stopped."""
+    test = load_dataset("digits", "test")
+    accuracies: dict[str, dict[str, float]] = {}
+    panels: list[FeaturePanel] = []
+    for title, preset in ROWS.items():
+        model = _trained(preset, out / preset, [], epochs, seed, reporter)
+        accuracies[title] = attack_quickly(model, test, BUDGET).accuracies()
+        flat = _trained(preset, out / f"{preset}-2d", ["model.feature_dim=2"], epochs, seed, reporter)
+        with eval_mode(flat):
+            features = map_batches(flat.features, test)
+        centers = flat.head.centers if isinstance(flat.head, CenterHead) else None
+        panels.append(FeaturePanel(title, features, test.labels, centers))
+    baseline = accuracies["SCE"]["clean"]
+    rows = [DemoRow(title, ROWS[title], row, describe(row, baseline)) for title, row in accuracies.items()]
+    record, picture = out / "demo.json", out / "features.png"
+    threat = {"epsilon": BUDGET.threat.epsilon, "steps": BUDGET.steps, "step_size": BUDGET.step_size}
+    content = {"test_images": len(test), "threat": threat, "rows": [asdict(row) for row in rows]}
+    write_text_atomically(record, json.dumps(content, indent=2) + "\n")
+    plot_features(panels, test.class_names, picture)
+    return DemoResult(rows, record, picture)
+
+
+def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
+    """One honest sentence about a row, from its numbers alone."""
+    clean, worst = accuracies["clean"], accuracies["worst case"]
+    attacks = ("own loss", "cross-entropy", "margin", "margin, each class")
+    misled = max(attacks, key=lambda attack: accuracies[attack])
+    if accuracies[misled] - worst > MASKED_BY:
+        return (
+            f"Looks robust to PGD on {misled} ({accuracies[misled]:.1%}) but the worst case is {worst:.1%}: "
+            f"most of that robustness was the attack's failure, not the model's strength."
+        )
+    if worst < 0.5 * clean:
+        return f"Right on {clean:.1%} of clean images and on {worst:.1%} of attacked ones: not robust at this epsilon."
+    cost = baseline_clean - clean
+    price = f"at a cost of {cost:.1%} of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
+    return f"Keeps {worst:.1%} under every attack tried, {price}; stronger attacks may find less."
+
+
+def _trained(
+    preset: str, out: Path, overrides: list[str], epochs: int | None, seed: int, reporter: Reporter | None
+) -> Classifier:
+    chosen = [*overrides, f"train.seed={seed}"]
+    if epochs is not None:
+        chosen.append(f"train.epochs={epochs}")
+    train(load_settings(preset, chosen), out, resume=True, reporter=reporter)
+    return load_model(RunFolder(out).last)

@@ -1,0 +1,110 @@
+"""Accuracy under several attacks, and the worst case per sample over all of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from maxmahal.attacks import (
+    Linf,
+    Objective,
+    cross_entropy,
+    gaussian_noise,
+    margin,
+    own_loss,
+    pgd,
+    random_rotation,
+)
+from maxmahal.data import ImageData
+from maxmahal.models import Classifier, eval_mode
+
+CLEAN = "clean"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How hard to attack."""
+
+    threat: Linf
+    steps: int = 50
+    step_size: float = 0.01
+    noise_std: float = 0.1
+    max_degrees: float = 30.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """For every attack, which samples the model still gets right."""
+
+    white_box: dict[str, Bool[Tensor, " n"]]
+    """Attacks within one threat, the clean images among them; their conjunction is the worst case."""
+    transforms: dict[str, Bool[Tensor, " n"]]
+    """Threats of their own, which do not count towards the worst case."""
+
+    @property
+    def worst_case(self) -> Bool[Tensor, " n"]:
+        """Right under every attack of the threat."""
+        return torch.stack(list(self.white_box.values())).all(dim=0)
+
+    def accuracies(self) -> dict[str, float]:
+        """Share of the samples that stay right, by attack, and in the worst case."""
+        columns = {**self.white_box, "worst case": self.worst_case, **self.transforms}
+        return {name: float(right.double().mean()) for name, right in columns.items()}
+
+
+def attack_quickly(model: Classifier, data: ImageData, budget: Budget) -> Verdicts:
+    """PGD with the model's own loss, cross-entropy and the margin (nearest class, then each class), and transforms.
+
+    Every candidate is projected again and re-scored by the model in float32 against the true label.
+    """
+    images = data.float_images()
+    white_box: dict[str, Tensor] = {}
+    with eval_mode(model):
+        white_box[CLEAN] = is_right(model, images, data)
+        for name, candidates in _pgd_candidates(model, images, data, budget):
+            right = is_right(model, budget.threat.project(images, candidates), data)
+            white_box[name] = white_box[name] & right if name in white_box else right
+        ids, seed = data.sample_ids, budget.seed
+        noisy = gaussian_noise(images, std=budget.noise_std, seed=seed, sample_ids=ids)
+        turned = random_rotation(images, max_degrees=budget.max_degrees, seed=seed, sample_ids=ids)
+        transforms = {"noise": is_right(model, noisy, data), "rotation": is_right(model, turned, data)}
+    return Verdicts(white_box, transforms)
+
+
+def is_right(model: Classifier, images: Float[Tensor, "n c h w"], data: ImageData) -> Bool[Tensor, " n"]:
+    """Whether the model's prediction is the true label."""
+    with torch.no_grad():
+        right: Tensor = model(images).argmax(dim=1) == data.labels
+    return right
+
+
+def _pgd_candidates(
+    model: Classifier, images: Tensor, data: ImageData, budget: Budget
+) -> Iterator[tuple[str, Float[Tensor, "n c h w"]]]:
+    objectives: dict[str, Objective] = {
+        "own loss": own_loss(model.head),
+        "cross-entropy": cross_entropy(),
+        "margin": margin(),
+    }
+
+    def run(objective: Objective, targets: Tensor | None) -> Tensor:
+        return pgd(
+            model,
+            images,
+            data.labels,
+            objective=objective,
+            threat=budget.threat,
+            steps=budget.steps,
+            step_size=budget.step_size,
+            seed=budget.seed,
+            sample_ids=data.sample_ids,
+            targets=targets,
+        )
+
+    for name, objective in objectives.items():
+        yield name, run(objective, None)
+    for shift in range(1, data.num_classes):
+        yield "margin, each class", run(margin(), (data.labels + shift) % data.num_classes)
