@@ -1,8 +1,9 @@
 """Random numbers that belong to the sample, not to the batch, the process or the moment.
 
 A counter-based generator: the number at position ``p`` of sample ``id`` is a hash of (seed, stream, id, p), so image 17
-gets the same numbers alone, in any batch, in any order, on any device. ``stream`` keeps independent uses of one seed
-apart (the random start of an attack, its restarts, the noise of a transformation).
+gets the same numbers alone, in any batch and in any order; on another device too, up to the rounding of log and cos in
+``normal``. ``stream`` keeps independent uses of one seed apart (the random start of an attack, its restarts, the noise
+of a transformation).
 """
 
 import hashlib

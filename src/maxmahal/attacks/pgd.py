@@ -1,5 +1,6 @@
 """Projected gradient descent (Madry et al.): the white-box attack, and the crafting step of adversarial training."""
 
+import math
 from typing import Literal
 
 import torch
@@ -32,16 +33,14 @@ def pgd(
     smallest objective if none does; ``"last"`` returns the last iterate, as the paper's code does. Random numbers
     belong to ``sample_ids``. The model is used in the mode it is in, and its parameters receive no gradients.
     """
-    if steps < 1:
-        raise ArgumentError(f"steps must be at least 1; got {steps}.")
-    if step_size <= 0:
-        raise ArgumentError(f"step_size must be positive; got {step_size}.")
+    _check_arguments(images, labels, sample_ids, targets, steps, step_size, keep)
     best = _Best(images, labels, targets) if keep == "best" else None
     moved = threat.random_start(images, sample_ids, "pgd-start", seed) if random_start else images.clone()
     for _ in range(steps):
         moved = moved.detach().requires_grad_()
         with torch.enable_grad():
             outputs = model_outputs(model, moved)
+            _check_classes(outputs, labels, targets)
             values = objective(outputs, labels, targets)
             (gradient,) = torch.autograd.grad(values.sum(), moved)
         moved = moved.detach()
@@ -56,6 +55,39 @@ def pgd(
     return best.images
 
 
+def _check_arguments(
+    images: Tensor,
+    labels: Tensor,
+    sample_ids: Tensor,
+    targets: Tensor | None,
+    steps: int,
+    step_size: float,
+    keep: str,
+) -> None:
+    if steps < 1:
+        raise ArgumentError(f"steps must be at least 1; got {steps}.")
+    if not (step_size > 0 and math.isfinite(step_size)):
+        raise ArgumentError(f"step_size must be positive; got {step_size}.")
+    if keep not in ("best", "last"):
+        raise ArgumentError(f"keep must be 'best' or 'last'; got '{keep}'.")
+    for name, tensor in (("labels", labels), ("sample_ids", sample_ids), ("targets", targets)):
+        if tensor is not None and tensor.shape != images.shape[:1]:
+            raise ArgumentError(f"{name} must hold one value for each of the {len(images)} images; got {len(tensor)}.")
+
+
+def _check_classes(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> None:
+    # On a GPU reading labels back would stall every step; there they were checked with the data set.
+    if labels.device.type != "cpu" or not len(labels):
+        return
+    classes = outputs.logits.shape[1]
+    for name, tensor in (("labels", labels), ("targets", targets)):
+        if tensor is not None and not 0 <= int(tensor.min()) <= int(tensor.max()) < classes:
+            raise ArgumentError(
+                f"{name} must lie in 0..{classes - 1} because the model has {classes} classes; "
+                f"got {int(tensor.min())}..{int(tensor.max())}."
+            )
+
+
 class _Best:
     """The best iterate of each sample so far."""
 
@@ -63,7 +95,7 @@ class _Best:
         self.images = images.clone()
         self._labels = labels
         self._targets = targets
-        self._value = torch.full((len(images),), torch.inf, device=images.device)
+        self._value = images.new_full((len(images),), torch.inf)
         self._fooled = torch.zeros(len(images), dtype=torch.bool, device=images.device)
 
     def offer(self, moved: Tensor, outputs: Outputs, values: Tensor) -> None:

@@ -15,11 +15,12 @@ def parse_epsilon(epsilon: str | float) -> float:
     """A distance in units of the pixel range, written as a number or as text such as ``"8/255"``."""
     try:
         value = float(Fraction(epsilon)) if isinstance(epsilon, str) else float(epsilon)
-    except (ValueError, ZeroDivisionError) as error:
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise ArgumentError(f"epsilon must be a number or a fraction such as 8/255; got '{epsilon}'.") from error
     if not (0 < value <= 1 and math.isfinite(value)):
-        hint = f" Did you mean {value:g}/255?" if value > 1 else ""
-        raise ArgumentError(f"epsilon must lie in (0, 1] because images do; got {value:g}.{hint}")
+        hint = f" Did you mean {value:g}/255?" if 1 < value < 256 else ""
+        shown = epsilon if isinstance(epsilon, str) else f"{value:g}"
+        raise ArgumentError(f"epsilon must lie in (0, 1] because images do; got {shown}.{hint}")
     return value
 
 

@@ -59,7 +59,8 @@ class CenterLoss(Head):
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Wz + b; alone, -½‖z - μ_k‖²."""
         if self.linear is None:
-            return center_logits(features, self.centers)
+            # A copy, because forward moves the centers in place before the caller's backward pass reads them.
+            return center_logits(features, self.centers.clone())
         logits: Tensor = self.linear(features)
         return logits
 

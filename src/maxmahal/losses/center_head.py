@@ -22,9 +22,10 @@ class CenterHead(Head):
     scale: Tensor
 
     def __init__(self, centers: Float[Tensor, "l d"], *, scale: float = 1.0) -> None:
-        if centers.ndim != 2 or not bool(centers.isfinite().all()):
+        if centers.ndim != 2 or not centers.is_floating_point() or not bool(centers.isfinite().all()):
             raise ArgumentError(
-                f"centers must be a finite (num_classes, dim) tensor; got shape {tuple(centers.shape)}. "
+                f"centers must be a finite, floating (num_classes, dim) tensor; got {centers.dtype} of shape "
+                f"{tuple(centers.shape)}. "
                 "Make them with max_mahalanobis_centers(num_classes, dim)."
             )
         if not (scale > 0 and math.isfinite(scale)):

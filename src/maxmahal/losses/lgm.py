@@ -1,5 +1,6 @@
 """The large-margin Gaussian mixture loss of Wan et al., a baseline of the paper (Sec. 3.2)."""
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -11,6 +12,10 @@ from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.models.head import Head
 
 Covariance = Literal["identity", "diagonal"]
+
+# The likelihood term rewards variances and features that shrink together without end; at this variance the pull of a
+# feature towards its center is ten times that of identity covariance, which SGD at usual learning rates still follows.
+LEAST_VARIANCE = 0.1
 
 
 def mahalanobis(
@@ -26,8 +31,8 @@ class LGM(Head):
     """Logits -½d_k² - ½log|Λ_k|; training enlarges the true class's d² by the margin and adds a likelihood term.
 
     ``margin`` is the original multiplicative α (this paper writes an additive one), ``likelihood_weight`` its λ.
-    Without the log-determinants a trainable Λ would grow without bound. ``covariance="identity"`` fixes Λ, as the
-    original authors' own CIFAR code does.
+    Without the log-determinants a trainable Λ would grow without bound; a floor keeps it from shrinking to nothing.
+    ``covariance="identity"`` fixes Λ, as the original authors' own CIFAR code does.
     """
 
     log_variances: Tensor
@@ -59,15 +64,20 @@ class LGM(Head):
         else:
             self.register_buffer("log_variances", log_variances)
 
+    @property
+    def floored_log_variances(self) -> Float[Tensor, "l d"]:
+        """log Λ, kept above its floor."""
+        return self.log_variances.clamp_min(math.log(LEAST_VARIANCE))
+
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """-½d_k² - ½log|Λ_k|, the log-likelihood of each class up to a constant."""
-        distances = mahalanobis(features, self.centers, self.log_variances)
-        return -0.5 * (distances + self.log_variances.sum(dim=1))
+        distances = mahalanobis(features, self.centers, self.floored_log_variances)
+        return -0.5 * (distances + self.floored_log_variances.sum(dim=1))
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Cross-entropy with the margin on the true class, plus λ(½d_y² + ½log|Λ_y|)."""
-        half_distances = 0.5 * mahalanobis(features, self.centers, self.log_variances)
-        half_log_determinants = 0.5 * self.log_variances.sum(dim=1)
+        half_distances = 0.5 * mahalanobis(features, self.centers, self.floored_log_variances)
+        half_log_determinants = 0.5 * self.floored_log_variances.sum(dim=1)
         is_true = F.one_hot(labels, self.num_classes).to(features.dtype)
         logits = -half_distances * (1 + self.margin * is_true) - half_log_determinants
         likelihood = ((half_distances + half_log_determinants) * is_true).sum(dim=1)

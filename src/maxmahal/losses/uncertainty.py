@@ -3,6 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from maxmahal.errors import ArgumentError
 from maxmahal.models.head import Head
 
 
@@ -18,5 +19,7 @@ def predicted_class_loss(head: Head, features: Float[Tensor, "n d"]) -> Float[Te
 
 def runner_up_closeness(head: Head, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     """Minus the gap between the best logit and the second: 0 on a decision boundary, very negative at a center."""
+    if head.num_classes < 2:
+        raise ArgumentError("A gap to the second class needs two classes or more; this head has one.")
     best, second = head.logits(features).topk(2, dim=1).values.unbind(dim=1)
     return second - best

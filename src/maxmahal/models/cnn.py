@@ -16,7 +16,7 @@ class SmallCNN(nn.Module):
         in_channels: int = 1,
         image_size: tuple[int, int] = (28, 28),
         feature_dim: int | None = 64,
-        width: int = 32,
+        width: int = 16,
     ) -> None:
         super().__init__()
         height, length = image_size[0] // 4, image_size[1] // 4

@@ -6,8 +6,8 @@ from torch import nn
 def feature_layer(width: int, feature_dim: int | None) -> tuple[nn.Module, int]:
     """The linear layer that ends in the feature space, and the dimension it ends in.
 
-    Features after ReLU and pooling are never negative, while half of every center's coordinates are: without this layer
-    training towards centers converges only at very small learning rates.
+    Features after ReLU and pooling are never negative, while all centers but one have negative coordinates: without
+    this layer training towards them converges only at very small learning rates.
     """
     if feature_dim is None:
         return nn.Identity(), width

@@ -15,13 +15,12 @@ class Bottleneck(nn.Module):
     """Pre-activation 1x1, 3x3, 1x1, all with biases.
 
     The first block of a stage has a bare 1x1 projection of its raw input as shortcut; the very first one of the network
-    also skips the BN-ReLU before its first convolution, because the stem has just done it.
+    also skips the batch norm before its first convolution, because the stem has just done it.
     """
 
     def __init__(self, channels_in: int, inner: int, channels_out: int, stride: int, *, first: bool, very_first: bool):
         super().__init__()
         self.bn1 = nn.Identity() if very_first else _batch_norm(channels_in)
-        self.activate_input = not very_first
         self.conv1 = nn.Conv2d(channels_in, inner, 1, stride)
         self.bn2 = _batch_norm(inner)
         self.conv2 = nn.Conv2d(inner, inner, 3, padding=1)
@@ -31,8 +30,7 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
         """shortcut + residual."""
-        y = F.relu(self.bn1(x)) if self.activate_input else x
-        y = self.conv1(y)
+        y = self.conv1(F.relu(self.bn1(x)))
         y = self.conv2(F.relu(self.bn2(y)))
         y = self.conv3(F.relu(self.bn3(y)))
         out: Tensor = self.shortcut(x) + y
