@@ -4,8 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from maxmahal.attacks import Linf
-from maxmahal.data import load_dataset
+import torch
+
+from maxmahal.attacks import Linf, margin, pgd
+from maxmahal.data import ImageData, load_dataset
 from maxmahal.evaluate import Budget, attack_quickly
 from maxmahal.files import write_text_atomically
 from maxmahal.losses import CenterHead
@@ -13,8 +15,8 @@ from maxmahal.models import Classifier, eval_mode, map_batches
 from maxmahal.report import FeaturePanel, plot_features
 from maxmahal.train import Reporter, RunFolder, load_model, load_settings, train
 
-BUDGET = Budget(threat=Linf(0.1), steps=50, step_size=0.01, noise_std=0.1, max_degrees=30.0)
-ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "MMC, adversarial training": "digits-at-mmc"}
+BUDGET = Budget(threat=Linf(0.15), steps=50, step_size=0.015, noise_std=0.1, max_degrees=30.0)
+ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "AT (MMC)": "digits-at-mmc"}
 MASKED_BY = 0.1  # an attack this far above the worst case was fooled by the model rather than stopped by it
 
 
@@ -33,6 +35,7 @@ class DemoResult:
     """Everything the demo made."""
 
     rows: list[DemoRow]
+    images: int
     record: Path
     picture: Path
 
@@ -41,23 +44,17 @@ def run_demo(out: Path, *, epochs: int | None = None, seed: int = 0, reporter: R
     """Train, attack, record and draw; a demo that was interrupted goes on where it stopped."""
     test = load_dataset("digits", "test")
     accuracies: dict[str, dict[str, float]] = {}
-    panels: list[FeaturePanel] = []
     for title, preset in ROWS.items():
         model = _trained(preset, out / preset, [], epochs, seed, reporter)
         accuracies[title] = attack_quickly(model, test, BUDGET).accuracies()
-        flat = _trained(preset, out / f"{preset}-2d", ["model.feature_dim=2"], epochs, seed, reporter)
-        with eval_mode(flat):
-            features = map_batches(flat.features, test)
-        centers = flat.head.centers if isinstance(flat.head, CenterHead) else None
-        panels.append(FeaturePanel(title, features, test.labels, centers))
     baseline = accuracies["SCE"]["clean"]
     rows = [DemoRow(title, ROWS[title], row, describe(row, baseline)) for title, row in accuracies.items()]
     record, picture = out / "demo.json", out / "features.png"
     threat = {"epsilon": BUDGET.threat.epsilon, "steps": BUDGET.steps, "step_size": BUDGET.step_size}
     content = {"test_images": len(test), "threat": threat, "rows": [asdict(row) for row in rows]}
     write_text_atomically(record, json.dumps(content, indent=2) + "\n")
-    plot_features(panels, test.class_names, picture)
-    return DemoResult(rows, record, picture)
+    plot_features(_feature_panels(test, out, epochs, seed, reporter), test.class_names, picture)
+    return DemoResult(rows, len(test), record, picture)
 
 
 def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
@@ -75,6 +72,34 @@ def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
     cost = baseline_clean - clean
     price = f"at a cost of {cost:.1%} of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
     return f"Keeps {worst:.1%} under every attack tried, {price}; stronger attacks may find less."
+
+
+def _feature_panels(
+    test: ImageData, out: Path, epochs: int | None, seed: int, reporter: Reporter | None
+) -> list[FeaturePanel]:
+    """SCE and MMC trained with two features, so that the plane is the feature space itself; and MMC under attack."""
+    flat = ["model.feature_dim=2"]
+    sce = _trained("digits-sce", out / "digits-sce-2d", flat, epochs, seed, reporter)
+    mmc = _trained("digits-mmc", out / "digits-mmc-2d", flat, epochs, seed, reporter)
+    with eval_mode(sce), eval_mode(mmc):
+        attacked = pgd(
+            mmc,
+            test.float_images(),
+            test.labels,
+            objective=margin(),
+            threat=BUDGET.threat,
+            steps=BUDGET.steps,
+            step_size=BUDGET.step_size,
+            seed=BUDGET.seed,
+            sample_ids=test.sample_ids,
+        )
+        centers = mmc.head.centers if isinstance(mmc.head, CenterHead) else None
+        with torch.no_grad():
+            return [
+                FeaturePanel("SCE", map_batches(sce.features, test), test.labels, None),
+                FeaturePanel("MMC", map_batches(mmc.features, test), test.labels, centers),
+                FeaturePanel("MMC, attacked on the margin", mmc.features(attacked), test.labels, centers),
+            ]
 
 
 def _trained(

@@ -5,17 +5,20 @@ import sys
 from maxmahal.cli.app import app
 from maxmahal.errors import MaxmahalError
 
+INTERRUPTED = 130  # what typer makes of Ctrl-C
+
 
 def main() -> None:
     """Run a command; a user's mistake ends in one sentence and exit code 2, Ctrl-C in 130."""
     try:
-        app(standalone_mode=False)
+        app()
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("maxmahal: stopped. What was finished is saved; the same command with --resume goes on.\n")
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            sys.stderr.write("maxmahal: stopped; what was finished is saved, and --resume goes on with it.\n")
+        raise
 
 
 __all__ = ["app", "main"]

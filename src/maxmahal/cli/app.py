@@ -21,10 +21,11 @@ app.command("doctor")(doctor.doctor_command)
 app.add_typer(data.app, name="data")
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(maxmahal.__version__)
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

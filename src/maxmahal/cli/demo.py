@@ -5,13 +5,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.demo import BUDGET, DemoResult, run_demo
 
-COLUMNS = ("clean", "own loss", "cross-entropy", "margin", "margin, each class", "worst case", "noise", "rotation")
+COLUMNS = {
+    "clean": "clean",
+    "own loss": "own\nloss",
+    "cross-entropy": "cross-\nentropy",
+    "margin": "margin",
+    "margin, each class": "each\nclass",
+    "worst case": "worst\ncase",
+    "noise": "noise",
+    "rotation": "rotation",
+}
 
 
 def demo_command(
@@ -39,11 +49,12 @@ def demo_command(
 
 
 def _print_table(console: Console, result: DemoResult) -> None:
-    title = f"Accuracy in % on 500 digits; PGD-{BUDGET.steps}, no pixel moved by more than {BUDGET.threat.epsilon}"
-    table = Table(title=title, title_justify="left")
+    limit = f"no pixel moved by more than {BUDGET.threat.epsilon}"
+    title = f"Accuracy in % on {result.images} digits; PGD-{BUDGET.steps}, {limit}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("model")
-    for column in COLUMNS:
-        table.add_column(column, justify="right", style="bold" if column == "worst case" else None)
+    for column, header in COLUMNS.items():
+        table.add_column(header, justify="right", style="bold" if column == "worst case" else None)
     for row in result.rows:
         table.add_row(row.title, *(f"{100 * row.accuracies[column]:.1f}" for column in COLUMNS))
     console.print(table)

@@ -1,7 +1,6 @@
 """How a run looks from outside: a bar on a terminal, plain lines in a pipe, nothing with --quiet."""
 
 from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -30,7 +29,7 @@ class TrainingProgress:
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "TrainingProgress":
         if self._bar is not None:
             self._bar.start()
         return self

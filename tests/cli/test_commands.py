@@ -1,0 +1,187 @@
+"""The command line as a user meets it: what it prints, and how it answers mistakes."""
+
+import json
+import os
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import maxmahal
+from maxmahal import cli, demo
+from maxmahal.train import preset_names
+
+TINY = ["--set", "train.epochs=2", "--set", "train.batch_size=24", "--set", "model.feature_dim=8"]
+
+
+class Outcome:
+    """What a command left: exit code, standard output, standard error."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    def assert_refused(self, *parts: str) -> None:
+        """One sentence on standard error that holds every part, exit code 2, no traceback."""
+        assert self.code == 2, (self.out, self.err)
+        assert self.err.startswith("maxmahal: ")
+        assert self.err.count("\n") == 1
+        assert "Traceback" not in self.err
+        for part in parts:
+            assert part in self.err
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["maxmahal", *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return Outcome(code, out, err)
+
+    return call
+
+
+def test_version_and_help(run) -> None:
+    assert run("--version").out.strip() == maxmahal.__version__
+    text = run("--help").out
+    assert all(command in text for command in ("train", "presets", "data", "demo", "doctor"))
+
+
+def test_presets_lists_every_preset_with_its_row(run) -> None:
+    out = run("presets").out
+    assert all(name in out for name in preset_names())
+    assert "Table 1, MMC-10 (rand)" in out
+
+
+def test_doctor_says_what_the_machine_offers(run, tmp_path: Path) -> None:
+    out = run("doctor", "--data-dir", tmp_path).out
+    for word in ("maxmahal", "python", "torch", "threads", "cuda", "digits", "embedded", "cifar10", str(tmp_path)):
+        assert word in out
+
+
+def test_train_prints_plain_lines_in_a_pipe(run, tiny_npz: Path, tmp_path: Path) -> None:
+    outcome = run("train", "digits-at-mmc", "--out", tmp_path / "run", *TINY, "--set", f"data.source={tiny_npz}",
+                  "--set", "data.validation=24", "--set", "method.steps=2")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert re.match(r"epoch 1/2  loss \S+  test \S+%  validation \S+%  PGD-10 \S+%", lines[0])
+    assert "\x1b" not in outcome.out
+    assert any(line.startswith("last checkpoint (epoch 2): test accuracy") for line in lines)
+    assert any(line.startswith("best checkpoint") for line in lines)
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+def test_quiet_is_quiet(run, tiny_npz: Path, tmp_path: Path) -> None:
+    outcome = run(
+        "train", "digits-mmc", "--quiet", "--out", tmp_path / "run", *TINY, "--set", f"data.source={tiny_npz}"
+    )
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+
+
+def test_mistakes_end_in_one_sentence(run, tmp_path: Path) -> None:
+    run("train", "digits-mcm").assert_refused("no preset 'digits-mcm'", "did you mean 'digits-mmc'?")
+    run("train", "digits-mmc", "--set", "train.epoch=3").assert_refused("did you mean 'epochs'?")
+    run("train", "digits-mmc", "--set", "train.epochs=x").assert_refused("must be an integer")
+    run("train", "digits-mmc", "--device", "gpu0").assert_refused("use auto, cpu or cuda")
+    exact = ("--set", "centers.exact=true", "--set", "model.feature_dim=2")
+    run("train", "digits-mmc", "--out", tmp_path / "x", *exact).assert_refused("num_classes", "dim")
+    run("train", "digits-mmc", "--set", "data.source=cifar11").assert_refused("did you mean 'cifar10'?")
+    run("data", "check", "cifar11").assert_refused("did you mean 'cifar10'?")
+    toml = tmp_path / "mine.toml"
+    toml.write_text("[train]\nepoch = 3\n")
+    run("train", toml, "--out", tmp_path / "x").assert_refused("'train.epoch' is not a setting")
+    assert not (tmp_path / "x").exists()
+
+
+def test_missing_data_says_where_to_put_it(run, tmp_path: Path) -> None:
+    outcome = run("train", "cifar10-mmc", "--data-dir", tmp_path, "--out", tmp_path / "run")
+    outcome.assert_refused("cifar-10-batches-py", "maxmahal data fetch cifar10")
+    check = run("data", "check", "cifar10", "--data-dir", tmp_path)
+    assert check.code == 2
+    assert "missing" in check.out
+
+
+def test_a_pickle_that_runs_code_is_refused(run, tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self):  # type: ignore[no-untyped-def]
+            return os.system, (f"touch {tmp_path}/executed",)
+
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in ("batches.meta", "test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+        (folder / name).write_bytes(pickle.dumps(Evil(), protocol=2))
+    run("train", "cifar10-mmc", "--data-dir", tmp_path, "--out", tmp_path / "run").assert_refused("cifar-10-batches-py")
+    assert not (tmp_path / "executed").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_corrupt_user_data_is_refused(run, tiny_npz: Path, tmp_path: Path) -> None:
+    tiny_npz.write_bytes(tiny_npz.read_bytes()[:500])
+    outcome = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / "run")
+    outcome.assert_refused("stripes.npz")
+
+
+def test_a_disk_that_says_no(run, tiny_npz: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / "file" / "run")
+    outcome.assert_refused("Cannot write", "choose another folder")
+
+
+def test_ctrl_c_ends_with_130(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maxmahal.cli.train.train", interrupted)
+    outcome = run("train", "digits-mmc")
+    assert outcome.code == 130
+    assert outcome.err.count("\n") == 1
+    assert "--resume" in outcome.err
+
+
+def test_a_bug_keeps_its_traceback(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("maxmahal.cli.train.train", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run("train", "digits-mmc")
+
+
+def test_the_demo_records_what_it_prints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "BUDGET", demo.Budget(threat=demo.Linf(0.1), steps=2, step_size=0.05))
+    outcome = run("demo", "--out", tmp_path, "--epochs", 1, "--quiet")
+    assert outcome.code == 0, outcome.err
+    record = json.loads((tmp_path / "demo.json").read_text())
+    assert [row["preset"] for row in record["rows"]] == ["digits-sce", "digits-mmc", "digits-at-mmc"]
+    for row in record["rows"]:
+        accuracies = row["accuracies"]
+        attacks = ("clean", "own loss", "cross-entropy", "margin", "margin, each class")
+        assert accuracies["worst case"] <= min(accuracies[attack] for attack in attacks)
+        assert f"{100 * accuracies['worst case']:.1f}" in outcome.out
+        assert row["sentence"] in outcome.out
+    assert (tmp_path / "features.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "digits-at-mmc" / "best.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "cross", "margin", "worst", "clean", "words"),
+    [
+        (0.9, 0.8, 0.05, 0.04, 0.99, "Looks robust to PGD on own loss (90.0%) but the worst case is 4.0%"),
+        (0.01, 0.02, 0.0, 0.0, 0.98, "not robust at this epsilon"),
+        (0.82, 0.83, 0.81, 0.8, 0.95, "Keeps 80.0% under every attack tried, at a cost of 3.0% of clean accuracy"),
+    ],
+)
+def test_the_demos_sentence_follows_from_the_numbers(
+    own: float, cross: float, margin: float, worst: float, clean: float, words: str
+) -> None:
+    row = {"clean": clean, "own loss": own, "cross-entropy": cross, "margin": margin, "margin, each class": margin}
+    assert words in demo.describe({**row, "worst case": worst}, baseline_clean=0.98)

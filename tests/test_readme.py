@@ -1,0 +1,35 @@
+"""The README's promises: its example runs, its tour names files that exist, its commands are commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from maxmahal.cli.app import app
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_trains_a_plain_model_with_mmc(capsys: pytest.CaptureFixture[str]) -> None:
+    (script,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    statements = [line for line in script.splitlines() if line and not line.startswith(("import", "from", " "))]
+    assert len(statements) <= 10
+    exec(compile(script, "README.md", "exec"), {})
+    (accuracy,) = re.findall(r"test accuracy (\d+\.\d)%", capsys.readouterr().out)
+    assert float(accuracy) > 85
+
+
+def test_the_tour_names_what_is_there() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \|.*\| (.*) \|$", README, flags=re.MULTILINE)
+    assert len(rows) == 9
+    for folder, files in rows:
+        for file in re.findall(r"`(\w+\.py)`", files):
+            assert (ROOT / "src/maxmahal" / folder / file).exists(), f"{folder}/{file}"
+
+
+def test_its_commands_exist() -> None:
+    names = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    mentioned = set(re.findall(r"^ {4}maxmahal (\w+)", README, flags=re.MULTILINE))
+    assert mentioned
+    assert mentioned <= names
