@@ -8,6 +8,8 @@ from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
 
+_SUFFIX = ".maxmahal-tmp"
+
 
 class StorageError(MaxmahalError, OSError):
     """The disk said no: full, read-only, or not ours to write."""
@@ -27,11 +29,17 @@ def storage_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+def remove_scraps(folder: Path) -> None:
+    """Delete the temporary files that a kill in the middle of ``write_atomically`` left in a folder we hold."""
+    for path in folder.glob(f".*{_SUFFIX}"):
+        path.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then rename it into place once it is safely on disk."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
         os.close(descriptor)
         temporary = Path(name)
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.models import accuracy
@@ -171,6 +172,14 @@ def test_two_processes_cannot_write_one_folder(tiny_settings: Make, tmp_path: Pa
         train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
 
 
+def test_scraps_of_a_killed_write_are_swept_away(tiny_settings: Make, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    scrap = tmp_path / "run" / ".state.safetensors.abc.maxmahal-tmp"
+    scrap.write_text("half")
+    train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
+    assert not scrap.exists()
+
+
 def test_other_threads_are_noticed(tiny_settings: Make, tmp_path: Path) -> None:
     class Notes(Silent):
         def __init__(self) -> None:
@@ -216,23 +225,36 @@ def test_mistakes_leave_no_folder_behind(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_users_own_network(tiny_settings: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A network of the user's own, with dropout, in a module outside the package."""
     (tmp_path / "mynet.py").write_text(
         "from torch import nn\n"
         "def make(image_shape, feature_dim):\n"
-        "    return nn.Sequential(nn.Flatten(), nn.LazyLinear(feature_dim)) if feature_dim == 3 else "
-        "nn.Sequential(nn.Flatten(), nn.Linear(64, feature_dim))\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, feature_dim))\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    settings = tiny_settings("digits-at-mmc", "model.backbone=mynet:make")
-    train(settings, tmp_path / "run")
+    return "model.backbone=mynet:make"
+
+
+def test_a_users_own_network(own_network: str, tiny_settings: Make, tmp_path: Path) -> None:
+    train(tiny_settings("digits-at-mmc", own_network), tmp_path / "run")
     with pytest.raises(CheckpointError, match="pass it as backbone="):
         load_model(tmp_path / "run")
-    from torch import nn
-
-    own = nn.Sequential(nn.Flatten(), nn.Linear(64, 8))
+    own = nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 8))
     assert load_model(tmp_path / "run", backbone=own).backbone is own
+
+
+def test_dropout_resumes_to_the_same_bits(own_network: str, tiny_settings: Make, tmp_path: Path) -> None:
+    settings = tiny_settings("digits-mmc", own_network)
+    train(settings, tmp_path / "whole")
+    torch.rand(3)  # whatever happened in the process before must not matter
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, tmp_path / "parts", reporter=StopAfter(8))
+    torch.rand(5)
+    train(settings, tmp_path / "parts", resume=True)
+    assert_same(tmp_path / "whole/state.safetensors", tmp_path / "parts/state.safetensors")
 
 
 def test_first_difference_names_the_setting() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import CheckpointError
-from maxmahal.files import storage_errors, write_text_atomically
+from maxmahal.files import remove_scraps, storage_errors, write_text_atomically
 from maxmahal.settings import to_table, to_toml
 from maxmahal.train.config import Settings
 
@@ -49,6 +49,7 @@ class RunFolder:
                 raise CheckpointError(
                     f"Another process is writing to {self.path}; wait for it or choose another --out."
                 ) from error
+            remove_scraps(self.path)
             yield
 
     def write_settings(self, settings: Settings) -> None:

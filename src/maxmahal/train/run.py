@@ -10,6 +10,7 @@ from maxmahal.attacks import own_loss, pgd
 from maxmahal.data import ImageData, load_dataset, to_unit_range, train_validation_split
 from maxmahal.errors import CheckpointError
 from maxmahal.models import Classifier, accuracy, eval_mode
+from maxmahal.random import stream_key
 from maxmahal.settings import Table, to_table
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
@@ -76,10 +77,14 @@ def train(
     folder = RunFolder(out)
     if not resume:
         folder.refuse_overwriting()
-    # Data and model come first: a mistake in the settings must not leave an empty folder behind.
-    run = _Run(settings, folder, load_run_data(settings, data_dir, device), reporter)
-    with folder.lock():
-        return run.finish()
+    data = load_run_data(settings, data_dir, device)
+    with torch.random.fork_rng():
+        # Dropout in a user's network draws from torch's own generator, so that one belongs to the run as well.
+        torch.manual_seed(stream_key("run", settings.train.seed))
+        run = _Run(settings, folder, data, reporter)
+        # The folder is made last: a mistake in the settings must not leave an empty one behind.
+        with folder.lock():
+            return run.finish()
 
 
 class _Run:
