@@ -11,7 +11,7 @@ help:
 	@echo "make test     lint, types and all tests but the long ones"
 	@echo "make lint     ruff and mypy alone"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
-	@echo "make soak     the long checks: many kills, seed sweeps, the largest centers"
+	@echo "make soak     the long checks: many kills, seed sweeps, thousands of centers"
 	@echo "make mutants  break the code on purpose and see that the tests notice"
 
 # An environment is stale when what it was made from has changed: the stamp is older, and the rule makes it anew.
@@ -44,6 +44,7 @@ mutants: $(VENV)/dev.stamp
 
 bench: $(VENV)/runtime.stamp
 	$(BIN)/python benchmarks/train_step.py
+	$(BIN)/python benchmarks/centers.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

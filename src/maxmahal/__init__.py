@@ -7,13 +7,12 @@ The three lines that swap a loss:
     predictions = head.logits(features).argmax(dim=1)
 """
 
-__version__ = "0.1.0"
-
 from maxmahal.centers import hierarchical_centers, max_mahalanobis_centers, random_centers
 from maxmahal.losses import EMC, GSCE, LGM, MMC, MMLDA, SCE, ArcFace, CenterLoss, CosFace
 from maxmahal.models import Classifier, Head
 from maxmahal.train import load_model as load
-from maxmahal.train import load_settings, train
+from maxmahal.train import load_settings, train_model
+from maxmahal.version import __version__
 
 __all__ = [
     "EMC",
@@ -33,5 +32,5 @@ __all__ = [
     "load_settings",
     "max_mahalanobis_centers",
     "random_centers",
-    "train",
+    "train_model",
 ]

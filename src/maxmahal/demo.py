@@ -8,12 +8,12 @@ import torch
 
 from maxmahal.attacks import Linf, margin, pgd
 from maxmahal.data import ImageData, load_dataset
-from maxmahal.evaluate import Budget, attack_quickly
+from maxmahal.evaluate import Budget, evaluate_quickly
 from maxmahal.files import write_text_atomically
 from maxmahal.losses import CenterHead
 from maxmahal.models import Classifier, eval_mode, map_batches
 from maxmahal.report import FeaturePanel, plot_features
-from maxmahal.train import Reporter, RunFolder, load_model, load_settings, train
+from maxmahal.train import Reporter, RunFolder, load_model, load_settings, train_model
 
 BUDGET = Budget(threat=Linf(0.15), steps=50, step_size=0.015, noise_std=0.1, max_degrees=30.0)
 ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "AT (MMC)": "digits-at-mmc"}
@@ -46,7 +46,7 @@ def run_demo(out: Path, *, epochs: int | None = None, seed: int = 0, reporter: R
     accuracies: dict[str, dict[str, float]] = {}
     for title, preset in ROWS.items():
         model = _trained(preset, out / preset, [], epochs, seed, reporter)
-        accuracies[title] = attack_quickly(model, test, BUDGET).accuracies()
+        accuracies[title] = evaluate_quickly(model, test, BUDGET).accuracies()
     baseline = accuracies["SCE"]["clean"]
     rows = [DemoRow(title, ROWS[title], row, describe(row, baseline)) for title, row in accuracies.items()]
     record, picture = out / "demo.json", out / "features.png"
@@ -108,5 +108,7 @@ def _trained(
     chosen = [*overrides, f"train.seed={seed}"]
     if epochs is not None:
         chosen.append(f"train.epochs={epochs}")
-    train(load_settings(preset, chosen), out, resume=True, reporter=reporter)
+    if reporter is not None:
+        reporter.note(f"Training {out.name}.")
+    train_model(load_settings(preset, chosen), out, resume=True, reporter=reporter)
     return load_model(RunFolder(out).last)

@@ -25,7 +25,7 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(
-            f"Cannot write {path}: {reason}. Free some space or choose another folder; what was there before is intact."
+            f"Cannot write {path}: {reason}. Make room or choose another folder; what was there before is intact."
         ) from error
 
 

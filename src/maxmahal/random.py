@@ -63,6 +63,13 @@ def integers(sample_ids: Int[Tensor, " n"], high: int, *key: int | str) -> Int[T
     return _shift_right(random_bits(sample_ids, (), *key), 1) % high
 
 
+def content_ids(images: Float[Tensor, "n ..."], labels: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """An id for each sample from nothing but its pixels and its label, for callers who keep no numbers of their own."""
+    pixels = images.detach().to(torch.float32).flatten(1).contiguous().view(torch.int32).to(torch.int64)
+    positions = torch.arange(1, pixels.shape[1] + 1, device=images.device, dtype=torch.int64) * _GOLDEN
+    return _mix(_mix(pixels + positions).sum(dim=1) + labels * _GOLDEN)
+
+
 def generator(*key: int | str) -> torch.Generator:
     """A CPU generator for draws that belong to a whole run (weights, the order of an epoch), not to one sample."""
     return torch.Generator().manual_seed(stream_key(*key) % 2**63)

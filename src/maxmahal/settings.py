@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
@@ -40,12 +41,13 @@ def component(registry: Mapping[str, Callable[..., Any]], default: str, context:
     given = frozenset(context)
     return dataclasses.field(
         default_factory=lambda: _component({"name": default}, registry, given, ""),
-        metadata={"registry": registry, "context": given},
+        metadata={"registry": registry, "context": given, "default": default},
     )
 
 
 def from_table(cls: type[T], table: Table, where: str = "") -> T:
     """Build the dataclass ``cls`` from a TOML table, refusing unknown keys and wrong types."""
+    table = _as_table(table, where.removesuffix("."))
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(cls)
     values: Table = {}
@@ -53,9 +55,10 @@ def from_table(cls: type[T], table: Table, where: str = "") -> T:
         path = f"{where}{key}"
         if key not in fields:
             raise SettingsError(f"'{path}' is not a setting; {did_you_mean(key, fields)}")
-        registry = fields[key].metadata.get("registry")
-        if registry is not None:
-            values[key] = _component(_as_table(value, path), registry, fields[key].metadata["context"], f"{path}.")
+        about = fields[key].metadata
+        if "registry" in about:
+            options = {"name": about["default"]} | _as_table(value, path)
+            values[key] = _component(options, about["registry"], about["context"], f"{path}.")
         elif dataclasses.is_dataclass(hints[key]):
             values[key] = from_table(typing.cast(type[Any], hints[key]), _as_table(value, path), f"{path}.")
         else:
@@ -92,7 +95,7 @@ def convert(value: object, annotation: Any, path: str) -> Any:
     elif origin is tuple:
         if isinstance(value, list | tuple):
             return tuple(convert(item, arguments[0], f"{path}[{index}]") for index, item in enumerate(value))
-    elif annotation is float and isinstance(value, int | float) and not isinstance(value, bool):
+    elif annotation is float and isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
         return float(value)
     elif (annotation is int and isinstance(value, int) and not isinstance(value, bool)) or (
         annotation in (str, bool) and isinstance(value, annotation)
@@ -121,6 +124,33 @@ def parse_override(text: str) -> tuple[list[str], object]:
         return path, tomllib.loads(f"value = {raw}")["value"]
     except tomllib.TOMLDecodeError:
         return path, raw.strip()
+
+
+def fold_overrides(overrides: Iterable[str]) -> Table:
+    """All ``section.key=value`` overrides as one table, so that their order does not matter."""
+    changes: Table = {}
+    for override in overrides:
+        path, value = parse_override(override)
+        node = changes
+        for depth, key in enumerate(path[:-1]):
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                raise SettingsError(f"--set {override}: {'.'.join(path[: depth + 1])} is a value, not a section.")
+        node[path[-1]] = value
+    return changes
+
+
+def first_difference(old: Table, new: Table, where: str = "") -> str:
+    """The first setting in which two tables differ, as part of a sentence, or nothing."""
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            difference = first_difference(before, after, f"{where}{key}.")
+            if difference:
+                return difference
+        elif before != after:
+            return f"{where}{key} was {before!r} and is now {after!r}"
+    return ""
 
 
 def merge(base: Table, changes: Table) -> Table:
@@ -177,7 +207,7 @@ def _describe(annotation: Any) -> str:
         return " or ".join(_describe(choice) for choice in arguments if choice is not type(None))
     if typing.get_origin(annotation) is tuple:
         return f"a list of {_describe(arguments[0]).removeprefix('a ').removeprefix('an ')}s"
-    names = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+    names = {int: "an integer", float: "a finite number", str: "a text", bool: "true or false"}
     return names.get(annotation, str(annotation))
 
 
@@ -204,6 +234,8 @@ __all__ = [
     "Table",
     "component",
     "convert",
+    "first_difference",
+    "fold_overrides",
     "from_table",
     "merge",
     "parse_override",

@@ -54,7 +54,7 @@ def test_the_margin_is_the_papers_second_objective(seed: int, equal_norms: bool)
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_margin_is_linear_in_the_features(seed: int) -> None:
-    """z·(μ_y - μ_t) - ½(‖μ_y‖² - ‖μ_t‖²), as the notes write it."""
+    """z·(μ_y - μ_t) - ½(‖μ_y‖² - ‖μ_t‖²)."""
     z, labels, targets, centers = example(seed, equal_norms=False)
     own, other = centers[labels], centers[targets]
     expected = (z * (own - other)).sum(axis=1) - ((own**2).sum(axis=1) - (other**2).sum(axis=1)) / 2

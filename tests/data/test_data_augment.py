@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from torch import Tensor
 
-from maxmahal.data import augment, augmentations, to_unit_range
+from maxmahal.data import augmentation, augmentations, to_unit_range
 from maxmahal.errors import ArgumentError
 
 NAMES = ("none", "crop", "crop-flip", "shift", "shift-flip")
@@ -37,7 +37,7 @@ def test_the_names_are_those_of_the_settings() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_three_halves_leave_the_images_as_they_are(name: str) -> None:
     images, _ = bytes_and_uniforms(0, 5, 3, 32, 30)
-    assert torch.equal(augment(name)(images, torch.full((5, 3), 0.5)), to_unit_range(images))
+    assert torch.equal(augmentation(name)(images, torch.full((5, 3), 0.5)), to_unit_range(images))
 
 
 @pytest.mark.parametrize("name", ["crop", "crop-flip"])
@@ -45,7 +45,7 @@ def test_crop_equals_slicing_each_padded_image(name: str) -> None:
     images, uniforms = bytes_and_uniforms(1, 40, 3, 12, 9)
     uniforms[0], uniforms[1] = 0.0, 1 - 2**-24  # the two outermost corners
     expected = torch.stack([naive_crop(*pair, name == "crop-flip") for pair in zip(images, uniforms, strict=True)])
-    assert torch.equal(augment(name)(images, uniforms), to_unit_range(expected))
+    assert torch.equal(augmentation(name)(images, uniforms), to_unit_range(expected))
 
 
 @pytest.mark.parametrize("flip", [False, True])
@@ -56,13 +56,13 @@ def test_a_shift_by_whole_pixels_is_a_roll_with_repeated_edges(down: int, right:
     rows = (torch.arange(40) - down).clamp(0, 39)
     columns = (torch.arange(40) - right).clamp(0, 39)
     expected = to_unit_range(images[:, :, rows][:, :, :, columns])
-    assert torch.equal(augment("shift-flip")(images, uniforms), expected.flip(3) if flip else expected)
-    assert torch.equal(augment("shift")(images, uniforms), expected)
+    assert torch.equal(augmentation("shift-flip")(images, uniforms), expected.flip(3) if flip else expected)
+    assert torch.equal(augmentation("shift")(images, uniforms), expected)
 
 
 def test_a_fractional_shift_equals_scipys_linear_interpolation() -> None:
     images, uniforms = bytes_and_uniforms(3, 12, 3, 32, 20)
-    shifted = augment("shift")(images, uniforms)
+    shifted = augmentation("shift")(images, uniforms)
     for image, (vertical, horizontal, _), result in zip(to_unit_range(images), uniforms.tolist(), shifted, strict=True):
         move = (0, (2 * vertical - 1) * 3.2, (2 * horizontal - 1) * 2.0)
         expected = ndimage.shift(image.double().numpy(), move, order=1, mode="nearest")
@@ -80,20 +80,22 @@ def test_values_stay_in_range_and_a_sample_does_not_see_its_batch(
 ) -> None:
     images, uniforms = bytes_and_uniforms(seed, count, channels, height, width)
     images[0] = images[0] // 128 * 255  # the extremes, where rounding could leave the range
-    result = augment(name)(images, uniforms)
+    result = augmentation(name)(images, uniforms)
     assert result.dtype == torch.float32
     assert result.shape == images.shape
     assert result.min() >= 0
     assert result.max() <= 1
     chosen = pick % count
-    assert torch.equal(augment(name)(images[chosen : chosen + 1], uniforms[chosen : chosen + 1])[0], result[chosen])
+    assert torch.equal(
+        augmentation(name)(images[chosen : chosen + 1], uniforms[chosen : chosen + 1])[0], result[chosen]
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_inputs_are_left_alone(name: str) -> None:
     images, uniforms = bytes_and_uniforms(4, 3, 3, 8, 8)
     before = images.clone(), uniforms.clone()
-    augment(name)(images, uniforms)
+    augmentation(name)(images, uniforms)
     assert torch.equal(images, before[0])
     assert torch.equal(uniforms, before[1])
 
@@ -101,19 +103,19 @@ def test_the_inputs_are_left_alone(name: str) -> None:
 def test_half_of_the_images_are_mirrored() -> None:
     images, uniforms = bytes_and_uniforms(5, 400, 1, 8, 8)
     uniforms[:, :2] = 0.5
-    mirrored = (augment("crop-flip")(images, uniforms) != to_unit_range(images)).flatten(1).any(1)
+    mirrored = (augmentation("crop-flip")(images, uniforms) != to_unit_range(images)).flatten(1).any(1)
     assert torch.equal(mirrored, uniforms[:, 2] < 0.5)
     assert 150 < mirrored.sum() < 250
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(ArgumentError, match="did you mean 'crop-flip'"):
-        augment("cropflip")
+        augmentation("cropflip")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_uniforms_on_another_device_are_refused(name: str) -> None:
     images, uniforms = bytes_and_uniforms(6, 2, 1, 8, 8)
-    function: Callable[[Tensor, Tensor], Tensor] = augment(name)
+    function: Callable[[Tensor, Tensor], Tensor] = augmentation(name)
     with pytest.raises(ArgumentError, match="meta and cpu"):
         function(images, uniforms.to("meta"))

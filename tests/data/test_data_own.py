@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from maxmahal.data import load_dataset
-from maxmahal.errors import DataError
+from maxmahal.errors import DataError, MaxmahalError
 
 Draw = Callable[..., np.ndarray]
 LABELS = np.array([0, 1, 2, 1])
@@ -225,12 +225,12 @@ def test_a_factory_in_the_current_folder_is_called_with_the_split(factory: str) 
     ],
 )
 def test_factory_mistakes_are_named(factory: str, function: str, reason: str) -> None:
-    with pytest.raises(DataError, match=reason):
+    with pytest.raises(MaxmahalError, match=reason):
         load_dataset(f"{factory}:{function}", "test")
 
 
 def test_a_missing_module_is_told_from_a_module_that_misses_something(in_tmp: Path) -> None:
-    with pytest.raises(DataError, match="there is no module 'nowhere_at_all' here"):
+    with pytest.raises(MaxmahalError, match="there is no module 'nowhere_at_all' here"):
         load_dataset("nowhere_at_all.data:load")
     (in_tmp / "needs_more.py").write_text("import nowhere_at_all")
     with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):

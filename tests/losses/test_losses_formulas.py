@@ -1,4 +1,4 @@
-"""Every loss against its formula in the paper or the notes, written here with numpy in float64."""
+"""Every loss against its formula in its paper, written here with numpy in float64."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The large-margin Gaussian mixture loss as the notes give the original: margin, log-determinants, likelihood."""
+"""The large-margin Gaussian mixture loss as its authors define it: margin, log-determinants, likelihood."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The networks against published parameter counts, the notes' list of facts, and forwards written out by hand."""
+"""The networks against published parameter counts, the released code's layout, and forwards written out by hand."""
 
 from collections.abc import Callable
 
@@ -21,11 +21,11 @@ def count(module: nn.Module, *kinds: type) -> int:
 
 
 @pytest.mark.parametrize(("blocks", "expected"), [(5, 1_453_376), (18, 5_004_768)])
-def test_the_released_feature_nets_have_the_counts_in_the_notes(blocks: int, expected: int) -> None:
+def test_the_released_feature_nets_have_its_parameter_counts(blocks: int, expected: int) -> None:
     assert parameters(ResNetV2(blocks)) == expected
 
 
-def test_the_released_net_with_softmax_has_the_count_in_the_notes() -> None:
+def test_the_released_net_with_softmax_has_its_parameter_count() -> None:
     assert parameters(Classifier(ResNetV2(5), SCE(10, 256))) == 1_455_946
 
 
@@ -122,7 +122,7 @@ def conv(x: Tensor, layer: nn.Conv2d, stride: int = 1) -> Tensor:
 IMAGES = torch.rand(3, 3, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def test_the_released_net_is_the_one_in_the_notes() -> None:
+def test_the_released_net_is_what_its_code_computes() -> None:
     network = shake(ResNetV2(2))
     x = norm(conv(IMAGES, network.conv), network.bn).relu()
     for index, block in enumerate(network.blocks):
@@ -138,7 +138,7 @@ def test_the_released_net_is_the_one_in_the_notes() -> None:
     torch.testing.assert_close(network(IMAGES), expected)
 
 
-def test_the_released_nets_layers_are_those_in_the_notes() -> None:
+def test_the_released_nets_layers_are_those_of_its_code() -> None:
     network = ResNetV2(5)
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

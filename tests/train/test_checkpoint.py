@@ -3,7 +3,6 @@
 import errno
 import os
 import pickle
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,14 +12,15 @@ from safetensors.torch import save_file
 
 from maxmahal.errors import CheckpointError
 from maxmahal.files import StorageError, write_atomically, write_text_atomically
-from maxmahal.train import RunFolder, Settings, load_model, train
+from maxmahal.train import Settings, load_model, train_model
+from maxmahal.train.checkpoint import read_tensors
 
 Make = Callable[..., Settings]
 
 
 @pytest.fixture
 def checkpoint(tiny_settings: Make, tmp_path: Path) -> Path:
-    train(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "run")
+    train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "run")
     return tmp_path / "run" / "last.safetensors"
 
 
@@ -61,13 +61,12 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
-def test_weights_of_another_shape_are_refused(checkpoint: Path, tiny_settings: Make, tmp_path: Path) -> None:
-    other = tiny_settings("digits-mmc", "model.feature_dim=4", "train.epochs=1")
-    train(other, tmp_path / "other")
-    state = RunFolder(tmp_path / "other").state
-    state.write_bytes((checkpoint.parent / "state.safetensors").read_bytes())
-    with pytest.raises(CheckpointError, match=re.escape("does not fit the model")):
-        train(other, tmp_path / "other", resume=True)
+def test_weights_of_another_shape_are_refused(checkpoint: Path) -> None:
+    tensors, metadata = read_tensors(checkpoint)
+    tensors["head.centers"] = tensors["head.centers"][:, :4].contiguous()
+    save_file(tensors, checkpoint, metadata)
+    with pytest.raises(CheckpointError, match=r"does not fit the model: 'head\.centers' is \(3, 4\) in the file"):
+        load_model(checkpoint)
 
 
 def test_a_damaged_state_is_told_and_kept(checkpoint: Path, tiny_settings: Make) -> None:
@@ -75,8 +74,26 @@ def test_a_damaged_state_is_told_and_kept(checkpoint: Path, tiny_settings: Make)
     state.write_bytes(state.read_bytes()[:-10])
     size = state.stat().st_size
     with pytest.raises(CheckpointError, match="truncated"):
-        train(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
+        train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
     assert state.stat().st_size == size
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"format": "maxmahal-state-1"}, {"format": "maxmahal-state-1", "progress": "{"}]
+)
+def test_a_state_with_damaged_metadata_is_refused(
+    metadata: dict[str, str], checkpoint: Path, tiny_settings: Make
+) -> None:
+    save_file({"x": torch.ones(1)}, checkpoint.parent / "state.safetensors", metadata)
+    with pytest.raises(CheckpointError, match="start a new run folder"):
+        train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
+
+
+def test_a_checkpoint_whose_card_is_no_table_is_refused(checkpoint: Path) -> None:
+    for card in ("[]", "5", '{"settings": 5}', "not json"):
+        save_file({"x": torch.ones(1)}, checkpoint, {"format": "maxmahal-checkpoint-1", "model": card})
+        with pytest.raises(CheckpointError, match="damaged metadata"):
+            load_model(checkpoint)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
@@ -96,7 +113,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> Non
 def test_a_folder_that_cannot_be_made_is_told(tiny_settings: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="Cannot write"):
-        train(tiny_settings("digits-mmc"), tmp_path / "file" / "run")
+        train_model(tiny_settings("digits-mmc"), tmp_path / "file" / "run")
 
 
 def test_files_respect_the_umask(tmp_path: Path) -> None:

@@ -4,16 +4,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
+from maxmahal.errors import ArgumentError, CheckpointError, DataError, SettingsError
 from maxmahal.models import accuracy
-from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train
-from maxmahal.train.loop import TrainingDivergedError, batches
-from maxmahal.train.run import Silent, first_difference, load_run_data
+from maxmahal.settings import first_difference
+from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train_model
+from maxmahal.train.loop import Silent, TrainingDivergedError, batches
+from maxmahal.train.parts import load_parts
 
 Make = Callable[..., Settings]
 METHODS = ["digits-sce", "digits-mmc", "digits-center", "digits-mmlda", "digits-lgm", "digits-emc", "digits-mmc-rand"]
@@ -49,7 +51,7 @@ def test_every_loss_and_method_learns_the_stripes(preset: str, tiny_settings: Ma
     overrides = ["train.epochs=8", "data.augment=none"]
     if "digits-center" not in preset and "adversarial" not in preset:
         overrides.append("train.warmup=0")
-    result = train(tiny_settings(preset, *overrides), tmp_path / "run")
+    result = train_model(tiny_settings(preset, *overrides), tmp_path / "run")
     assert result["last"]["test_accuracy"] > 0.9
     losses = [line["train_loss"] for line in RunFolder(tmp_path / "run").read_metrics()]
     assert losses[-1] < losses[0]
@@ -61,11 +63,11 @@ def test_an_interrupted_run_resumes_to_the_same_bits(
     preset: str, ema: float, tiny_settings: Make, tmp_path: Path
 ) -> None:
     settings = tiny_settings(preset, f"train.ema={ema}")
-    train(settings, tmp_path / "whole")
+    train_model(settings, tmp_path / "whole")
     for steps in (2, 3, 6):
         with pytest.raises(KeyboardInterrupt):
-            train(settings, tmp_path / "parts", resume=True, reporter=StopAfter(steps))
-    train(settings, tmp_path / "parts", resume=True)
+            train_model(settings, tmp_path / "parts", resume=True, reporter=StopAfter(steps))
+    train_model(settings, tmp_path / "parts", resume=True)
     assert_same(tmp_path / "whole/last.safetensors", tmp_path / "parts/last.safetensors")
     assert_same(tmp_path / "whole/state.safetensors", tmp_path / "parts/state.safetensors")
     timeless = [
@@ -81,17 +83,17 @@ def test_an_interrupted_run_resumes_to_the_same_bits(
 def test_a_torn_or_unsaved_metrics_line_is_measured_again(tiny_settings: Make, tmp_path: Path) -> None:
     settings = tiny_settings("digits-mmc")
     with pytest.raises(KeyboardInterrupt):
-        train(settings, tmp_path / "run", reporter=StopAfter(7))
+        train_model(settings, tmp_path / "run", reporter=StopAfter(7))
     folder = RunFolder(tmp_path / "run")
     with folder.metrics.open("a") as file:
         file.write('{"epoch": 2, "train_lo')
-    train(settings, tmp_path / "run", resume=True)
+    train_model(settings, tmp_path / "run", resume=True)
     assert [line["epoch"] for line in folder.read_metrics()] == [1, 2, 3]
 
 
 def test_the_seed_decides(tiny_settings: Make, tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train(tiny_settings("digits-mmc", f"train.seed={seed}"), tmp_path / name)
+        train_model(tiny_settings("digits-mmc", f"train.seed={seed}"), tmp_path / name)
     assert_same(tmp_path / "a/last.safetensors", tmp_path / "b/last.safetensors")
     with pytest.raises(AssertionError):
         assert_same(tmp_path / "a/last.safetensors", tmp_path / "c/last.safetensors")
@@ -99,7 +101,7 @@ def test_the_seed_decides(tiny_settings: Make, tmp_path: Path) -> None:
 
 def test_training_leaves_the_callers_random_state_alone(tiny_settings: Make, tmp_path: Path) -> None:
     before = torch.get_rng_state()
-    train(tiny_settings("digits-at-mmc"), tmp_path / "run")
+    train_model(tiny_settings("digits-at-mmc"), tmp_path / "run")
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -108,7 +110,7 @@ def test_batches_belong_to_the_sample(tiny_settings: Make) -> None:
     seen = []
     for size in (24, 40):
         settings = tiny_settings("digits-mmc", f"train.batch_size={size}")
-        data = load_run_data(settings, None, "cpu").train
+        data = load_parts(settings.data, None, "cpu").train
         images = {
             int(sample): image
             for batch in batches(data, settings, epoch=3)
@@ -121,7 +123,7 @@ def test_batches_belong_to_the_sample(tiny_settings: Make) -> None:
 
 def test_each_epoch_has_its_own_order(tiny_settings: Make) -> None:
     settings = tiny_settings("digits-mmc")
-    data = load_run_data(settings, None, "cpu").train
+    data = load_parts(settings.data, None, "cpu").train
     orders = [torch.cat([batch.sample_ids for batch in batches(data, settings, epoch)]) for epoch in (0, 1, 0)]
     assert torch.equal(orders[0], orders[2])
     assert not torch.equal(orders[0], orders[1])
@@ -129,7 +131,7 @@ def test_each_epoch_has_its_own_order(tiny_settings: Make) -> None:
 
 
 def test_adversarial_training_keeps_the_last_and_the_best(tiny_settings: Make, tmp_path: Path) -> None:
-    result = train(tiny_settings("digits-at-mmc", "train.epochs=4"), tmp_path / "run")
+    result = train_model(tiny_settings("digits-at-mmc", "train.epochs=4"), tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     scores = [line["validation_pgd10"] for line in folder.read_metrics()]
     assert result["best"]["epoch"] == 1 + scores.index(max(scores))
@@ -140,43 +142,79 @@ def test_adversarial_training_keeps_the_last_and_the_best(tiny_settings: Make, t
     assert json.loads(folder.result.read_text()) == result
 
 
+def test_a_kill_between_state_and_checkpoints_is_made_good(
+    tiny_settings: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state commits; the checkpoints that follow from it are written again on resume, from the same weights."""
+    settings = tiny_settings("digits-at-mmc", "train.epochs=4")
+    whole = train_model(settings, tmp_path / "whole")
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(4):
+        with monkeypatch.context() as patch:
+            patch.setattr("maxmahal.train.run.save_model", killed)
+            with pytest.raises(KeyboardInterrupt):
+                train_model(settings, tmp_path / "parts", resume=True)
+    parts = train_model(settings, tmp_path / "parts", resume=True)
+    for name in ("last", "best"):
+        assert parts[name] == whole[name]
+        assert_same(tmp_path / f"whole/{name}.safetensors", tmp_path / f"parts/{name}.safetensors")
+        assert load_card(tmp_path / f"parts/{name}.safetensors").epoch == whole[name]["epoch"]
+
+
+def test_parts_that_are_not_one_data_set_are_refused(tiny_settings: Make, tiny_npz: Path, tmp_path: Path) -> None:
+    arrays = dict(np.load(tiny_npz))
+    arrays["test_images"] = arrays["test_images"][:, :, :6]
+    np.savez(tiny_npz, **arrays)
+    with pytest.raises(DataError, match="both parts must be of one kind"):
+        train_model(tiny_settings("digits-mmc"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_without_centers_needs_none(tiny_settings: Make, tmp_path: Path) -> None:
+    result = train_model(tiny_settings("digits-sce", "model.feature_dim=1", "centers.exact=true"), tmp_path / "run")
+    assert result["last"]["epoch"] == 3
+
+
 def test_a_saved_model_is_the_model(tiny_settings: Make, tmp_path: Path) -> None:
     settings = tiny_settings("digits-mmc", "loss.scale=2.0", "train.ema=0.5")
-    result = train(settings, tmp_path / "run")
+    result = train_model(settings, tmp_path / "run")
     model = load_model(tmp_path / "run")
     assert not model.training
     assert float(model.head.scale) == 2.0  # type: ignore[arg-type]
-    test = load_run_data(settings, None, "cpu").test
+    test = load_parts(settings.data, None, "cpu").test
     assert accuracy(model, test) == result["last"]["test_accuracy"]
     assert load_card(tmp_path / "run/last.safetensors").settings == settings
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tiny_settings: Make, tmp_path: Path) -> None:
-    train(tiny_settings("digits-mmc"), tmp_path / "run")
+    train_model(tiny_settings("digits-mmc"), tmp_path / "run")
     before = weights(tmp_path / "run/last.safetensors")
     with pytest.raises(CheckpointError, match="already holds a run; add --resume"):
-        train(tiny_settings("digits-mmc"), tmp_path / "run")
+        train_model(tiny_settings("digits-mmc"), tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"loss\.scale was 1\.0 and is now 2\.0"):
-        train(tiny_settings("digits-mmc", "loss.scale=2.0"), tmp_path / "run", resume=True)
+        train_model(tiny_settings("digits-mmc", "loss.scale=2.0"), tmp_path / "run", resume=True)
     assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "run/last.safetensors").items())
 
 
 def test_resuming_a_finished_run_changes_nothing(tiny_settings: Make, tmp_path: Path) -> None:
-    first = train(tiny_settings("digits-mmc"), tmp_path / "run")
-    assert train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True) == first
+    first = train_model(tiny_settings("digits-mmc"), tmp_path / "run")
+    assert train_model(tiny_settings("digits-mmc"), tmp_path / "run", resume=True) == first
 
 
 def test_two_processes_cannot_write_one_folder(tiny_settings: Make, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with folder.lock(), pytest.raises(CheckpointError, match="Another process is writing"):
-        train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
+        train_model(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
 
 
 def test_scraps_of_a_killed_write_are_swept_away(tiny_settings: Make, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     scrap = tmp_path / "run" / ".state.safetensors.abc.maxmahal-tmp"
     scrap.write_text("half")
-    train(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
+    train_model(tiny_settings("digits-mmc"), tmp_path / "run", resume=True)
     assert not scrap.exists()
 
 
@@ -190,11 +228,11 @@ def test_other_threads_are_noticed(tiny_settings: Make, tmp_path: Path) -> None:
 
     settings = tiny_settings("digits-mmc")
     with pytest.raises(KeyboardInterrupt):
-        train(settings, tmp_path / "run", reporter=StopAfter(7))
+        train_model(settings, tmp_path / "run", reporter=StopAfter(7))
     notes, threads = Notes(), torch.get_num_threads()
     torch.set_num_threads(threads + 1)
     try:
-        train(settings, tmp_path / "run", resume=True, reporter=notes)
+        train_model(settings, tmp_path / "run", resume=True, reporter=notes)
     finally:
         torch.set_num_threads(threads)
     assert any(f"started with {threads} threads and goes on with {threads + 1}" in text for text in notes.texts)
@@ -203,7 +241,7 @@ def test_other_threads_are_noticed(tiny_settings: Make, tmp_path: Path) -> None:
 def test_divergence_is_told_and_the_last_good_epoch_stays(tiny_settings: Make, tmp_path: Path) -> None:
     settings = tiny_settings("digits-mmc", "train.lr=1e9", "train.warmup=0", "train.epochs=40")
     with pytest.raises((TrainingDivergedError, ArgumentError), match=r"lower train.lr|Lower the learning rate"):
-        train(settings, tmp_path / "run")
+        train_model(settings, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -213,14 +251,15 @@ def test_divergence_is_told_and_the_last_good_epoch_stays(tiny_settings: Make, t
         (["data.validation=500"], "validation"),
         (["loss.scale=-1"], "scale must be positive"),
         (["centers.exact=true", "model.feature_dim=1"], "exact"),
-        (["model.backbone=nowhere:net"], "cannot be imported"),
+        (["model.backbone=nowhere:net"], "there is no module 'nowhere'"),
+        (["model.backbone=math:sqrte"], "did you mean 'sqrt'"),
     ],
 )
 def test_mistakes_leave_no_folder_behind(
     overrides: list[str], sentence: str, tiny_settings: Make, tmp_path: Path
 ) -> None:
     with pytest.raises((SettingsError, ArgumentError), match=sentence):
-        train(tiny_settings("digits-mmc", *overrides), tmp_path / "run")
+        train_model(tiny_settings("digits-mmc", *overrides), tmp_path / "run")
     assert not (tmp_path / "run" / "last.safetensors").exists()
     assert not (tmp_path / "run").exists()
 
@@ -239,7 +278,7 @@ def own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_users_own_network(own_network: str, tiny_settings: Make, tmp_path: Path) -> None:
-    train(tiny_settings("digits-at-mmc", own_network), tmp_path / "run")
+    train_model(tiny_settings("digits-at-mmc", own_network), tmp_path / "run")
     with pytest.raises(CheckpointError, match="pass it as backbone="):
         load_model(tmp_path / "run")
     own = nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 8))
@@ -248,12 +287,12 @@ def test_a_users_own_network(own_network: str, tiny_settings: Make, tmp_path: Pa
 
 def test_dropout_resumes_to_the_same_bits(own_network: str, tiny_settings: Make, tmp_path: Path) -> None:
     settings = tiny_settings("digits-mmc", own_network)
-    train(settings, tmp_path / "whole")
+    train_model(settings, tmp_path / "whole")
     torch.rand(3)  # whatever happened in the process before must not matter
     with pytest.raises(KeyboardInterrupt):
-        train(settings, tmp_path / "parts", reporter=StopAfter(8))
+        train_model(settings, tmp_path / "parts", reporter=StopAfter(8))
     torch.rand(5)
-    train(settings, tmp_path / "parts", resume=True)
+    train_model(settings, tmp_path / "parts", resume=True)
     assert_same(tmp_path / "whole/state.safetensors", tmp_path / "parts/state.safetensors")
 
 

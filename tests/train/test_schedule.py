@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from maxmahal import SCE, Classifier
 from maxmahal.train import TrainSettings
 from maxmahal.train.ema import WeightAverage
 from maxmahal.train.optimiser import build_optimiser
@@ -15,22 +16,23 @@ from maxmahal.train.schedule import learning_rate
 @pytest.mark.parametrize(("epoch", "rate"), [(0, 0.01), (99.99, 0.01), (100, 0.001), (149.9, 0.001), (150, 1e-4)])
 def test_step_decay_is_the_papers(epoch: float, rate: float) -> None:
     settings = TrainSettings(epochs=200, lr=0.01, milestones=(0.5, 0.75), factor=0.1)
-    assert learning_rate(settings, epoch / 200) == pytest.approx(rate)
+    assert learning_rate(settings, round(100 * epoch), 200 * 100) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
 def test_warm_up_reaches_the_peak_and_the_end_is_zero(schedule: str) -> None:
     settings = TrainSettings(lr=0.1, schedule=schedule, warmup=0.1)  # type: ignore[arg-type]
-    assert learning_rate(settings, 0.05) == pytest.approx(0.05)
-    assert learning_rate(settings, 0.1) == pytest.approx(0.1)
-    assert learning_rate(settings, 0.55) == pytest.approx(0.05)
-    assert learning_rate(settings, 1.0) == pytest.approx(0.0, abs=1e-12)
+    assert learning_rate(settings, 0, 1000) == pytest.approx(0.001)
+    assert learning_rate(settings, 49, 1000) == pytest.approx(0.05)
+    assert learning_rate(settings, 99, 1000) == pytest.approx(0.1)
+    assert learning_rate(settings, 550, 1000) == pytest.approx(0.05)
+    assert learning_rate(settings, 1000, 1000) == pytest.approx(0.0, abs=1e-12)
 
 
-@given(st.floats(0, 0.999), st.sampled_from(["step", "cosine", "linear"]), st.floats(0, 0.5))
-def test_the_rate_never_exceeds_its_peak(done: float, schedule: str, warmup: float) -> None:
+@given(st.integers(0, 999), st.sampled_from(["step", "cosine", "linear"]), st.floats(0, 0.5))
+def test_the_rate_never_exceeds_its_peak(step: int, schedule: str, warmup: float) -> None:
     settings = TrainSettings(lr=0.3, schedule=schedule, warmup=warmup)  # type: ignore[arg-type]
-    assert 0 <= learning_rate(settings, done) <= 0.3 * (1 + 1e-12)
+    assert 0 < learning_rate(settings, step, 1000) <= 0.3 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("decay", "expected"), [("convolutions", {"0.weight"}), ("weights", {"0.weight", "3.weight"})])
@@ -49,16 +51,17 @@ def test_only_what_is_named_decays(decay: str, expected: set[str]) -> None:
 
 
 def test_weight_average_follows_its_formula() -> None:
-    model = nn.BatchNorm1d(2)
+    norm = nn.BatchNorm1d(2)
+    model = Classifier(norm, SCE(3, 2))
     average = WeightAverage(model, 0.9)
-    start = {name: value.clone() for name, value in model.state_dict().items()}
+    start = {name: value.clone() for name, value in norm.state_dict().items()}
     with torch.no_grad():
-        model.weight.fill_(3.0)
-        model.running_mean.fill_(5.0)
-        model.num_batches_tracked.fill_(7)
+        norm.weight.fill_(3.0)
+        norm.running_mean.fill_(5.0)
+        norm.num_batches_tracked.fill_(7)
     average.update(model)
-    state = average.model.state_dict()
+    state = average.model.backbone.state_dict()
     torch.testing.assert_close(state["weight"], 0.9 * start["weight"] + 0.1 * 3.0)
     torch.testing.assert_close(state["running_mean"], torch.full((2,), 0.5))
     assert state["num_batches_tracked"] == 7
-    assert model.weight[0] == 3.0
+    assert norm.weight[0] == 3.0

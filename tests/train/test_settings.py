@@ -93,11 +93,17 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
         ("loss.name=mcm", "loss.name = 'mcm' is unknown; did you mean 'mmc'?"),
         ("loss.scal=2", "'loss.scal' is not an option of mmc; did you mean 'scale'?"),
         ("loss=mmc", "loss is a section"),
-        ("centers.norm=big", "centers.norm must be a number; got 'big'"),
+        ("centers.norm=big", "centers.norm must be a finite number; got 'big'"),
         ("model.backbone=resnet23", "did you mean 'resnet32'?"),
         ("model.normalize=pixels", "did you mean 'pixel-mean'?"),
         ("data.augment=flip-crop", "data.augment = 'flip-crop' is unknown"),
         ("train.epochs", "is not KEY=VALUE"),
+        ("train.epochs.x=1", "train.epochs must be an integer; got {'x': 1}"),
+        ("data=5", "data is a section"),
+        ("train.lr=nan", "train.lr must be a finite number; got nan"),
+        ("train.weight_decay=inf", "train.weight_decay must be a finite number; got inf"),
+        ("train.batch_size=1", "train.batch_size must be at least 2; got 1"),
+        ("method.name=trade", "did you mean 'trades'?"),
     ],
 )
 def test_a_wrong_override_is_answered_in_one_sentence(override: str, sentence: str) -> None:
@@ -128,6 +134,18 @@ def test_a_section_given_another_name_starts_afresh() -> None:
     assert merge(old, {"loss": {"name": "sce"}}) == {"loss": {"name": "sce"}}
     assert merge(old, {"loss": {"name": "mmc", "form": "huber"}})["loss"]["scale"] == 2.0
     assert load_settings("digits-mmc", ["loss.name=sce"]).loss.name == "sce"
+
+
+def test_an_option_of_a_section_the_preset_leaves_out() -> None:
+    settings = load_settings("digits-mmlda", ["centers.norm=5"])
+    assert settings.centers.name == "max-mahalanobis"
+    assert dict(settings.centers.options)["norm"] == 5.0
+
+
+def test_the_order_of_overrides_does_not_matter() -> None:
+    first = load_settings("digits-mmc", ["loss.alpha=0.5", "loss.name=emc"])
+    assert first == load_settings("digits-mmc", ["loss.name=emc", "loss.alpha=0.5"])
+    assert dict(first.loss.options)["alpha"] == 0.5
 
 
 def test_epsilon_is_kept_as_it_was_written() -> None:

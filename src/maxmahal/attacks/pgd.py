@@ -4,12 +4,13 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks.objectives import Objective, Outputs, model_outputs
 from maxmahal.attacks.threats import Linf
 from maxmahal.errors import ArgumentError
+from maxmahal.random import content_ids
 
 
 def pgd(
@@ -22,7 +23,7 @@ def pgd(
     steps: int,
     step_size: float,
     seed: int,
-    sample_ids: Int[Tensor, " n"],
+    sample_ids: Int[Tensor, " n"] | None = None,
     targets: Int[Tensor, " n"] | None = None,
     random_start: bool = True,
     keep: Literal["best", "last"] = "best",
@@ -31,8 +32,11 @@ def pgd(
 
     ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the
     smallest objective if none does; ``"last"`` returns the last iterate, as the paper's code does. Random numbers
-    belong to ``sample_ids``. The model is used in the mode it is in, and its parameters receive no gradients.
+    belong to ``sample_ids``, by default a hash of each image and its label. The model is used in the mode it is in,
+    and its parameters receive no gradients.
     """
+    if sample_ids is None:
+        sample_ids = content_ids(images, labels)
     _check_arguments(images, labels, sample_ids, targets, steps, step_size, keep)
     best = _Best(images, labels, targets) if keep == "best" else None
     moved = threat.random_start(images, sample_ids, "pgd-start", seed) if random_start else images.clone()
@@ -70,6 +74,11 @@ def _check_arguments(
         raise ArgumentError(f"step_size must be positive; got {step_size}.")
     if keep not in ("best", "last"):
         raise ArgumentError(f"keep must be 'best' or 'last'; got '{keep}'.")
+    if images.device.type == "cpu" and len(images) and not (images.min() >= 0 and images.max() <= 1):
+        raise ArgumentError(
+            f"images must lie in [0, 1]; got {float(images.min()):g}..{float(images.max()):g}. "
+            "Divide bytes by 255, and let the model normalise."
+        )
     for name, tensor in (("labels", labels), ("sample_ids", sample_ids), ("targets", targets)):
         if tensor is not None and tensor.shape != images.shape[:1]:
             raise ArgumentError(f"{name} must hold one value for each of the {len(images)} images; got {len(tensor)}.")
@@ -96,17 +105,19 @@ class _Best:
         self._labels = labels
         self._targets = targets
         self._value = images.new_full((len(images),), torch.inf)
-        self._fooled = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+        self._rank = torch.zeros(len(images), dtype=torch.int64, device=images.device)
 
     def offer(self, moved: Tensor, outputs: Outputs, values: Tensor) -> None:
         """Take over the samples for which this iterate is better."""
         values = values.detach().to(self._value.dtype)
-        fooled = self._is_fooled(outputs)
-        better = (fooled & ~self._fooled) | ((fooled == self._fooled) & (values < self._value))
+        rank = self._success(outputs)
+        better = (rank > self._rank) | ((rank == self._rank) & (values < self._value))
         self.images = torch.where(better[:, None, None, None], moved, self.images)
         self._value = torch.where(better, values, self._value)
-        self._fooled |= fooled
+        self._rank = torch.where(better, rank, self._rank)
 
-    def _is_fooled(self, outputs: Outputs) -> Bool[Tensor, " n"]:
+    def _success(self, outputs: Outputs) -> Int[Tensor, " n"]:
+        """0 where the model is right, 1 where it is fooled, 2 where it says what a targeted attack wants."""
         predictions = outputs.logits.detach().argmax(dim=1)
-        return predictions != self._labels if self._targets is None else predictions == self._targets
+        fooled = (predictions != self._labels).long()
+        return fooled if self._targets is None else fooled + (predictions == self._targets).long()

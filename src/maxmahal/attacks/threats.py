@@ -11,16 +11,16 @@ from maxmahal.errors import ArgumentError
 from maxmahal.random import uniform
 
 
-def parse_epsilon(epsilon: str | float) -> float:
-    """A distance in units of the pixel range, written as a number or as text such as ``"8/255"``."""
+def parse_epsilon(epsilon: str | float, name: str = "epsilon") -> float:
+    """A distance in units of the pixel range, a number or text such as ``"8/255"``; errors call it ``name``."""
     try:
         value = float(Fraction(epsilon)) if isinstance(epsilon, str) else float(epsilon)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
-        raise ArgumentError(f"epsilon must be a number or a fraction such as 8/255; got '{epsilon}'.") from error
+        raise ArgumentError(f"{name} must be a number or a fraction such as 8/255; got '{epsilon}'.") from error
     if not (0 < value <= 1 and math.isfinite(value)):
         hint = f" Did you mean {value:g}/255?" if 1 < value < 256 else ""
         shown = epsilon if isinstance(epsilon, str) else f"{value:g}"
-        raise ArgumentError(f"epsilon must lie in (0, 1] because images do; got {shown}.{hint}")
+        raise ArgumentError(f"{name} must lie in (0, 1] because images do; got {shown}.{hint}")
     return value
 
 

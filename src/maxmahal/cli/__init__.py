@@ -15,9 +15,16 @@ def main() -> None:
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)
+    except OSError as error:
+        # Whatever the system refuses to read or write is the user's to mend: a name, a permission, a full disk.
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"maxmahal: {where}{error.strerror or error}.\n")
+        sys.exit(2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            sys.stderr.write("maxmahal: stopped; what was finished is saved, and --resume goes on with it.\n")
+            sys.stderr.write(
+                "maxmahal: stopped; every finished epoch is saved, and `train --resume` goes on with it.\n"
+            )
         raise
 
 

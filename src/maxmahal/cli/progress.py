@@ -18,10 +18,9 @@ NAMES = {
 class TrainingProgress:
     """A reporter for the training loop."""
 
-    def __init__(self, console: Console, *, quiet: bool, title: str = "") -> None:
+    def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = console
         self._quiet = quiet
-        self._title = title
         self._epochs = 0
         self._bar: Progress | None = None
         self._task = TaskID(0)
@@ -44,8 +43,10 @@ class TrainingProgress:
         """Show the bar where the run stands."""
         self._epochs = epochs
         if self._bar is not None:
+            for finished in self._bar.task_ids:
+                self._bar.remove_task(finished)
             self._task = self._bar.add_task(
-                self._title or "training", total=epochs * steps_per_epoch, completed=epochs_done * steps_per_epoch
+                "training", total=epochs * steps_per_epoch, completed=epochs_done * steps_per_epoch
             )
         elif epochs_done and epochs_done < epochs:
             self.note(f"Going on after epoch {epochs_done} of {epochs}.")
@@ -60,8 +61,7 @@ class TrainingProgress:
         if self._quiet:
             return
         parts = [text.format(metrics[name]) for name, text in NAMES.items() if name in metrics]
-        title = f"{self._title}  " if self._title else ""
-        self._console.print(f"{title}epoch {metrics['epoch']:.0f}/{self._epochs}  {'  '.join(parts)}", highlight=False)
+        self._console.print(f"epoch {metrics['epoch']:.0f}/{self._epochs}  {'  '.join(parts)}", highlight=False)
 
     def note(self, text: str) -> None:
         """A line of its own."""

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
-from maxmahal.train import load_settings, preset_names, train
+from maxmahal.train import load_settings, preset_names, train_model
 from maxmahal.train.folder import Record
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
@@ -24,8 +24,13 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("--device cuda was asked for, but torch sees no CUDA device here; use --device cpu.")
+    if device.type not in ("cpu", "cuda"):
+        raise SettingsError(f"--device {name} is not supported; use auto, cpu or cuda.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise SettingsError(
+            f"--device {name} was asked for, but torch sees {count} CUDA devices here; use --device cpu."
+        )
     return device
 
 
@@ -47,7 +52,7 @@ def train_command(
     folder = Path("runs") / Path(preset).stem if out is None else out
     console = Console()
     with TrainingProgress(console, quiet=quiet) as reporter:
-        result = train(
+        result = train_model(
             settings, folder, resume=resume, data_dir=data_dir, device=pick_device(device), reporter=reporter
         )
     if not quiet:

@@ -1,13 +1,13 @@
 """Images and labels: the published data sets, a user's own, splits and augmentation."""
 
-from maxmahal.data.augment import Augmentation, augment, augmentations
+from maxmahal.data.augment import Augmentation, augmentation, augmentations
 from maxmahal.data.check import CheckReport, CheckRow, check_dataset
 from maxmahal.data.cifar100 import CIFAR100_SUPERCLASSES
 from maxmahal.data.fetch import Progress, fetch_dataset
 from maxmahal.data.load import load_dataset, resolve_data_dir
 from maxmahal.data.registry import dataset_names
 from maxmahal.data.split import train_validation_split
-from maxmahal.data.types import ImageData, to_unit_range
+from maxmahal.data.types import ImageData, disagreement, to_unit_range
 
 __all__ = [
     "CIFAR100_SUPERCLASSES",
@@ -16,10 +16,11 @@ __all__ = [
     "CheckRow",
     "ImageData",
     "Progress",
-    "augment",
+    "augmentation",
     "augmentations",
     "check_dataset",
     "dataset_names",
+    "disagreement",
     "fetch_dataset",
     "load_dataset",
     "resolve_data_dir",

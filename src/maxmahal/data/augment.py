@@ -64,7 +64,7 @@ def augmentations() -> tuple[str, ...]:
     return tuple(_AUGMENTATIONS)
 
 
-def augment(name: str) -> Augmentation:
+def augmentation(name: str) -> Augmentation:
     """The augmentation of that name: a function of bytes NCHW and uniforms (n, 3) to float32 images in [0, 1]."""
     if name not in _AUGMENTATIONS:
         raise ArgumentError(f"Unknown augmentation '{name}': {did_you_mean(name, _AUGMENTATIONS)}")

@@ -10,7 +10,7 @@ from maxmahal.data.checksum import verify
 from maxmahal.data.load import find_loader, resolve_data_dir
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, OfficialFile, Split, way_out
-from maxmahal.data.types import ImageData
+from maxmahal.data.types import ImageData, disagreement
 from maxmahal.errors import DataError
 
 
@@ -98,8 +98,5 @@ def _check_counts(split: Split, data: ImageData, expected: Mapping[Split, tuple[
 
 
 def _check_agreement(train: ImageData, test: ImageData) -> CheckRow:
-    if train.image_shape != test.image_shape:
-        return CheckRow("train and test", False, f"images are {train.image_shape} in train, {test.image_shape} in test")
-    if train.class_names != test.class_names:
-        return CheckRow("train and test", False, "the classes differ between the parts")
-    return CheckRow("train and test", True, "same image shape and classes")
+    problem = disagreement(train, test)
+    return CheckRow("train and test", problem is None, problem or "same image shape and classes")

@@ -46,6 +46,7 @@ def _load(data_dir: Path, split: Split) -> ImageData:
         name_entry(meta, b"fine_label_names", _FINE, meta_path, hint),
         torch.tensor(label_entry(batch, b"coarse_labels", len(images), _COARSE, path, hint)),
         name_entry(meta, b"coarse_label_names", _COARSE, meta_path, hint),
+        CIFAR100_SUPERCLASSES,
     )
 
 

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from maxmahal.data.factory import is_factory, load_factory
+from maxmahal.data.factory import load_factory
 from maxmahal.data.folder import load_folder
 from maxmahal.data.npz import load_npz
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import ArgumentError, DataError, did_you_mean
+from maxmahal.imports import names_a_function
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
 
@@ -21,9 +22,8 @@ def resolve_data_dir(data_dir: Path | str | None = None) -> Path:
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if chosen:
         return Path(chosen).expanduser()
-    import pooch  # imported here because only this line needs it
-
-    return Path(pooch.os_cache("maxmahal"))
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "maxmahal"
 
 
 def load_dataset(name: str, split: str = "train", data_dir: Path | str | None = None) -> ImageData:
@@ -43,7 +43,7 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
         return partial(load_npz, name)
     if Path(name).expanduser().is_dir():
         return partial(load_folder, name)
-    if is_factory(name):
+    if names_a_function(name):
         return partial(load_factory, name)
     if "/" in name or os.sep in name:
         raise DataError(f"There is no folder {name}; give the path of a folder with train/ and test/, or of an .npz.")

@@ -25,6 +25,8 @@ class ImageData:
     sample_ids: Int[Tensor, " n"]
     coarse_labels: Int[Tensor, " n"] | None = None
     coarse_names: tuple[str, ...] = ()
+    superclasses: tuple[int, ...] | None = None
+    """The superclass of each class; a property of the data set, so a subset without some class still knows it."""
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -54,6 +56,7 @@ class ImageData:
         class_names: Sequence[str],
         coarse_labels: Int[Tensor, " n"] | None = None,
         coarse_names: Sequence[str] = (),
+        superclasses: Sequence[int] | None = None,
     ) -> "ImageData":
         """Build from tensors, numbering the samples 0, 1, 2, …"""
         return cls(
@@ -64,6 +67,7 @@ class ImageData:
             sample_ids=torch.arange(len(images), device=images.device),
             coarse_labels=None if coarse_labels is None else coarse_labels.to(torch.int64),
             coarse_names=tuple(coarse_names),
+            superclasses=None if superclasses is None else tuple(superclasses),
         )
 
     def __len__(self) -> int:
@@ -115,6 +119,15 @@ class ImageData:
     def float_images(self) -> Float[Tensor, "n c h w"]:
         """Images as the models want them: float32 in [0, 1]."""
         return to_unit_range(self.images)
+
+
+def disagreement(train: ImageData, test: ImageData) -> str | None:
+    """What keeps two parts from being one data set, or None when nothing does."""
+    if train.image_shape != test.image_shape:
+        return f"images are {train.image_shape} in train, {test.image_shape} in test"
+    if train.class_names != test.class_names:
+        return "the classes differ between the parts"
+    return None
 
 
 def to_unit_range(images: UInt8[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:

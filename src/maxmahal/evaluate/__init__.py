@@ -1,5 +1,5 @@
 """Evaluation: the worst case per sample, re-scored by the model itself."""
 
-from maxmahal.evaluate.worst_case import Budget, Verdicts, attack_quickly
+from maxmahal.evaluate.worst_case import Budget, Verdicts, evaluate_quickly
 
-__all__ = ["Budget", "Verdicts", "attack_quickly"]
+__all__ = ["Budget", "Verdicts", "evaluate_quickly"]

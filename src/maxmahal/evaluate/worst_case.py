@@ -54,22 +54,33 @@ class Verdicts:
         return {name: float(right.double().mean()) for name, right in columns.items()}
 
 
-def attack_quickly(model: Classifier, data: ImageData, budget: Budget) -> Verdicts:
+def evaluate_quickly(model: Classifier, data: ImageData, budget: Budget, batch_size: int = 500) -> Verdicts:
     """PGD with the model's own loss, cross-entropy and the margin (nearest class, then each class), and transforms.
 
     Every candidate is projected again and re-scored by the model in float32 against the true label.
     """
+    with eval_mode(model):
+        parts = [
+            _evaluate_batch(model, data.select(indices), budget)
+            for indices in torch.split(torch.arange(len(data)), batch_size)
+        ]
+    return Verdicts(
+        {name: torch.cat([part.white_box[name] for part in parts]) for name in parts[0].white_box},
+        {name: torch.cat([part.transforms[name] for part in parts]) for name in parts[0].transforms},
+    )
+
+
+def _evaluate_batch(model: Classifier, data: ImageData, budget: Budget) -> Verdicts:
     images = data.float_images()
     objectives = {"own loss": own_loss(model.head), "cross-entropy": cross_entropy(), "margin": margin()}
-    with eval_mode(model):
-        white_box = {CLEAN: is_right(model, images, data)}
-        for name, objective in objectives.items():
-            white_box[name] = _survivors(model, data, budget, objective, target_shift=None)
-        white_box["margin, each class"] = _survivors_of_every_target(model, data, budget)
-        ids, seed = data.sample_ids, budget.seed
-        noisy = gaussian_noise(images, std=budget.noise_std, seed=seed, sample_ids=ids)
-        turned = random_rotation(images, max_degrees=budget.max_degrees, seed=seed, sample_ids=ids)
-        transforms = {"noise": is_right(model, noisy, data), "rotation": is_right(model, turned, data)}
+    white_box = {CLEAN: is_right(model, images, data)}
+    for name, objective in objectives.items():
+        white_box[name] = _survivors(model, data, budget, objective, target_shift=None)
+    white_box["margin, each class"] = _survivors_of_every_target(model, data, budget)
+    ids, seed = data.sample_ids, budget.seed
+    noisy = gaussian_noise(images, std=budget.noise_std, seed=seed, sample_ids=ids)
+    turned = random_rotation(images, max_degrees=budget.max_degrees, seed=seed, sample_ids=ids)
+    transforms = {"noise": is_right(model, noisy, data), "rotation": is_right(model, turned, data)}
     return Verdicts(white_box, transforms)
 
 

@@ -9,7 +9,7 @@ from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss
 from maxmahal.losses.mmlda import MMLDA, mmlda_loss
 from maxmahal.losses.pairing import pairing_bound, pairing_loss
 from maxmahal.losses.quadratic import GSCE, center_logits, gsce_loss, quadratic_logits
-from maxmahal.losses.registry import LOSSES
+from maxmahal.losses.registry import LOSSES, takes_centers
 from maxmahal.losses.softmax import SCE, sce_loss
 from maxmahal.losses.uncertainty import predicted_class_loss, probabilities, runner_up_closeness
 
@@ -39,5 +39,6 @@ __all__ = [
     "quadratic_logits",
     "runner_up_closeness",
     "sce_loss",
+    "takes_centers",
     "updated_centers",
 ]

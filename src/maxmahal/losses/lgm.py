@@ -57,7 +57,7 @@ class LGM(Head):
             )
         self.margin = margin
         self.likelihood_weight = likelihood_weight
-        self.centers = nn.Parameter(torch.randn(num_classes, feature_dim))
+        self.centers = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_classes, feature_dim)))
         log_variances = torch.zeros(num_classes, feature_dim)
         if covariance == "diagonal":
             self.log_variances = nn.Parameter(log_variances)

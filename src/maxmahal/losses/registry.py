@@ -4,6 +4,8 @@ A head that takes ``centers`` is given preset ones; any other takes ``num_classe
 keyword arguments are its settings, with their names, types and defaults read from the signature.
 """
 
+import inspect
+
 from maxmahal.losses.angular import ArcFace, CosFace
 from maxmahal.losses.center import CenterLoss
 from maxmahal.losses.emc import EMC
@@ -25,3 +27,8 @@ LOSSES: dict[str, type[Head]] = {
     "cosface": CosFace,
     "arcface": ArcFace,
 }
+
+
+def takes_centers(name: str) -> bool:
+    """Whether the loss works with preset centers."""
+    return "centers" in inspect.signature(LOSSES[name]).parameters

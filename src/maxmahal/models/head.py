@@ -48,6 +48,12 @@ class Head(nn.Module, ABC):
                 f"{name} expects one integer label for each of the {len(features)} features; "
                 f"got labels of shape {tuple(labels.shape)}."
             )
+        if labels.dtype != torch.int64:
+            raise ArgumentError(f"Labels must be torch.int64; got {labels.dtype}. Convert them with labels.long().")
+        if labels.device != features.device:
+            raise ArgumentError(
+                f"Features are on {features.device} and labels on {labels.device}; move one to the other's device."
+            )
         # Reading values back from a GPU would stall it at every step; there, labels are checked once with the data set.
         if features.device.type == "cpu" and not torch.compiler.is_compiling():
             self._check_values(features, labels)

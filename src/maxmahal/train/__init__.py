@@ -7,7 +7,7 @@ from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Reporter
 from maxmahal.train.methods import METHODS
 from maxmahal.train.presets import load_settings, preset_names
-from maxmahal.train.run import train
+from maxmahal.train.run import train_model
 
 __all__ = [
     "METHODS",
@@ -24,5 +24,5 @@ __all__ = [
     "new_classifier",
     "preset_names",
     "save_model",
-    "train",
+    "train_model",
 ]

@@ -1,10 +1,5 @@
 """From settings to a model."""
 
-import importlib
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,7 +7,8 @@ from torch import Tensor, nn
 from maxmahal.centers import CENTERS
 from maxmahal.data import ImageData
 from maxmahal.errors import SettingsError
-from maxmahal.losses import LOSSES
+from maxmahal.imports import import_function
+from maxmahal.losses import LOSSES, takes_centers
 from maxmahal.models import BACKBONES, Classifier, blank_normalization, fit_normalization
 from maxmahal.random import stream_key
 from maxmahal.train.config import ModelSettings, Settings
@@ -20,14 +16,13 @@ from maxmahal.train.config import ModelSettings, Settings
 
 def new_classifier(settings: Settings, data: ImageData) -> Classifier:
     """A model with fresh weights, a function of the settings and the training data alone."""
-    centers = settings.centers.build(
-        CENTERS,
-        num_classes=data.num_classes,
-        dim=settings.model.feature_dim,
-        superclasses=superclasses(data),
-    )
+    shape = (data.num_classes, settings.model.feature_dim)
+    centers = torch.zeros(shape)
+    if takes_centers(settings.loss.name):
+        centers = settings.centers.build(CENTERS, num_classes=shape[0], dim=shape[1], superclasses=data.superclasses)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_key("weights", settings.train.seed))
+        # Networks are built on the CPU, so only its generator matters; the caller's GPU generators stay as they are.
+        torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
         model = _assemble(settings, data.image_shape, centers)
     model.normalize = fit_normalization(settings.model.normalize, data.images.cpu())
     return model.to(data.device)
@@ -40,14 +35,6 @@ def empty_classifier(
     centers = torch.zeros(num_classes, settings.model.feature_dim)
     with torch.random.fork_rng(devices=[]):
         return _assemble(settings, image_shape, centers, backbone)
-
-
-def superclasses(data: ImageData) -> Sequence[int] | None:
-    """The superclass of each class, where the data set has superclasses."""
-    if data.coarse_labels is None:
-        return None
-    pairs = set(zip(data.labels.tolist(), data.coarse_labels.tolist(), strict=True))
-    return [coarse for _, coarse in sorted(pairs)]
 
 
 def _assemble(
@@ -65,14 +52,7 @@ def _assemble(
 def _backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:
     if ":" not in settings.backbone:
         return BACKBONES[settings.backbone](image_shape, settings.feature_dim)
-    module_name, _, factory_name = settings.backbone.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"model.backbone = '{settings.backbone}' cannot be imported: {error}.") from error
-    backbone = factory(image_shape, settings.feature_dim)
+    backbone = import_function(settings.backbone)(image_shape, settings.feature_dim)
     if not isinstance(backbone, nn.Module):
         raise SettingsError(
             f"model.backbone = '{settings.backbone}' must return a torch.nn.Module when called with "

@@ -10,13 +10,13 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-import maxmahal
 from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import write_atomically
 from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier
 from maxmahal.train.config import Settings
+from maxmahal.version import __version__
 
 FORMAT = "maxmahal-checkpoint-1"
 
@@ -53,11 +53,14 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file."""
     try:
+        path.open("rb").close()  # safetensors calls every file it cannot open missing
         with safetensors.safe_open(str(path), framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except FileNotFoundError as error:
         raise CheckpointError(f"There is no checkpoint at {path}.") from error
-    except (OSError, safetensors.SafetensorError) as error:
+    except OSError as error:
+        raise CheckpointError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except safetensors.SafetensorError as error:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
         ) from error
@@ -65,7 +68,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
     """Weights and everything needed to rebuild the model around them."""
-    metadata = {"format": FORMAT, "version": maxmahal.__version__, "model": card.to_json()}
+    metadata = {"format": FORMAT, "version": __version__, "model": card.to_json()}
     save_tensors(path, model.state_dict(), metadata)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from maxmahal.centers import CENTERS
 from maxmahal.data import augmentations
 from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES
 from maxmahal.models import BACKBONES
 from maxmahal.models.normalize import NORMALIZATIONS
@@ -46,7 +47,7 @@ class ModelSettings:
     normalize: str = "pixel-mean"
 
     def __post_init__(self) -> None:
-        if ":" not in self.backbone:
+        if not names_a_function(self.backbone):
             _check_choice("model.backbone", self.backbone, BACKBONES)
         _check_choice("model.normalize", self.normalize, NORMALIZATIONS)
         _check_least("model.feature_dim", self.feature_dim, 1)
@@ -75,7 +76,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         _check_least("train.epochs", self.epochs, 1)
-        _check_least("train.batch_size", self.batch_size, 1)
+        _check_least("train.batch_size", self.batch_size, 2)  # batch norm has no statistics of one image
         if not self.lr > 0:
             raise SettingsError(f"train.lr must be positive; got {self.lr}.")
         for name in ("momentum", "warmup", "ema"):
@@ -93,7 +94,7 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides what a run computes; two runs with equal settings end with equal weights."""
+    """Everything that decides what a run computes; on one CPU, equal settings end with equal weights."""
 
     about: str = ""
     table: str = ""

@@ -58,7 +58,10 @@ class RunFolder:
 
     def keep_metrics(self, epochs: int) -> None:
         """Drop lines of epochs that were measured but never saved, so that they can be measured again."""
-        lines = self.metrics.read_text(encoding="utf-8").splitlines() if self.metrics.exists() else []
+        try:
+            lines = self.metrics.read_text(encoding="utf-8").splitlines() if self.metrics.exists() else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(f"{self.metrics} cannot be read ({error}); move it away and resume.") from error
         write_text_atomically(self.metrics, "".join(f"{line}\n" for line in lines[:epochs]))
 
     def append_metrics(self, record: Record) -> None:
@@ -75,8 +78,3 @@ class RunFolder:
     def write_result(self, record: Record) -> None:
         """The summary of a finished run."""
         write_text_atomically(self.result, json.dumps(record, indent=2) + "\n")
-
-    def read_result(self) -> Record:
-        """The summary of a finished run."""
-        result: Record = json.loads(self.result.read_text(encoding="utf-8"))
-        return result

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from maxmahal.data import ImageData, augment
+from maxmahal.data import ImageData, augmentation
 from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.models import Classifier
 from maxmahal.random import generator, stream_key, uniform
@@ -41,6 +41,22 @@ class Reporter(Protocol):
         """Something worth knowing."""
 
 
+class Silent:
+    """A reporter that says nothing."""
+
+    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
+        """Nothing."""
+
+    def step(self) -> None:
+        """Nothing."""
+
+    def epoch(self, metrics: Metrics) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+
 @dataclass(frozen=True)
 class EpochSummary:
     """What one pass over the data gave."""
@@ -64,7 +80,7 @@ def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
     uniforms = uniform(data.sample_ids, (3,), "augment", seed, epoch)
-    transform = augment(settings.data.augment)
+    transform = augmentation(settings.data.augment)
     for step in range(steps_per_epoch(data, size)):
         chosen = order[step * size : (step + 1) * size]
         yield Batch(
@@ -92,7 +108,7 @@ def train_epoch(
     total = torch.zeros((), device=data.device)
     lr = settings.train.lr
     for step, batch in enumerate(batches(data, settings, epoch)):
-        lr = learning_rate(settings.train, (epoch * steps + step) / (settings.train.epochs * steps))
+        lr = learning_rate(settings.train, epoch * steps + step, settings.train.epochs * steps)
         for group in optimiser.param_groups:
             group["lr"] = lr
         loss = method.loss(model, batch)
@@ -104,9 +120,10 @@ def train_epoch(
         total += loss.detach()
         reporter.step()
     mean = float(total) / steps
-    if not math.isfinite(mean):
+    # The loss was taken before the last update, so the weights are looked at as well before anyone saves them.
+    if not math.isfinite(mean) or not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
         raise TrainingDivergedError(
-            f"The loss became {mean} in epoch {epoch + 1}; lower train.lr (now {settings.train.lr}) or add "
-            "train.warmup. The last good epoch is saved."
+            f"Training diverged in epoch {epoch + 1} (mean loss {mean:g}); lower train.lr (now {settings.train.lr}) "
+            "or add train.warmup. The last good epoch is saved."
         )
     return EpochSummary(mean, lr, time.perf_counter() - started)

@@ -5,7 +5,7 @@ from importlib import resources
 from pathlib import Path
 
 from maxmahal.errors import SettingsError, did_you_mean
-from maxmahal.settings import Table, from_table, merge, parse_override, read_toml
+from maxmahal.settings import Table, fold_overrides, from_table, merge, read_toml
 from maxmahal.train.config import Settings
 
 
@@ -16,13 +16,7 @@ def preset_names() -> list[str]:
 
 def load_settings(preset: str, overrides: Sequence[str] = ()) -> Settings:
     """The settings of a preset (a name, or the path of a TOML file), ``section.key=value`` overrides laid over it."""
-    table = _table(preset)
-    for override in overrides:
-        path, value = parse_override(override)
-        for key in reversed(path):
-            value = {key: value}
-        table = merge(table, value)  # type: ignore[arg-type]
-    return from_table(Settings, table)
+    return from_table(Settings, merge(_table(preset), fold_overrides(overrides)))
 
 
 def _table(preset: str, seen: tuple[str, ...] = ()) -> Table:

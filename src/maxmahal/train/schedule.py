@@ -5,10 +5,11 @@ import math
 from maxmahal.train.config import TrainSettings
 
 
-def learning_rate(settings: TrainSettings, done: float) -> float:
-    """The rate for the step that begins when a share ``done`` in [0, 1) of all steps is behind."""
+def learning_rate(settings: TrainSettings, step: int, total: int) -> float:
+    """The rate for step number ``step`` (from 0) of ``total``."""
+    done = step / total
     if done < settings.warmup:
-        return settings.lr * done / settings.warmup
+        return settings.lr * min(1.0, (step + 1) / (settings.warmup * total))  # the first step must move, too
     if settings.schedule == "step":
         return settings.lr * settings.factor ** sum(done >= milestone for milestone in settings.milestones)
     rest = (done - settings.warmup) / (1 - settings.warmup)

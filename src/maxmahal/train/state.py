@@ -36,34 +36,36 @@ def save_state(
     if average is not None:
         tensors |= _prefixed("average", average.model.state_dict())
     tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
     save_tensors(path, tensors, {"format": FORMAT, "progress": json.dumps(asdict(progress))})
 
 
 def load_progress(path: Path) -> Progress:
     """How far the run in this state file has come."""
-    return _progress(path, read_tensors(path)[1])
+    _, metadata = read_tensors(path)
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
+    try:
+        return Progress(**json.loads(metadata["progress"]))
+    except (KeyError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{path} has damaged metadata; start a new run folder.") from error
 
 
-def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> Progress:
+def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> None:
     """Put everything back where ``save_state`` took it from."""
-    tensors, metadata = read_tensors(path)
-    progress = _progress(path, metadata)
+    tensors, _ = read_tensors(path)
+    if "random.cpu" not in tensors:
+        raise CheckpointError(f"{path} lacks its random state; it was damaged, so start a new run folder.")
     fill(model, _group(tensors, "model"), path)
     restore_momentum(model, optimiser, _group(tensors, "momentum"))
     if average is not None:
         fill(average.model, _group(tensors, "average"), path)
     torch.set_rng_state(tensors["random.cpu"])
-    if torch.cuda.is_available() and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"])
-    return progress
-
-
-def _progress(path: Path, metadata: dict[str, str]) -> Progress:
-    if metadata.get("format") != FORMAT:
-        raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
-    return Progress(**json.loads(metadata["progress"]))
+    device = next(model.parameters()).device
+    if device.type == "cuda" and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"], device)
 
 
 def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -26,8 +26,8 @@ class CraftBudget:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise SettingsError(f"method.steps must be at least 1; got {self.steps}.")
-        parse_epsilon(self.epsilon)
-        parse_epsilon(self.step_size)
+        parse_epsilon(self.epsilon, "method.epsilon")
+        parse_epsilon(self.step_size, "method.step_size")
 
     @property
     def adversary(self) -> Adversary:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
@@ -42,8 +43,8 @@ class Trades(CraftBudget):
 
     def _craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         with eval_mode(model):
-            clean = model_outputs(model, batch.images)
-            fixed = Outputs(clean.logits.detach(), None if clean.features is None else clean.features.detach())
+            with torch.no_grad():
+                fixed = model_outputs(model, batch.images)
 
             def closeness(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
                 return -output_divergence(fixed, outputs, self.divergence)

@@ -1,0 +1,63 @@
+"""The promises about the tree itself: imports point one way, no name shadows a module, every mutant still applies."""
+
+import ast
+import importlib
+import types
+from pathlib import Path
+
+import pytest
+
+import maxmahal
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "maxmahal"
+ORDER = ["data", "models", "centers", "losses", "attacks", "train", "evaluate", "report", "demo", "cli"]
+BASE = {"errors", "files", "imports", "random", "settings", "version"}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    place = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    for module in imports(path):
+        top, _, rest = module.partition(".")
+        if top in ("typer", "rich"):
+            assert place == "cli", f"{path} imports {module}"
+        if top != "maxmahal" or place in ("__init__", "__main__"):
+            continue
+        target = rest.partition(".")[0]
+        if place in BASE:
+            assert target in BASE, f"{path} imports {module}"
+        elif target not in BASE and target:
+            assert ORDER.index(target) <= ORDER.index(place), f"{path} imports {module}"
+
+
+def test_public_names_do_not_hide_packages() -> None:
+    for folder in ORDER:
+        assert isinstance(importlib.import_module(f"maxmahal.{folder}"), types.ModuleType)
+        assert isinstance(getattr(maxmahal, folder), types.ModuleType), folder
+    assert all(hasattr(maxmahal, name) for name in maxmahal.__all__)
+
+
+def test_every_mutants_line_is_still_in_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (ROOT / "tools").exists():
+        pytest.skip("a copy of the tree without its tools")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    mutants = importlib.import_module("mutants").load_mutants()
+    assert len(mutants) >= 8
+    assert len({mutant.name for mutant in mutants}) == len(mutants)
+
+
+def test_files_stay_small() -> None:
+    long = {str(path): lines for path in SOURCE.rglob("*.py") if (lines := len(path.read_text().splitlines())) > 300}
+    assert not long
