@@ -30,6 +30,6 @@ class CheckpointError(MaxmahalError, ValueError):
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     """The end of a sentence that names the nearest valid word, or all of them when none is near."""
-    choices = sorted(valid)
-    near = difflib.get_close_matches(wrong, choices, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"choose one of: {', '.join(choices)}."
+    choices = {choice.lower(): choice for choice in sorted(valid)}
+    near = difflib.get_close_matches(wrong.lower(), choices, n=1, cutoff=0.5)
+    return f"did you mean '{choices[near[0]]}'?" if near else f"choose one of: {', '.join(choices.values())}."

@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,16 +35,34 @@ def import_function(name: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
+def call_function(name: str, function: Callable[..., Any], *arguments: object) -> Any:
+    """Call the user's function; whatever goes wrong inside it is told with the place where it did."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # the user's code may raise anything, and none of it is a fault of ours
+        raise ArgumentError(f"{name} failed: {_describe(error)}") from error
+
+
 def _import(name: str, module_name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there, but something it needs is not: its own traceback says it best
-        raise ArgumentError(
-            f"{name}: there is no module '{error.name}' here or among the installed packages; "
-            f"run the command from the folder that holds it, or install it."
-        ) from error
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise ArgumentError(
+                f"{name}: there is no module '{error.name}' here or among the installed packages; "
+                f"run the command from the folder that holds it, or install it."
+            ) from error
+        raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
+    except Exception as error:  # importing runs the user's code, which may raise anything
+        raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
+
+
+def _describe(error: Exception) -> str:
+    """The error's kind, its text and the line of code it came from, as one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}{place}."
 
 
 @contextmanager

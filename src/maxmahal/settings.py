@@ -54,7 +54,7 @@ def from_table(cls: type[T], table: Table, where: str = "") -> T:
     for key, value in table.items():
         path = f"{where}{key}"
         if key not in fields:
-            raise SettingsError(f"'{path}' is not a setting; {did_you_mean(key, fields)}")
+            raise SettingsError(f"'{path}' is not a setting; {_suggest(cls, key, where)}")
         about = fields[key].metadata
         if "registry" in about:
             options = {"name": about["default"]} | _as_table(value, path)
@@ -107,7 +107,7 @@ def convert(value: object, annotation: Any, path: str) -> Any:
 def read_toml(path: Path) -> Table:
     """A TOML file as a table, or one sentence that says where it goes wrong."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from error
     except OSError as error:
@@ -177,6 +177,16 @@ def to_toml(table: Table) -> str:
     return "\n\n".join(["\n".join(top), *sections] if top else sections) + "\n"
 
 
+def _suggest(cls: type[Any], key: str, where: str) -> str:
+    """The nearest valid key with its section; a key given without its section is found there."""
+    hints = typing.get_type_hints(cls)
+    sections = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint) and hint is not Component}
+    for name, section in sections.items():
+        if any(field.name == key for field in dataclasses.fields(section)):
+            return f"did you mean '{where}{name}.{key}'?"
+    return did_you_mean(f"{where}{key}", [f"{where}{name}" for name in hints])
+
+
 def _component(
     table: Table, registry: Mapping[str, Callable[..., Any]], context: frozenset[str], where: str
 ) -> Component:
@@ -189,7 +199,8 @@ def _component(
     known = {key: item for key, item in inspect.signature(target).parameters.items() if key not in context}
     for key in options:
         if key not in known:
-            raise SettingsError(f"'{where}{key}' is not an option of {name}; {did_you_mean(key, ['name', *known])}")
+            nearest = did_you_mean(f"{where}{key}", [f"{where}{word}" for word in ("name", *known)])
+            raise SettingsError(f"'{where}{key}' is not an option of {name}; {nearest}")
     resolved = {key: item.default for key, item in known.items()}
     resolved |= {key: convert(value, hints[key], f"{where}{key}") for key, value in options.items()}
     return Component(name, tuple(resolved.items()))
@@ -198,7 +209,7 @@ def _component(
 def _as_table(value: object, path: str) -> Table:
     if isinstance(value, dict):
         return value
-    raise SettingsError(f"{path} is a section; write [{path}] and put its settings below, or --set {path}.name=….")
+    raise SettingsError(f"{path} is a section; write [{path}] and put its settings below, or --set {path}.KEY=VALUE.")
 
 
 def _describe(annotation: Any) -> str:

@@ -89,9 +89,11 @@ def test_quiet_is_quiet(run, tiny_npz: Path, tmp_path: Path) -> None:
 
 def test_mistakes_end_in_one_sentence(run, tmp_path: Path) -> None:
     run("train", "digits-mcm").assert_refused("no preset 'digits-mcm'", "did you mean 'digits-mmc'?")
-    run("train", "digits-mmc", "--set", "train.epoch=3").assert_refused("did you mean 'epochs'?")
+    run("train", "digits-mmc", "--set", "train.epoch=3").assert_refused("did you mean 'train.epochs'?")
     run("train", "digits-mmc", "--set", "train.epochs=x").assert_refused("must be an integer")
     run("train", "digits-mmc", "--device", "gpu0").assert_refused("use auto, cpu or cuda")
+    run("train", "digits-mmc", "--device", "meta").assert_refused("use auto, cpu or cuda")
+    run("train", "digits-mmc", "--out", "").assert_refused("name one for it")
     exact = ("--set", "centers.exact=true", "--set", "model.feature_dim=2")
     run("train", "digits-mmc", "--out", tmp_path / "x", *exact).assert_refused("num_classes", "dim")
     run("train", "digits-mmc", "--set", "data.source=cifar11").assert_refused("did you mean 'cifar10'?")
@@ -134,6 +136,36 @@ def test_a_disk_that_says_no(run, tiny_npz: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     outcome = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / "file" / "run")
     outcome.assert_refused("Cannot write", "choose another folder")
+    on_a_file = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / "file")
+    on_a_file.assert_refused("is a file, and a run needs a folder")
+
+
+def test_what_the_system_refuses_is_one_sentence(run, tiny_npz: Path, tmp_path: Path) -> None:
+    outcome = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / ("x" * 300))
+    outcome.assert_refused("File name too long")
+
+
+def test_users_code_that_fails_is_told_with_its_place(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mycode.py").write_text("def data(split):\n    return 1 / 0\ndef net(shape, dim):\n    return len\n")
+    monkeypatch.chdir(tmp_path)
+    run("train", "digits-mmc", "--set", "data.source=mycode:data").assert_refused(
+        "ZeroDivisionError", "mycode.py, line 2"
+    )
+    run("train", "digits-mmc", "--set", "model.backbone=mycode:net").assert_refused("must return a torch.nn.Module")
+    run("train", "digits-mmc", "--set", "model.backbone=mycode:bet").assert_refused("did you mean 'net'?")
+    (tmp_path / "broken.py").write_text("def data(split:\n")
+    run("train", "digits-mmc", "--set", "data.source=broken:data").assert_refused("cannot be imported: SyntaxError")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_data_commands(run, tmp_path: Path) -> None:
+    listed = run("data", "list", "--data-dir", tmp_path)
+    assert listed.code == 0
+    assert "embedded" in listed.out
+    assert "0 of 7 files here" in listed.out
+    assert "embedded, with nothing to fetch" in run("data", "fetch", "digits").out
+    run("data", "fetch", "cifar1").assert_refused("did you mean 'cifar10'?")
+    assert run("data", "check", "digits").code == 0
 
 
 def test_ctrl_c_ends_with_130(run, monkeypatch: pytest.MonkeyPatch) -> None:

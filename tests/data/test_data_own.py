@@ -233,5 +233,13 @@ def test_a_missing_module_is_told_from_a_module_that_misses_something(in_tmp: Pa
     with pytest.raises(MaxmahalError, match="there is no module 'nowhere_at_all' here"):
         load_dataset("nowhere_at_all.data:load")
     (in_tmp / "needs_more.py").write_text("import nowhere_at_all")
-    with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
+    with pytest.raises(
+        MaxmahalError, match="cannot be imported: ModuleNotFoundError: No module named 'nowhere_at_all'"
+    ):
         load_dataset("needs_more:load")
+
+
+def test_a_label_beyond_reason_is_refused_at_once(in_tmp: Path) -> None:
+    np.savez(in_tmp / "ids.npz", images=np.zeros((2, 4, 4), np.uint8), labels=np.array([0, 3_000_000_000]))
+    with pytest.raises(DataError, match=r"the highest label is 3000000000.*number the classes"):
+        load_dataset(str(in_tmp / "ids.npz"))

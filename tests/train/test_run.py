@@ -1,6 +1,7 @@
 """Runs: they learn, they are deterministic, and resuming leaves no trace."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,6 +174,39 @@ def test_parts_that_are_not_one_data_set_are_refused(tiny_settings: Make, tiny_n
     assert not (tmp_path / "run").exists()
 
 
+def test_a_users_file_is_not_overwritten(tiny_settings: Make, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"\(metrics\.jsonl\)"):
+        train_model(tiny_settings("digits-mmc"), tmp_path / "run")
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == "mine"
+
+
+def test_a_run_that_fails_at_once_can_be_started_again(tiny_settings: Make, tmp_path: Path) -> None:
+    with pytest.raises((TrainingDivergedError, ArgumentError)):
+        train_model(tiny_settings("digits-mmc", "train.lr=1e30", "train.warmup=0"), tmp_path / "run")
+    assert train_model(tiny_settings("digits-mmc"), tmp_path / "run")["last"]["epoch"] == 3
+
+
+def test_what_a_preset_says_about_itself_does_not_stop_a_resume(tiny_settings: Make, tmp_path: Path) -> None:
+    train_model(tiny_settings("digits-mmc"), tmp_path / "run")
+    train_model(tiny_settings("digits-mmc", "about=renamed"), tmp_path / "run", resume=True)
+
+
+def test_data_without_test_images_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "emptytest.py").write_text(
+        "import torch\n"
+        "from maxmahal.data import ImageData\n"
+        "def data(split):\n"
+        "    n = 30 if split == 'train' else 0\n"
+        "    images = torch.zeros(n, 1, 8, 8, dtype=torch.uint8)\n"
+        "    return ImageData.from_arrays('e', images, torch.arange(n) % 3, ('a', 'b', 'c'))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="has no test images"):
+        train_model(load_settings("digits-mmc", ["data.source=emptytest:data", "train.batch_size=8"]), tmp_path / "run")
+
+
 def test_a_loss_without_centers_needs_none(tiny_settings: Make, tmp_path: Path) -> None:
     result = train_model(tiny_settings("digits-sce", "model.feature_dim=1", "centers.exact=true"), tmp_path / "run")
     assert result["last"]["epoch"] == 3
@@ -192,7 +226,7 @@ def test_a_saved_model_is_the_model(tiny_settings: Make, tmp_path: Path) -> None
 def test_a_folder_with_a_run_is_not_overwritten(tiny_settings: Make, tmp_path: Path) -> None:
     train_model(tiny_settings("digits-mmc"), tmp_path / "run")
     before = weights(tmp_path / "run/last.safetensors")
-    with pytest.raises(CheckpointError, match="already holds a run; add --resume"):
+    with pytest.raises(CheckpointError, match=r"already holds a run \(settings\.toml\)"):
         train_model(tiny_settings("digits-mmc"), tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"loss\.scale was 1\.0 and is now 2\.0"):
         train_model(tiny_settings("digits-mmc", "loss.scale=2.0"), tmp_path / "run", resume=True)
@@ -273,7 +307,7 @@ def own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "    return nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, feature_dim))\n"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("mynet", None)
     return "model.backbone=mynet:make"
 
 
@@ -283,6 +317,27 @@ def test_a_users_own_network(own_network: str, tiny_settings: Make, tmp_path: Pa
         load_model(tmp_path / "run")
     own = nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 8))
     assert load_model(tmp_path / "run", backbone=own).backbone is own
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("nn.Sequential(nn.Flatten(), nn.Linear(64, 5))", "must return features of shape"),
+        ("nn.Sequential(nn.Flatten(), nn.Linear(9, feature_dim))", "mynet:make failed: RuntimeError"),
+        ("nn.Sequential(nn.Flatten(), nn.Linear(64, feature_dim).requires_grad_(False))", "without a gradient"),
+        ("nn.Sequential(nn.Flatten(), nn.LSTM(64, feature_dim))", "must return one tensor of features; got a tuple"),
+    ],
+)
+def test_a_network_that_cannot_be_trained_leaves_no_folder(
+    body: str, sentence: str, own_network: str, tiny_settings: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "mynet.py").write_text(
+        f"from torch import nn\ndef make(image_shape, feature_dim):\n    return {body}\n"
+    )
+    sys.modules.pop("mynet", None)
+    with pytest.raises((ArgumentError, SettingsError), match=sentence):
+        train_model(tiny_settings("digits-mmc", own_network), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_dropout_resumes_to_the_same_bits(own_network: str, tiny_settings: Make, tmp_path: Path) -> None:

@@ -50,6 +50,13 @@ def test_only_what_is_named_decays(decay: str, expected: set[str]) -> None:
     assert len(grouped) == len(set(grouped)) == len(list(model.parameters()))
 
 
+def test_a_weight_that_two_layers_share_steps_once() -> None:
+    first, second = nn.Conv2d(2, 2, 1, bias=False), nn.Conv2d(2, 2, 1, bias=False)
+    second.weight = first.weight
+    optimiser = build_optimiser(nn.Sequential(first, second), TrainSettings())
+    assert sum(len(group["params"]) for group in optimiser.param_groups) == 1
+
+
 def test_weight_average_follows_its_formula() -> None:
     norm = nn.BatchNorm1d(2)
     model = Classifier(norm, SCE(3, 2))

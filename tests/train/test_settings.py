@@ -80,7 +80,7 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("train.epoch=5", "'train.epoch' is not a setting; did you mean 'epochs'?"),
+        ("train.epoch=5", "'train.epoch' is not a setting; did you mean 'train.epochs'?"),
         ("trian.epochs=5", "'trian' is not a setting; did you mean 'train'?"),
         ("train.epochs=many", "train.epochs must be an integer; got 'many'"),
         ("train.epochs=2.5", "train.epochs must be an integer; got 2.5"),
@@ -91,7 +91,7 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
         ("train.milestones=[100, 150]", "shares of the training between 0 and 1"),
         ("train.schedule=steps", "did you mean 'step'?"),
         ("loss.name=mcm", "loss.name = 'mcm' is unknown; did you mean 'mmc'?"),
-        ("loss.scal=2", "'loss.scal' is not an option of mmc; did you mean 'scale'?"),
+        ("loss.scal=2", "'loss.scal' is not an option of mmc; did you mean 'loss.scale'?"),
         ("loss=mmc", "loss is a section"),
         ("centers.norm=big", "centers.norm must be a finite number; got 'big'"),
         ("model.backbone=resnet23", "did you mean 'resnet32'?"),
@@ -100,6 +100,8 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
         ("train.epochs", "is not KEY=VALUE"),
         ("train.epochs.x=1", "train.epochs must be an integer; got {'x': 1}"),
         ("data=5", "data is a section"),
+        ("epochs=5", "'epochs' is not a setting; did you mean 'train.epochs'?"),
+        ("model.feature_dim=1000000000", "model.feature_dim must be at most 100000"),
         ("train.lr=nan", "train.lr must be a finite number; got nan"),
         ("train.weight_decay=inf", "train.weight_decay must be a finite number; got inf"),
         ("train.batch_size=1", "train.batch_size must be at least 2; got 1"),
@@ -114,6 +116,8 @@ def test_a_wrong_override_is_answered_in_one_sentence(override: str, sentence: s
 def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(SettingsError, match="no preset 'digits-mcm'; did you mean 'digits-mmc'"):
         load_settings("digits-mcm")
+    with pytest.raises(SettingsError, match="did you mean 'digits-mmc'"):
+        load_settings("DIGITS-MMC")
 
 
 def test_bad_files_say_where(tmp_path: Path) -> None:
@@ -123,6 +127,12 @@ def test_bad_files_say_where(tmp_path: Path) -> None:
         load_settings(str(broken))
     with pytest.raises(SettingsError, match="Cannot read"):
         load_settings(str(tmp_path / "absent.toml"))
+    marked = tmp_path / "marked.toml"
+    marked.write_bytes(b"\xef\xbb\xbf" + b'extends = "digits-mmc"')  # as some editors save it
+    assert load_settings(marked).loss.name == "mmc"
+    child = tmp_path / "child.toml"
+    child.write_text('extends = "marked.toml"')
+    assert load_settings(child) == load_settings(marked)
     circle = tmp_path / "circle.toml"
     circle.write_text(f'extends = "{circle}"')
     with pytest.raises(SettingsError, match="in a circle"):

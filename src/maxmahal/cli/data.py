@@ -43,7 +43,8 @@ def check_command(name: Name, data_dir: DataDir = None) -> None:
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set from its publisher into the data folder."""
     fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))
-    typer.echo(f"{name} is in {resolve_data_dir(data_dir)}.")
+    place = f"in {resolve_data_dir(data_dir)}" if SOURCES[name].files else "embedded, with nothing to fetch"
+    typer.echo(f"{name} is {place}.")
 
 
 def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ def demo_command(
         "runs/demo"
     ),
     epochs: Annotated[
-        int | None, typer.Option(help="Train each model for so many epochs [default: the presets'].")
+        int | None, typer.Option(help="Train each model for so many epochs (default: the presets').")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the weights, the order and the augmentation.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table.")] = False,

@@ -36,7 +36,7 @@ def pick_device(name: str) -> torch.device:
 
 def train_command(
     preset: Annotated[str, typer.Argument(help="A preset's name (see `maxmahal presets`) or a .toml file.")],
-    out: Annotated[Path | None, typer.Option(help="The run folder [default: runs/PRESET].")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder (default: runs/PRESET).")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. train.epochs=5.")
     ] = None,
@@ -50,6 +50,8 @@ def train_command(
     """Train a model as a preset says, into a run folder that can be resumed."""
     settings = load_settings(preset, overrides or [])
     folder = Path("runs") / Path(preset).stem if out is None else out
+    if str(folder) == "." and out is not None:
+        raise SettingsError("--out would write the run into the current folder; name one for it, such as --out runs/x.")
     console = Console()
     with TrainingProgress(console, quiet=quiet) as reporter:
         result = train_model(

@@ -10,6 +10,9 @@ from maxmahal.errors import DataError
 _CHANNELS = (1, 3)
 
 
+MOST_CLASSES = 1_000_000  # beyond any data set known; a label this high is an id or an error
+
+
 def as_images(images: object, where: str) -> UInt8[Tensor, "n c h w"]:
     """Bytes NCHW from an array or tensor NHW, NHWC or NCHW of bytes, or of floats in [0, 1]."""
     array = _as_array(images, where)
@@ -34,6 +37,16 @@ def as_labels(labels: object, count: int, where: str) -> Int[Tensor, " n"]:
     if array.min() < 0:
         raise DataError(f"{where} must number the classes from 0; got {array.min()}.")
     return torch.from_numpy(array.astype(np.int64))
+
+
+def numbered_classes(highest: int, where: str) -> tuple[str, ...]:
+    """Names "0", "1", … for classes that have none, up to the highest label."""
+    if highest >= MOST_CLASSES:
+        raise DataError(
+            f"{where}: the highest label is {highest}, which would make as many classes; number the classes 0, 1, 2, … "
+            "without gaps, or give class_names."
+        )
+    return tuple(str(label) for label in range(highest + 1))
 
 
 def _as_array(values: object, where: str) -> np.ndarray:

@@ -1,10 +1,10 @@
 """A user's own data from code: ``package.module:function``, called with "train" or "test"."""
 
-from maxmahal.data.arrays import as_images, as_labels
+from maxmahal.data.arrays import as_images, as_labels, numbered_classes
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.imports import import_function
+from maxmahal.imports import call_function, import_function
 
 
 def load_factory(name: str, split: Split) -> ImageData:
@@ -13,7 +13,7 @@ def load_factory(name: str, split: Split) -> ImageData:
     A pair does not say how many classes there are, so the training labels do; return an ``ImageData`` to name them.
     """
     factory = import_function(name)
-    part = factory(split)
+    part = call_function(name, factory, split)
     if isinstance(part, ImageData):
         return part
     images, labels = _pair(part, name, split)
@@ -21,10 +21,10 @@ def load_factory(name: str, split: Split) -> ImageData:
     label_tensor = as_labels(labels, len(image_tensor), f"{name}('{split}'): labels")
     train_labels = label_tensor
     if split == "test":
-        train_images, labels = _pair(factory("train"), name, "train")
+        train_images, labels = _pair(call_function(name, factory, "train"), name, "train")
         count = len(as_images(train_images, f"{name}('train'): images"))
         train_labels = as_labels(labels, count, f"{name}('train'): labels")
-    class_names = [str(label) for label in range(int(train_labels.max()) + 1)]
+    class_names = numbered_classes(int(train_labels.max()), name)
     return ImageData.from_arrays(name, image_tensor, label_tensor, class_names)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmahal.data.arrays import as_images, as_labels
+from maxmahal.data.arrays import as_images, as_labels, numbered_classes
 from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
@@ -59,7 +59,7 @@ def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
         # Both parts count, so that the training and the test set agree on the number of classes.
         labels = [arrays[key] for key in ("labels", "test_labels") if key in arrays]
         highest = max(int(array.max()) for array in labels if array.size and array.dtype.kind in "iu")
-        return tuple(str(label) for label in range(highest + 1))
+        return numbered_classes(highest, name)
     names = arrays["class_names"]
     if names.ndim != 1 or names.dtype.kind != "U":
         raise DataError(f"{name}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")

@@ -11,6 +11,10 @@ from maxmahal.losses.quadratic import center_logits
 from maxmahal.models.head import Head
 
 
+def _is_finite(centers: Tensor) -> bool:
+    return centers.is_meta or bool(centers.isfinite().all())  # a model built without memory has no values to check
+
+
 class CenterHead(Head):
     """Preset centers μ* as a buffer, and logits -scale·½‖z - μ‖².
 
@@ -22,7 +26,7 @@ class CenterHead(Head):
     scale: Tensor
 
     def __init__(self, centers: Float[Tensor, "l d"], *, scale: float = 1.0) -> None:
-        if centers.ndim != 2 or not centers.is_floating_point() or not bool(centers.isfinite().all()):
+        if centers.ndim != 2 or not centers.is_floating_point() or not _is_finite(centers):
             raise ArgumentError(
                 f"centers must be a finite, floating (num_classes, dim) tensor; got {centers.dtype} of shape "
                 f"{tuple(centers.shape)}. "

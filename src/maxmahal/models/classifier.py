@@ -16,6 +16,11 @@ class Classifier(nn.Module):
 
     def __init__(self, backbone: nn.Module, head: Head, normalize: nn.Module | None = None) -> None:
         super().__init__()
+        if not isinstance(head, Head):
+            raise ArgumentError(
+                f"head must be a maxmahal Head such as MMC or SCE; got {type(head).__name__}. "
+                "The call is Classifier(backbone, head)."
+            )
         self.normalize = nn.Identity() if normalize is None else normalize
         self.backbone = backbone
         self.head = head
@@ -23,6 +28,8 @@ class Classifier(nn.Module):
     def features(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """The feature vectors z that the head and the paper's theorems speak of."""
         features: Tensor = self.backbone(self.normalize(images))
+        if not isinstance(features, Tensor):
+            raise ArgumentError(f"The backbone must return one tensor of features; got a {type(features).__name__}.")
         if features.ndim != 2 or features.shape[1] != self.head.feature_dim:
             raise ArgumentError(
                 f"The backbone must return features of shape (n, {self.head.feature_dim}), the width of the head; "

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from maxmahal.centers import CENTERS
 from maxmahal.data import ImageData
 from maxmahal.errors import SettingsError
-from maxmahal.imports import import_function
+from maxmahal.imports import call_function, import_function, names_a_function
 from maxmahal.losses import LOSSES, takes_centers
-from maxmahal.models import BACKBONES, Classifier, blank_normalization, fit_normalization
+from maxmahal.models import BACKBONES, Classifier, blank_normalization, eval_mode, fit_normalization
 from maxmahal.random import stream_key
 from maxmahal.train.config import ModelSettings, Settings
 
@@ -25,7 +25,21 @@ def new_classifier(settings: Settings, data: ImageData) -> Classifier:
         torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
         model = _assemble(settings, data.image_shape, centers)
     model.normalize = fit_normalization(settings.model.normalize, data.images.cpu())
-    return model.to(data.device)
+    model = model.to(data.device)
+    if names_a_function(settings.model.backbone):
+        _try_out(model, data, settings.model.backbone)
+    return model
+
+
+def _try_out(model: Classifier, data: ImageData, name: str) -> None:
+    """A network of the user's own must turn two images into features that can be trained, before anything is saved."""
+    with eval_mode(model):
+        features = call_function(name, model.features, data.first(2).float_images())
+    if features.dtype != torch.float32 or not features.requires_grad:
+        raise SettingsError(
+            f"{name} must give float32 features that depend on trainable parameters; "
+            f"got {features.dtype}{'' if features.requires_grad else ' without a gradient'}."
+        )
 
 
 def empty_classifier(
@@ -50,9 +64,10 @@ def _assemble(
 
 
 def _backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:
-    if ":" not in settings.backbone:
+    if not names_a_function(settings.backbone):
         return BACKBONES[settings.backbone](image_shape, settings.feature_dim)
-    backbone = import_function(settings.backbone)(image_shape, settings.feature_dim)
+    factory = import_function(settings.backbone)
+    backbone = call_function(settings.backbone, factory, image_shape, settings.feature_dim)
     if not isinstance(backbone, nn.Module):
         raise SettingsError(
             f"model.backbone = '{settings.backbone}' must return a torch.nn.Module when called with "

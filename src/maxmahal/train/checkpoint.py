@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import write_atomically
+from maxmahal.imports import names_a_function
 from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier
@@ -90,29 +91,36 @@ def load_model(
         path = path / "last.safetensors"
     tensors, metadata = read_tensors(path)
     card = _card(path, metadata)
-    if backbone is None and ":" in card.settings.model.backbone:
+    if backbone is None and names_a_function(card.settings.model.backbone):
         raise CheckpointError(
             f"{path} was trained with the network '{card.settings.model.backbone}', which is not part of maxmahal; "
             "build it yourself and pass it as backbone=…."
         )
-    model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
+    # Built without memory first: a file that claims absurd sizes is refused by the shapes of its own tensors.
+    with torch.device("meta"):
+        model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
     fill(model, tensors, path)
     return model.to(device).eval()
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     """Load ``tensors`` into ``model``, refusing names or shapes that do not fit."""
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    expected = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in model.state_dict().items()}
+    found = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
         name = wrong[0]
         raise CheckpointError(
-            f"{path} does not fit the model: '{name}' is {found.get(name, 'missing')} in the file and "
-            f"{expected.get(name, 'missing')} in the model ({len(wrong)} such). "
+            f"{path} does not fit the model: '{name}' is {_show(found.get(name))} in the file and "
+            f"{_show(expected.get(name))} in the model ({len(wrong)} such). "
             "Load it with the settings it was trained with."
         )
-    model.load_state_dict(tensors)
+    assign = any(tensor.is_meta for tensor in model.state_dict().values())
+    model.load_state_dict(tensors, assign=assign)
+
+
+def _show(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
+    return "missing" if kind is None else f"{kind[1]} of shape {kind[0]}"
 
 
 def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
@@ -123,7 +131,9 @@ def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
         )
     try:
         card: dict[str, Any] = json.loads(metadata["model"])
-        channels, height, width = card["image_shape"]
+        channels, height, width = (int(side) for side in card["image_shape"])
+        if min(channels, height, width) < 1:
+            raise ValueError("image_shape")
         return ModelCard(
             settings=from_table(Settings, card["settings"]),
             image_shape=(channels, height, width),

@@ -14,6 +14,8 @@ from maxmahal.models.normalize import NORMALIZATIONS
 from maxmahal.settings import Component, component
 from maxmahal.train.methods import METHODS
 
+MOST_FEATURES = 100_000  # far beyond any network here; more is a slip of the keyboard
+
 
 @dataclass(frozen=True)
 class DataSettings:
@@ -51,6 +53,8 @@ class ModelSettings:
             _check_choice("model.backbone", self.backbone, BACKBONES)
         _check_choice("model.normalize", self.normalize, NORMALIZATIONS)
         _check_least("model.feature_dim", self.feature_dim, 1)
+        if self.feature_dim > MOST_FEATURES:
+            raise SettingsError(f"model.feature_dim must be at most {MOST_FEATURES}; got {self.feature_dim}.")
 
 
 @dataclass(frozen=True)

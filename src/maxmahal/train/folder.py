@@ -29,11 +29,21 @@ class RunFolder:
         self.result = self.path / "result.json"
 
     def refuse_overwriting(self) -> None:
-        """A folder that already holds a run is not to be written by a new one."""
-        if self.settings.exists() or self.state.exists():
+        """A folder that already holds a run, or files of the same names, is not to be written by a new one."""
+        taken = [
+            path
+            for path in (self.settings, self.metrics, self.state, self.last, self.best, self.result)
+            if path.exists()
+        ]
+        if taken:
             raise CheckpointError(
-                f"{self.path} already holds a run; add --resume to go on with it, or choose another --out."
+                f"{self.path} already holds a run ({taken[0].name}); resume it, or choose another folder."
             )
+
+    def refuse_impossible(self) -> None:
+        """A name that cannot become a folder is told before any work is done."""
+        if self.path.exists() and not self.path.is_dir():
+            raise CheckpointError(f"{self.path} is a file, and a run needs a folder; choose another name.")
 
     @contextmanager
     def lock(self) -> Iterator[None]:

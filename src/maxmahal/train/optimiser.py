@@ -19,7 +19,8 @@ def decayed_parameters(model: nn.Module, settings: TrainSettings) -> list[nn.Par
     kinds: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
     if settings.decay == "weights":
         kinds = (*kinds, nn.Linear)
-    return [module.weight for module in model.modules() if isinstance(module, kinds)]  # type: ignore[misc]
+    weights = {id(module.weight): module.weight for module in model.modules() if isinstance(module, kinds)}
+    return list(weights.values())  # type: ignore[arg-type]  # a weight that two layers share must step only once
 
 
 def momentum_tensors(model: nn.Module, optimiser: torch.optim.SGD) -> dict[str, Tensor]:
@@ -34,6 +35,5 @@ def momentum_tensors(model: nn.Module, optimiser: torch.optim.SGD) -> dict[str, 
 def restore_momentum(model: nn.Module, optimiser: torch.optim.SGD, tensors: dict[str, Tensor]) -> None:
     """Put back what ``momentum_tensors`` saved."""
     for name, parameter in model.named_parameters():
-        if name in tensors:
-            # The saved tensor is dense; the parameter may be channels_last, and the update must not change layout.
-            optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(tensors[name])
+        # The saved tensor is dense; the parameter may be channels_last, and the update must not change layout.
+        optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(tensors[name])

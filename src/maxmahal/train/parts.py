@@ -26,6 +26,8 @@ def load_parts(settings: DataSettings, data_dir: str | Path | None, device: torc
     problem = disagreement(whole, test)
     if problem is not None:
         raise DataError(f"{settings.source}: {problem}; both parts must be of one kind.")
+    if not len(test):
+        raise DataError(f"{settings.source} has no test images, so nothing could be measured; add some.")
     train, validation = train_validation_split(whole, settings.validation, settings.split_seed)
     return DataParts(
         train.first(settings.limit).to(device), validation.to(device), test.first(settings.test_limit).to(device)

@@ -14,9 +14,9 @@ def preset_names() -> list[str]:
     return sorted(_shipped())
 
 
-def load_settings(preset: str, overrides: Sequence[str] = ()) -> Settings:
+def load_settings(preset: str | Path, overrides: Sequence[str] = ()) -> Settings:
     """The settings of a preset (a name, or the path of a TOML file), ``section.key=value`` overrides laid over it."""
-    return from_table(Settings, merge(_table(preset), fold_overrides(overrides)))
+    return from_table(Settings, merge(_table(str(preset)), fold_overrides(overrides)))
 
 
 def _table(preset: str, seen: tuple[str, ...] = ()) -> Table:
@@ -26,11 +26,11 @@ def _table(preset: str, seen: tuple[str, ...] = ()) -> Table:
     if preset in shipped:
         path = shipped[preset]
     elif preset.endswith(".toml"):
-        path = Path(preset)
+        path = Path(preset).expanduser()
     else:
         raise SettingsError(
             f"There is no preset '{preset}'; {did_you_mean(preset, shipped)} "
-            "`maxmahal presets` lists them all, and a path to a .toml file works too."
+            "`maxmahal presets` tells them apart, and the path of a .toml file works too."
         )
     table = read_toml(path)
     parent = table.pop("extends", None)
@@ -38,6 +38,8 @@ def _table(preset: str, seen: tuple[str, ...] = ()) -> Table:
         return table
     if not isinstance(parent, str):
         raise SettingsError(f"{path}: extends must name a preset; got {parent}.")
+    if parent not in shipped and not Path(parent).is_absolute():
+        parent = str(path.parent / parent)  # a file extends its neighbour, wherever the command is run from
     # What a parent says about itself (its title, its row in the paper) is not true of the child.
     inherited = {key: value for key, value in _table(parent, (*seen, preset)).items() if isinstance(value, dict)}
     return merge(inherited, table)

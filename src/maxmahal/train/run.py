@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from maxmahal.errors import CheckpointError
+from maxmahal.imports import names_a_function
 from maxmahal.models import Classifier, accuracy
 from maxmahal.random import stream_key
-from maxmahal.settings import first_difference, to_table
+from maxmahal.settings import Table, first_difference, to_table
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings
@@ -39,6 +40,7 @@ def train_model(
     """
     device = torch.device(device)
     folder = RunFolder(out)
+    folder.refuse_impossible()
     if not resume:
         folder.refuse_overwriting()
     data = load_parts(settings.data, data_dir, device)
@@ -77,9 +79,8 @@ class _Run:
         """Every epoch that is still missing, then the summary."""
         if self.folder.state.exists():
             self._resume()
-        else:
-            self.folder.write_settings(self.settings)
-            self.folder.keep_metrics(0)
+        elif self.folder.metrics.exists():
+            self.folder.keep_metrics(0)  # measured in a first epoch that was killed before it was saved
         if self.method.adversary is not None and not len(self.data.validation):
             self.reporter.note(
                 "No validation images are held out (data.validation = 0): only the last checkpoint is kept."
@@ -92,7 +93,7 @@ class _Run:
 
     def _resume(self) -> None:
         saved = load_progress(self.folder.state)
-        difference = first_difference(json.loads(saved.settings), json.loads(self.progress.settings))
+        difference = first_difference(_what_counts(saved.settings), _what_counts(self.progress.settings))
         if difference:
             raise CheckpointError(
                 f"{self.folder.path} was started with other settings ({difference}); "
@@ -132,6 +133,8 @@ class _Run:
         score = metrics.get("validation_pgd10", -1.0)
         if score > self.progress.best_score:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
+        # Nothing is written before the first epoch is through: a run that fails at once can simply be started again.
+        self.folder.write_settings(self.settings)
         self.folder.append_metrics(metrics)
         save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
         self._publish()
@@ -177,7 +180,7 @@ class _Run:
 
     def _own_backbone(self) -> nn.Module | None:
         """A network from the user's factory is not rebuilt from a file; weights are loaded into a new one of theirs."""
-        if ":" not in self.settings.model.backbone:
+        if not names_a_function(self.settings.model.backbone):
             return None
         return new_classifier(self.settings, self.data.train).backbone
 
@@ -190,3 +193,8 @@ class _Run:
     def _card(self) -> ModelCard:
         train = self.data.train
         return ModelCard(self.settings, train.image_shape, train.class_names, self.progress.epoch)
+
+
+def _what_counts(settings: str) -> Table:
+    """Saved settings without what a preset merely says about itself."""
+    return {key: value for key, value in json.loads(settings).items() if key not in ("about", "table")}

@@ -48,9 +48,13 @@ def load_progress(path: Path) -> Progress:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
     try:
-        return Progress(**json.loads(metadata["progress"]))
+        progress = Progress(**json.loads(metadata["progress"]))
+        epochs = json.loads(progress.settings)["train"]["epochs"]
+        if not (0 < progress.epoch <= epochs and 0 <= progress.best_epoch <= progress.epoch):
+            raise ValueError(f"epoch {progress.epoch} of {epochs}")
     except (KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} has damaged metadata; start a new run folder.") from error
+        raise CheckpointError(f"{path} has damaged metadata ({error}); start a new run folder.") from error
+    return progress
 
 
 def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> None:
@@ -59,13 +63,16 @@ def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, averag
     if "random.cpu" not in tensors:
         raise CheckpointError(f"{path} lacks its random state; it was damaged, so start a new run folder.")
     fill(model, _group(tensors, "model"), path)
-    restore_momentum(model, optimiser, _group(tensors, "momentum"))
     if average is not None:
         fill(average.model, _group(tensors, "average"), path)
-    torch.set_rng_state(tensors["random.cpu"])
-    device = next(model.parameters()).device
-    if device.type == "cuda" and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"], device)
+    try:
+        restore_momentum(model, optimiser, _group(tensors, "momentum"))
+        torch.set_rng_state(tensors["random.cpu"])
+        device = next(model.parameters()).device
+        if device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], device)
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise CheckpointError(f"{path} holds a damaged momentum or random state; start a new run folder.") from error
 
 
 def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
