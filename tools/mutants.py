@@ -35,9 +35,12 @@ def load_mutants() -> list[Mutant]:
     """All mutants in the list; one whose line is no longer in the source is an error, not a pass."""
     mutants = [Mutant(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]]
     for mutant in mutants:
-        count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
-        if count != 1:
+        source = (ROOT / mutant.file).read_text(encoding="utf-8")
+        if source.count(mutant.old) != 1:
+            count = source.count(mutant.old)
             raise SystemExit(f"mutant '{mutant.name}': its line stands {count} times in {mutant.file}, expected once.")
+        # A mutant that is no Python would be caught by any test at all, and prove nothing.
+        compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
     return mutants
 
 

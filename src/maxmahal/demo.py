@@ -73,7 +73,9 @@ def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
     if worst < 0.5 * clean:
         return f"Right on {clean:.1%} of clean images and on {worst:.1%} of attacked ones: not robust at this epsilon."
     cost = baseline_clean - clean
-    price = f"at a cost of {100 * cost:.1f} points of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
+    price = (
+        f"at a cost of {100 * cost:.1f} points of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
+    )
     return f"Keeps {worst:.1%} under every attack tried, {price}; stronger attacks may find less."
 
 

@@ -209,7 +209,14 @@ def test_the_demo_records_what_it_prints(run, tmp_path: Path, monkeypatch: pytes
     [
         (0.9, 0.8, 0.05, 0.04, 0.99, "Looks robust to PGD on own loss (90.0%) but the worst case is 4.0%"),
         (0.01, 0.02, 0.0, 0.0, 0.98, "not robust at this epsilon"),
-        (0.82, 0.83, 0.81, 0.8, 0.95, "Keeps 80.0% under every attack tried, at a cost of 3.0 points of clean accuracy"),
+        (
+            0.82,
+            0.83,
+            0.81,
+            0.8,
+            0.95,
+            "Keeps 80.0% under every attack tried, at a cost of 3.0 points of clean accuracy",
+        ),
     ],
 )
 def test_the_demos_sentence_follows_from_the_numbers(

@@ -60,7 +60,7 @@ _AUGMENTATIONS: dict[str, Augmentation] = {
 
 
 def augmentations() -> tuple[str, ...]:
-    """The names ``augment`` knows."""
+    """The names ``augmentation`` knows."""
     return tuple(_AUGMENTATIONS)
 
 

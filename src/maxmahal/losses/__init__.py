@@ -1,10 +1,10 @@
 """Losses: a functional core, and heads that hold centers and weights. Every head has the same call shape."""
 
-from maxmahal.losses.angular import ArcFace, CosFace
-from maxmahal.losses.center import CenterLoss, updated_centers
+from maxmahal.losses.angular import ArcFace, CosFace, arcface_loss, cosface_loss
+from maxmahal.losses.center import CenterLoss, center_loss, updated_centers
 from maxmahal.losses.center_head import CenterHead
 from maxmahal.losses.emc import EMC, emc_loss
-from maxmahal.losses.lgm import LGM
+from maxmahal.losses.lgm import LGM, lgm_logits, lgm_loss
 from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss
 from maxmahal.losses.mmlda import MMLDA, mmlda_loss
 from maxmahal.losses.pairing import pairing_bound, pairing_loss
@@ -26,10 +26,15 @@ __all__ = [
     "CenterLoss",
     "CosFace",
     "absolute_mmc_loss",
+    "arcface_loss",
     "center_logits",
+    "center_loss",
+    "cosface_loss",
     "emc_loss",
     "gsce_loss",
     "huber_mmc_loss",
+    "lgm_logits",
+    "lgm_loss",
     "mmc_loss",
     "mmlda_loss",
     "pairing_bound",

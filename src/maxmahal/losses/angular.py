@@ -1,7 +1,6 @@
 """Angular-margin softmax losses from face recognition, as baselines (appendix B.5): CosFace and ArcFace."""
 
 import math
-from abc import abstractmethod
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +9,54 @@ from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
 from maxmahal.models.head import Head
+
+
+def class_cosines(features: Float[Tensor, "n d"], weight: Float[Tensor, "l d"]) -> Float[Tensor, "n l"]:
+    """The cosine of the angle between each feature and each class's weight."""
+    return F.linear(F.normalize(features), F.normalize(weight))
+
+
+def turned_cosines(cosines: Float[Tensor, " n"], margin: float) -> Float[Tensor, " n"]:
+    """cos(θ + m); where θ + m would pass π and the cosine rise again, a straight line goes on falling in its place."""
+    cosines = cosines.clamp(-1 + 1e-6, 1 - 1e-6)  # the angle's gradient is infinite at 0 and π
+    turned = cosines * math.cos(margin) - (1 - cosines.square()).sqrt() * math.sin(margin)
+    beyond = cosines - math.sin(margin) * margin
+    return torch.where(cosines > math.cos(math.pi - margin), turned, beyond)
+
+
+def cosface_loss(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    weight: Float[Tensor, "l d"],
+    margin: float = 0.35,
+    temperature: float = 30.0,
+) -> Float[Tensor, " n"]:
+    """Cross-entropy of temperature·cos θ_k for each sample, the true class's cosine made harder to cos θ_y - m."""
+    cosines = class_cosines(features, weight)
+    return _loss_with(cosines, _true(cosines, labels) - margin, labels, temperature)
+
+
+def arcface_loss(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    weight: Float[Tensor, "l d"],
+    margin: float = 0.5,
+    temperature: float = 30.0,
+) -> Float[Tensor, " n"]:
+    """Cross-entropy of temperature·cos θ_k for each sample, the true class's cosine made harder to cos(θ_y + m)."""
+    cosines = class_cosines(features, weight)
+    return _loss_with(cosines, turned_cosines(_true(cosines, labels), margin), labels, temperature)
+
+
+def _true(cosines: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    return cosines.gather(1, labels[:, None]).squeeze(1)
+
+
+def _loss_with(
+    cosines: Float[Tensor, "n l"], harder: Float[Tensor, " n"], labels: Int[Tensor, " n"], temperature: float
+) -> Float[Tensor, " n"]:
+    logits = temperature * cosines.scatter(1, labels[:, None], harder[:, None])
+    return F.cross_entropy(logits, labels, reduction="none")
 
 
 class AngularHead(Head):
@@ -26,24 +73,9 @@ class AngularHead(Head):
         self.weight = nn.Parameter(torch.empty(num_classes, feature_dim))
         nn.init.xavier_uniform_(self.weight)
 
-    def cosines(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
-        """The cosine of the angle between each feature and each class."""
-        return F.linear(F.normalize(features), F.normalize(self.weight))
-
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """temperature·cosine, without the margin that is added in training."""
-        return self.temperature * self.cosines(features)
-
-    @abstractmethod
-    def with_margin(self, cosines: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """The true class's cosine made harder by the margin."""
-
-    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """Cross-entropy after the margin."""
-        cosines = self.cosines(features)
-        harder = self.with_margin(cosines.gather(1, labels[:, None]).squeeze(1))
-        logits = self.temperature * cosines.scatter(1, labels[:, None], harder[:, None])
-        return F.cross_entropy(logits, labels, reduction="none")
+        return self.temperature * class_cosines(features, self.weight)
 
 
 class CosFace(AngularHead):
@@ -52,9 +84,9 @@ class CosFace(AngularHead):
     def __init__(self, num_classes: int, feature_dim: int, *, margin: float = 0.35, temperature: float = 30.0) -> None:
         super().__init__(num_classes, feature_dim, margin=margin, temperature=temperature)
 
-    def with_margin(self, cosines: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """cos θ - m."""
-        return cosines - self.margin
+    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Cross-entropy with cos θ_y - m."""
+        return cosface_loss(features, labels, self.weight, self.margin, self.temperature)
 
 
 class ArcFace(AngularHead):
@@ -63,10 +95,6 @@ class ArcFace(AngularHead):
     def __init__(self, num_classes: int, feature_dim: int, *, margin: float = 0.5, temperature: float = 30.0) -> None:
         super().__init__(num_classes, feature_dim, margin=margin, temperature=temperature)
 
-    def with_margin(self, cosines: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """cos(θ + m) while θ + m stays below π; past that its tangent-like continuation, which keeps falling."""
-        cosines = cosines.clamp(-1 + 1e-6, 1 - 1e-6)  # the angle's gradient is infinite at 0 and π
-        sines = (1 - cosines.square()).sqrt()
-        turned = cosines * math.cos(self.margin) - sines * math.sin(self.margin)
-        beyond = cosines - math.sin(self.margin) * self.margin
-        return torch.where(cosines > math.cos(math.pi - self.margin), turned, beyond)
+    def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Cross-entropy with cos(θ_y + m)."""
+        return arcface_loss(features, labels, self.weight, self.margin, self.temperature)

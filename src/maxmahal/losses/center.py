@@ -11,6 +11,18 @@ from maxmahal.losses.quadratic import center_logits
 from maxmahal.models.head import Head
 
 
+def center_loss(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    centers: Float[Tensor, "l d"],
+    logits: Float[Tensor, "n l"] | None,
+    weight: float = 0.003,
+) -> Float[Tensor, " n"]:
+    """L_SCE + weight·½‖z - μ_y‖² for each sample (Remark 2); without logits the second term alone."""
+    pull = weight * mmc_loss(features, labels, centers)
+    return pull if logits is None else F.cross_entropy(logits, labels, reduction="none") + pull
+
+
 def updated_centers(
     features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"], rate: float
 ) -> Float[Tensor, "l d"]:
@@ -66,10 +78,8 @@ class CenterLoss(Head):
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """L_SCE + weight·L_Center; alone, weight·L_Center (Remark 2)."""
-        pull = self.weight * mmc_loss(features, labels, self.centers)
-        if self.linear is None:
-            return pull
-        return F.cross_entropy(self.linear(features), labels, reduction="none") + pull
+        logits = None if self.linear is None else self.linear(features)
+        return center_loss(features, labels, self.centers, logits, self.weight)
 
     def forward(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         """The mean loss of the batch; in training mode the centers then follow the features."""

@@ -27,6 +27,30 @@ def mahalanobis(
     return features.square() @ precisions.T - 2 * linear + (precisions * centers.square()).sum(dim=1)
 
 
+def lgm_logits(
+    features: Float[Tensor, "n d"], centers: Float[Tensor, "l d"], log_variances: Float[Tensor, "l d"]
+) -> Float[Tensor, "n l"]:
+    """-½d_k² - ½log|Λ_k|, the log-likelihood of each class up to a constant."""
+    return -0.5 * (mahalanobis(features, centers, log_variances) + log_variances.sum(dim=1))
+
+
+def lgm_loss(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    centers: Float[Tensor, "l d"],
+    log_variances: Float[Tensor, "l d"],
+    margin: float = 0.1,
+    likelihood_weight: float = 0.01,
+) -> Float[Tensor, " n"]:
+    """Cross-entropy with the true class's d² enlarged by the margin, plus λ(½d_y² + ½log|Λ_y|), for each sample."""
+    half_distances = 0.5 * mahalanobis(features, centers, log_variances)
+    half_log_determinants = 0.5 * log_variances.sum(dim=1)
+    is_true = F.one_hot(labels, len(centers)).to(features.dtype)
+    logits = -half_distances * (1 + margin * is_true) - half_log_determinants
+    likelihood = ((half_distances + half_log_determinants) * is_true).sum(dim=1)
+    return F.cross_entropy(logits, labels, reduction="none") + likelihood_weight * likelihood
+
+
 class LGM(Head):
     """Logits -½d_k² - ½log|Λ_k|; training enlarges the true class's d² by the margin and adds a likelihood term.
 
@@ -70,15 +94,10 @@ class LGM(Head):
         return self.log_variances.clamp_min(math.log(LEAST_VARIANCE))
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
-        """-½d_k² - ½log|Λ_k|, the log-likelihood of each class up to a constant."""
-        distances = mahalanobis(features, self.centers, self.floored_log_variances)
-        return -0.5 * (distances + self.floored_log_variances.sum(dim=1))
+        """-½d_k² - ½log|Λ_k|."""
+        return lgm_logits(features, self.centers, self.floored_log_variances)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """Cross-entropy with the margin on the true class, plus λ(½d_y² + ½log|Λ_y|)."""
-        half_distances = 0.5 * mahalanobis(features, self.centers, self.floored_log_variances)
-        half_log_determinants = 0.5 * self.floored_log_variances.sum(dim=1)
-        is_true = F.one_hot(labels, self.num_classes).to(features.dtype)
-        logits = -half_distances * (1 + self.margin * is_true) - half_log_determinants
-        likelihood = ((half_distances + half_log_determinants) * is_true).sum(dim=1)
-        return F.cross_entropy(logits, labels, reduction="none") + self.likelihood_weight * likelihood
+        """Margin, log-determinants and likelihood."""
+        variances = self.floored_log_variances
+        return lgm_loss(features, labels, self.centers, variances, self.margin, self.likelihood_weight)
