@@ -58,6 +58,20 @@ def test_five_kills_of_the_whole_preset(tmp_path: Path) -> None:
     check(tmp_path, [], kills=5, epochs=30)
 
 
+def test_ctrl_c_is_answered_in_one_sentence_and_the_run_goes_on(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command(tmp_path / "run", "train.epochs=200"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("epoch 1/200")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert errors.count("\n") == 1
+    assert "--resume" in errors
+    assert 0 < load_progress(tmp_path / "run" / "state.safetensors").epoch < 200
+
+
 def test_a_file_size_limit_is_told_and_the_run_goes_on_without_it(tmp_path: Path) -> None:
     """The operating system really refuses a write: the state grows past the limit of the process."""
     limited = (

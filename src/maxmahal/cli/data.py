@@ -20,7 +20,7 @@ DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data
 def list_command(data_dir: DataDir = None) -> None:
     """Every data set, and whether its files are in the data folder."""
     console = Console()
-    console.print(f"data folder: {resolve_data_dir(data_dir)}", highlight=False, soft_wrap=True)
+    console.print(f"data folder: {resolve_data_dir(data_dir)}", highlight=False, markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     table.add_column("name")
     table.add_column("files")

@@ -44,7 +44,10 @@ def demo_command(
         console.print(f"[bold]{row.title}[/bold]: {row.sentence}", highlight=False)
     seconds = time.perf_counter() - started
     console.print(
-        f"\nRecord {result.record}, picture {result.picture}; {seconds:.0f} s.", highlight=False, soft_wrap=True
+        f"\nRecord {result.record}, picture {result.picture}; {seconds:.0f} s.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
 
 

@@ -66,7 +66,7 @@ class TrainingProgress:
     def note(self, text: str) -> None:
         """A line of its own."""
         if not self._quiet:
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, markup=False)
 
 
 class DownloadProgress:

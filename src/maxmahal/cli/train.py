@@ -79,4 +79,4 @@ def _print_result(console: Console, result: Record, folder: Path) -> None:
             robust = f", PGD-10 {scores['test_pgd10']:.2%}" if "test_pgd10" in scores else ""
             line = f"{name} checkpoint (epoch {scores['epoch']}): test accuracy {scores['test_accuracy']:.2%}{robust}"
             console.print(line, highlight=False)
-    console.print(f"Saved in {folder}.", highlight=False, soft_wrap=True)
+    console.print(f"Saved in {folder}.", highlight=False, markup=False, soft_wrap=True)
