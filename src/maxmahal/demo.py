@@ -53,8 +53,8 @@ def run_demo(out: Path, *, epochs: int | None = None, seed: int = 0, reporter: R
     baseline = accuracies["SCE"]["clean"]
     rows = [DemoRow(title, ROWS[title], row, describe(row, baseline)) for title, row in accuracies.items()]
     record, picture = out / "demo.json", out / "features.png"
-    threat = {"epsilon": BUDGET.threat.epsilon, "steps": BUDGET.steps, "step_size": BUDGET.step_size}
-    content = {"test_images": len(test), "threat": threat, "rows": [asdict(row) for row in rows]}
+    budget = {**asdict(BUDGET), "threat": f"Linf {BUDGET.threat.epsilon}"}
+    content = {"test_images": len(test), "budget": budget, "rows": [asdict(row) for row in rows]}
     write_text_atomically(record, json.dumps(content, indent=2) + "\n")
     plot_features(_feature_panels(test, out, epochs, seed, reporter), test.class_names, picture)
     return DemoResult(rows, len(test), record, picture)

@@ -1,6 +1,6 @@
 """Accuracy under several attacks, and the worst case per sample over all of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -32,6 +32,8 @@ class Budget:
     noise_std: float = 0.1
     max_degrees: float = 30.0
     seed: int = 0
+    restarts: int = 2
+    """Random starts of the strongest attack, the margin towards each class; only survivors are attacked again."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,10 @@ def _survivors(
 def _survivors_of_every_target(model: Classifier, data: ImageData, budget: Budget) -> Bool[Tensor, " n"]:
     """Which samples stay right whatever class they are pushed to; a sample that fell needs no further target."""
     alive = is_right(model, data.float_images(), data)
-    for shift in range(1, data.num_classes):
-        remaining = alive.nonzero().squeeze(1)
-        if len(remaining):
-            alive[remaining] = _survivors(model, data.select(remaining), budget, margin(), shift)
+    for restart in range(budget.restarts):
+        another = replace(budget, seed=budget.seed + restart)
+        for shift in range(1, data.num_classes):
+            remaining = alive.nonzero().squeeze(1)
+            if len(remaining):
+                alive[remaining] = _survivors(model, data.select(remaining), another, margin(), shift)
     return alive
