@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint bench soak mutants clean
+.PHONY: help demo test lint bench studies soak mutants clean
 
 help:
 	@echo "make demo     train, attack and compare three models on embedded data (under 3 minutes)"
 	@echo "make test     lint, types and all tests but the long ones"
 	@echo "make lint     ruff and mypy alone"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
+	@echo "make studies  measure what the README's tables say, anew, and write them"
 	@echo "make soak     the long checks: many kills, seed sweeps, thousands of centers"
 	@echo "make mutants  break the code on purpose and see that the tests notice"
 
@@ -21,8 +22,10 @@ $(VENV)/runtime.stamp: pyproject.toml constraints.txt
 	@$(PIP) -e .
 	@touch $@
 
+# torchattacks and adv-lib ask for packages that they do not need here, a torchvision among them.
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp
 	@$(PIP) -e '.[dev]'
+	@$(PIP) --no-deps torchattacks adv-lib
 	@touch $@
 
 demo: $(VENV)/runtime.stamp
@@ -42,9 +45,19 @@ soak: $(VENV)/dev.stamp
 mutants: $(VENV)/dev.stamp
 	$(BIN)/python tools/mutants.py
 
-bench: $(VENV)/runtime.stamp
+bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/centers.py
+	$(BIN)/python benchmarks/attack_overhead.py
+	$(BIN)/python benchmarks/attack_growth.py
+	$(BIN)/python benchmarks/attack_peers.py
+
+studies: $(VENV)/dev.stamp
+	$(BIN)/python studies/batch_invariance.py
+	$(BIN)/python studies/convergence.py
+	$(BIN)/python studies/honesty.py
+	$(BIN)/python studies/peers_table.py
+	$(BIN)/python tools/readme.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

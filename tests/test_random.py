@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from maxmahal.random import generator, integers, normal, random_bits, stream_key, uniform
+from maxmahal.random import derive, generator, integers, normal, random_bits, signs, stream_key, uniform
 
 WORD = 2**64
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -93,13 +93,18 @@ def test_neighbouring_samples_positions_and_streams_are_not_correlated(step: int
 def test_a_samples_numbers_do_not_depend_on_the_batch(ids: list[int], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(ids))))
     tensor = torch.tensor(ids)
-    for draw in (uniform, normal):
+    for draw in (uniform, normal, signs):
         together = draw(tensor, (2, 2), 3, "test")
         assert torch.equal(draw(tensor[list(order)], (2, 2), 3, "test"), together[list(order)])
         for row, id_ in enumerate(ids):
             assert torch.equal(draw(torch.tensor([id_]), (2, 2), 3, "test")[0], together[row])
     together = integers(tensor, 10, 3)
     assert torch.equal(integers(tensor[list(order)], 10, 3), together[list(order)])
+    steps = torch.arange(len(ids)) // 2
+    together = derive(tensor, steps)
+    assert torch.equal(derive(tensor[list(order)], steps[list(order)]), together[list(order)])
+    for row, id_ in enumerate(ids):
+        assert derive(torch.tensor([id_]), steps[row, None]) == together[row]
 
 
 def test_a_position_keeps_its_number_when_the_shape_grows() -> None:
@@ -152,6 +157,78 @@ def test_integers_reach_beyond_32_bits() -> None:
 
 
 @settings(deadline=None)
+@given(sample_id=INT64, counter=st.integers(0, 40))
+def test_a_derived_id_is_the_next_of_the_samples_own_splitmix64_stream(sample_id: int, counter: int) -> None:
+    derived = derive(torch.tensor([sample_id]), torch.tensor([counter]))
+    assert int(derived) % WORD == reference_bits(sample_id, counter + 1, stream_key("derive"))[-1]
+
+
+def test_derived_ids_and_signs_are_pinned() -> None:
+    ids, counters = torch.tensor([0, 1, -1, 2**40]), torch.tensor([0, 1, 2, -5])
+    pinned = [-4447488646215603769, 622721256600192617, 3898703999191440552, -2996095125925984160]
+    assert derive(ids, counters).tolist() == pinned
+    assert derive(ids[:3].to(torch.int32), counters[:3].to(torch.int32)).tolist() == pinned[:3]
+    drawn = ["".join("-+"[int(sign > 0)] for sign in row) for row in signs(torch.tensor([0, 17]), (12,), 0, "spsa")]
+    assert drawn == ["+-++++-+-+-+", "-+-----+++--"]
+
+
+def test_a_million_derived_ids_never_collide() -> None:
+    ids = torch.cat([torch.arange(-500, 500), torch.arange(1000) * 2**32, random_bits(torch.arange(500), (), 0)])
+    derived = derive(ids.unique().repeat_interleave(420), torch.arange(-20, 400).repeat(len(ids.unique())))
+    assert len(derived) > 1_000_000
+    assert len(derived.unique()) == len(derived)
+
+
+def test_numbers_of_neighbouring_steps_and_samples_are_not_correlated() -> None:
+    limit = 5 / math.sqrt(COUNT)
+    numbers = [uniform(derive(IDS, torch.full_like(IDS, step)), (2,), 0, "test") for step in range(4)]
+    plain = uniform(IDS, (2,), 0, "test")
+    for step, drawn in enumerate(numbers):
+        assert abs(correlation(drawn, plain)) < limit
+        assert abs(correlation(drawn[1:], drawn[:-1])) < limit
+        for later in numbers[step + 1 :]:
+            assert abs(correlation(drawn, later)) < limit
+            assert abs(correlation(drawn[1:], later[:-1])) < limit
+    steps = uniform(derive(torch.full_like(IDS, 17), IDS), (2,), 0, "test")
+    assert abs(correlation(steps[1:], steps[:-1])) < limit
+    assert stats.kstest(steps.flatten().numpy(), "uniform").pvalue > 1e-3
+
+
+@settings(deadline=None)
+@given(sample_id=INT64, seed=st.integers(), count=st.integers(0, 200))
+def test_signs_are_the_bits_of_the_samples_words_from_the_lowest(sample_id: int, seed: int, count: int) -> None:
+    words = reference_bits(sample_id, 4, stream_key(seed, "signs"))
+    expected = [1.0 if words[place // 64] >> (place % 64) & 1 else -1.0 for place in range(count)]
+    drawn = signs(torch.tensor([sample_id]), (count,), seed)
+    assert drawn.dtype == torch.float32
+    assert drawn.tolist() == [expected]
+
+
+def test_signs_are_fair_and_not_correlated_between_places_samples_steps_and_streams() -> None:
+    places, limit = 130, 5 / math.sqrt(COUNT)
+    drawn = signs(IDS, (places,), 0, "test")
+    assert (drawn.abs() == 1).all()
+    assert drawn.mean(dim=0).abs().max() < limit
+    between = (drawn.T @ drawn / COUNT).fill_diagonal_(0)
+    assert between.abs().max() < 1.2 * limit  # the largest of eight thousand
+    later = signs(derive(IDS, torch.ones_like(IDS)), (places,), 0, "test")
+    for other in (signs(IDS, (places,), 1, "test"), signs(IDS, (places,), 0, "tesu"), later, drawn.roll(1, 0)):
+        assert (drawn * other).mean(dim=0).abs().max() < limit
+        assert abs(float((drawn * other).mean())) < 5 / math.sqrt(drawn.numel())
+    words = (drawn[:, :8] > 0).long() @ 2 ** torch.arange(8)
+    assert stats.chisquare(torch.bincount(words, minlength=256).numpy()).pvalue > 1e-3
+
+
+def test_a_place_keeps_its_sign_when_the_shape_grows() -> None:
+    long = signs(IDS[:5], (300,), 0)
+    assert torch.equal(long[:, :70], signs(IDS[:5], (70,), 0))
+    assert torch.equal(signs(IDS[:5], (3, 4, 25), 0).flatten(1), long)
+    assert torch.equal(signs(IDS[:5], (), 0), long[:, 0])
+    assert signs(IDS[:5], (0,), 0).shape == (5, 0)
+    assert signs(IDS[:0], (2, 3), 0).shape == (0, 2, 3)
+
+
+@settings(deadline=None)
 @given(one=st.tuples(st.integers(), st.text()), other=st.tuples(st.integers(), st.text()))
 def test_different_keys_give_different_numbers(one: tuple[int, str], other: tuple[int, str]) -> None:
     same = torch.equal(uniform(IDS[:3], (4,), *one), uniform(IDS[:3], (4,), *other))
@@ -168,6 +245,7 @@ def test_generators_repeat_and_leave_the_global_state_alone() -> None:
     first, again, other = (torch.randn(5, generator=generator(seed, "run")) for seed in (0, 0, 1))
     uniform(IDS, (3,), 0)
     normal(IDS, (3,), 0)
+    signs(derive(IDS, IDS), (3,), 0)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), before)

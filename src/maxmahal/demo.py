@@ -63,7 +63,7 @@ def run_demo(out: Path, *, epochs: int | None = None, seed: int = 0, reporter: R
 def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
     """One honest sentence about a row, from its numbers alone."""
     clean, worst = accuracies["clean"], accuracies["worst case"]
-    attacks = ("own loss", "cross-entropy", "margin", "margin, each class")
+    attacks = ("own loss", "cross-entropy", "margin", "strongest")
     misled = max(attacks, key=lambda attack: accuracies[attack])
     if accuracies[misled] > LOOKS_ROBUST and accuracies[misled] - worst > MASKED_BY:
         return (
@@ -97,7 +97,7 @@ def _feature_panels(
             step_size=BUDGET.step_size,
             seed=BUDGET.seed,
             sample_ids=test.sample_ids,
-        )
+        ).images
         centers = mmc.head.centers if isinstance(mmc.head, CenterHead) else None
         with torch.no_grad():
             return [

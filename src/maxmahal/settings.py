@@ -83,6 +83,9 @@ def convert(value: object, annotation: Any, path: str) -> Any:
     """``value`` as ``annotation`` allows it; integers pass as floats, and nothing else is bent."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
+        # On a command line `label_source=true` reads as TOML's boolean; where "true" is one of the words, it is meant.
+        if isinstance(value, bool) and str(value).lower() in arguments:
+            return str(value).lower()
         if value not in arguments:
             raise SettingsError(f"{path} = {_show(value)} is not a choice; {did_you_mean(str(value), arguments)}")
         return value

@@ -99,6 +99,16 @@ def test_each_image_has_its_own_angle_and_corners_take_the_edges_values() -> Non
     torch.testing.assert_close(rotate(torch.full((1, 1, 6, 9), 0.4), angles(33.0)), torch.full((1, 1, 6, 9), 0.4))
 
 
+@pytest.mark.parametrize("size", [(7, 9), (28, 28), (33, 33)])
+def test_a_turned_image_stays_in_its_range_to_the_last_bit(size: tuple[int, int]) -> None:
+    images = (torch.rand(200, 2, *size, generator=torch.Generator().manual_seed(4)) > 0.3).float()
+    degrees = torch.linspace(-40, 40, 200)
+    for scale, shift in ((1.0, 0.0), (0.7, 0.1)):
+        turned = rotate(scale * images + shift, degrees)
+        assert turned.min() >= shift
+        assert turned.max() <= torch.tensor(scale) + shift
+
+
 def test_random_angles_are_uniform_and_belong_to_the_sample() -> None:
     # On the ramp x the turned image has x-slope cos and y-slope -sin, from which the angle can be read.
     size, count = 9, 2000

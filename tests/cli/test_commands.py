@@ -196,7 +196,7 @@ def test_the_demo_records_what_it_prints(run, tmp_path: Path, monkeypatch: pytes
     assert [row["preset"] for row in record["rows"]] == ["digits-sce", "digits-mmc", "digits-at-mmc"]
     for row in record["rows"]:
         accuracies = row["accuracies"]
-        attacks = ("clean", "own loss", "cross-entropy", "margin", "margin, each class")
+        attacks = ("clean", "own loss", "cross-entropy", "margin", "strongest")
         assert accuracies["worst case"] <= min(accuracies[attack] for attack in attacks)
         assert f"{100 * accuracies['worst case']:.1f}" in outcome.out
         assert row["sentence"] in outcome.out
@@ -222,5 +222,5 @@ def test_the_demo_records_what_it_prints(run, tmp_path: Path, monkeypatch: pytes
 def test_the_demos_sentence_follows_from_the_numbers(
     own: float, cross: float, margin: float, worst: float, clean: float, words: str
 ) -> None:
-    row = {"clean": clean, "own loss": own, "cross-entropy": cross, "margin": margin, "margin, each class": margin}
+    row = {"clean": clean, "own loss": own, "cross-entropy": cross, "margin": margin, "strongest": margin}
     assert words in demo.describe({**row, "worst case": worst}, baseline_clean=0.98)

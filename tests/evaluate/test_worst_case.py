@@ -9,7 +9,7 @@ from torch import nn
 from maxmahal import MMC, SCE, Classifier, max_mahalanobis_centers
 from maxmahal.attacks import Linf
 from maxmahal.data import ImageData
-from maxmahal.evaluate import Budget, Verdicts, evaluate_quickly
+from maxmahal.evaluate import Budget, Effort, Verdicts, evaluate_quickly
 from maxmahal.report import FeaturePanel, plot_features
 
 
@@ -57,8 +57,10 @@ def test_attacks_find_what_a_linear_model_gives_away(softmax: bool, data: ImageD
             gap = logits[sample, label] - logits[sample, other] + difference @ worst
             robust[sample] &= bool(other == label) or bool(gap > 0)
     assert 0 < robust.sum() < 60
-    verdicts = evaluate_quickly(model, data, Budget(Linf(epsilon), steps=20, step_size=epsilon / 4))
-    assert torch.equal(verdicts.white_box["margin, each class"], robust)
+    verdicts = evaluate_quickly(
+        model, data, Budget(Linf(epsilon), steps=20, step_size=epsilon / 4, effort=Effort(steps=15, queries=20))
+    )
+    assert torch.equal(verdicts.white_box["strongest"], robust)
     assert torch.equal(verdicts.worst_case, robust)
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())

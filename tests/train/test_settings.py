@@ -178,3 +178,9 @@ def test_override_values_are_toml_or_else_text() -> None:
     assert parse_override("loss.name=mmc") == (["loss", "name"], "mmc")
     assert parse_override("method.epsilon=8/255") == (["method", "epsilon"], "8/255")
     assert parse_override("train.milestones=[0.3]") == (["train", "milestones"], [0.3])
+
+
+@pytest.mark.parametrize("source", ["true", "predicted"])
+def test_true_as_one_of_several_words_needs_no_quotes(source: str) -> None:
+    settings = load_settings("digits-at-mmc", [f"method.label_source={source}"])
+    assert dict(settings.method.options)["label_source"] == source

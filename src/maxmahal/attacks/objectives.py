@@ -1,7 +1,7 @@
 """What an attack minimises: one value a sample, passed to any attack as a plain value.
 
 Adaptive means passing another objective. Without targets an objective pushes away from the label; with targets it pulls
-towards them.
+towards them. Objectives see features and logits, so no attack needs to know which loss a model was trained with.
 """
 
 from collections.abc import Callable
@@ -10,24 +10,21 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from maxmahal.attacks.outputs import Outputs
 from maxmahal.errors import ArgumentError
-from maxmahal.models import Classifier, Head
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a model says about a batch; ``features`` is None for a model that has none."""
-
-    logits: Float[Tensor, "n l"]
-    features: Float[Tensor, "n d"] | None = None
+from maxmahal.losses import EMC, MMC, MMLDA, SCE
+from maxmahal.models import Head
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """One value a sample, to be minimised."""
+    """One value a sample, to be minimised: any function of this shape will do.
+
+    An attribute ``zero_is_success`` that is true promises that a value below zero means success.
+    """
 
     def __call__(
         self, outputs: Outputs, labels: Int[Tensor, " n"], targets: Int[Tensor, " n"] | None
@@ -35,55 +32,154 @@ class Objective(Protocol):
         """Smaller is better for the attacker."""
 
 
-def model_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Outputs:
-    """Logits, and the features behind them where the model shows them."""
-    if isinstance(model, Classifier):
-        features = model.features(images)
-        return Outputs(model.head.logits(features), features)
-    return Outputs(model(images))
+@dataclass(frozen=True)
+class NamedObjective:
+    """A function with a name, and whether its zero is the decision boundary."""
+
+    name: str
+    function: Callable[[Outputs, Tensor, Tensor | None], Tensor]
+    zero_is_success: bool = False
+
+    def __call__(
+        self, outputs: Outputs, labels: Int[Tensor, " n"], targets: Int[Tensor, " n"] | None
+    ) -> Float[Tensor, " n"]:
+        """Smaller is better for the attacker."""
+        return self.function(outputs, labels, targets)
+
+
+def zero_is_success(objective: Objective) -> bool:
+    """Whether a value below zero means success, so that an attack may stop pushing there."""
+    return bool(getattr(objective, "zero_is_success", False))
+
+
+def custom(
+    function: Callable[[Outputs, Tensor, Tensor | None], Tensor], *, name: str = "custom", zero_is_success: bool = False
+) -> Objective:
+    """A function of yours, with a name for records and a word about its zero."""
+    return NamedObjective(name, function, zero_is_success)
 
 
 def cross_entropy() -> Objective:
-    """The non-adaptive objective: -log softmax(h)_y, whose gradient can vanish in float32 on MMC."""
+    """The non-adaptive objective: log softmax(h)_y, whose gradient can vanish in float32 on MMC."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         if targets is None:
             return -F.cross_entropy(outputs.logits, labels, reduction="none")
         return F.cross_entropy(outputs.logits, targets, reduction="none")
 
-    return value
+    return NamedObjective("cross-entropy", value)
 
 
 def own_loss(head: Head) -> Objective:
     """The model's own training loss; for MMC the paper's un,1 and tar,1: -L(z, y) and L(z, y_t) (appendix B.4)."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        if outputs.features is None:
-            raise ArgumentError("own_loss needs the model's features; attack a maxmahal.Classifier, or use margin().")
-        if targets is None:
-            return -head.per_sample(outputs.features, labels)
-        return head.per_sample(outputs.features, targets)
+        features = features_of(outputs, "own_loss", "class_logit()")
+        return -head.per_sample(features, labels) if targets is None else head.per_sample(features, targets)
 
-    return value
+    return NamedObjective("own", value)
+
+
+def own_loss_difference(head: Head) -> Objective:
+    """The paper's un,2 and tar,2: L(z, ỹ) - L(z, y) with ỹ the best wrong class, and L(z, y_t) - L(z, y) (B.4)."""
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        features = features_of(outputs, "own_loss_difference", "margin()")
+        wanted = wrong_logits(outputs.logits, labels).argmax(dim=1) if targets is None else targets
+        return head.per_sample(features, wanted) - head.per_sample(features, labels)
+
+    # Where the loss orders the classes as the logits do, its differences change sign exactly where the prediction does.
+    return NamedObjective("own-difference", value, zero_is_success=isinstance(head, (MMC, MMLDA, SCE)))
+
+
+def class_logit() -> Objective:
+    """h_y, or -h_t: what un,1 and tar,1 are on logits alone, for models that show no features."""
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        return pick(outputs.logits, labels) if targets is None else -pick(outputs.logits, targets)
+
+    return NamedObjective("class-logit", value)
 
 
 def margin() -> Objective:
     """h_y - max_{k≠y} h_k, or h_y - h_t; for MMC the paper's un,2 and tar,2 (appendix B.4). It never saturates."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        logits = outputs.logits
-        true = logits.gather(1, labels[:, None]).squeeze(1)
+        true = pick(outputs.logits, labels)
         if targets is not None:
-            return true - logits.gather(1, targets[:, None]).squeeze(1)
-        others = logits.scatter(1, labels[:, None], -torch.inf)
-        return true - others.amax(dim=1)
+            return true - pick(outputs.logits, targets)
+        return true - wrong_logits(outputs.logits, labels).amax(dim=1)
 
-    return value
+    return NamedObjective("margin", value, zero_is_success=True)
+
+
+def dlr() -> Objective:
+    """Difference of logits ratio: the margin over h_(1) - h_(3), or h_(1) - ½(h_(3) + h_(4)) towards a target.
+
+    The ratio does not change when logits are scaled or shifted (Croce and Hein 2020).
+    """
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        logits = outputs.logits
+        needed = 3 if targets is None else 4
+        if logits.shape[1] < needed:
+            raise ArgumentError(
+                f"dlr needs at least {needed} classes{'' if targets is None else ' with targets'}; "
+                f"the model has {logits.shape[1]}. Use margin()."
+            )
+        best = logits.topk(needed, dim=1).values
+        floor = best[:, 2] if targets is None else 0.5 * (best[:, 2] + best[:, 3])
+        return margin()(outputs, labels, targets) / (best[:, 0] - floor).clamp_min(1e-12)
+
+    return NamedObjective("dlr", value, zero_is_success=True)
+
+
+def nearest_center(head: Head) -> Objective:
+    """½‖z - μ_t‖² with t the nearest wrong center, chosen anew at every step; or the target's."""
+    centers = centers_of(head)
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        features = features_of(outputs, "nearest_center", "margin()")
+        if targets is None:
+            distances = torch.cdist(features.detach(), centers)
+            targets = distances.scatter(1, labels[:, None], torch.inf).argmin(dim=1)
+        return 0.5 * (features - centers[targets]).square().sum(dim=1)
+
+    return NamedObjective("nearest-center", value)
+
+
+def pick(logits: Float[Tensor, "n l"], classes: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Each sample's logit of its own class in ``classes``."""
+    return logits.gather(1, classes[:, None]).squeeze(1)
+
+
+def wrong_logits(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, "n l"]:
+    """The logits with the true class's out of the competition."""
+    return logits.scatter(1, labels[:, None], -torch.inf)
+
+
+def features_of(outputs: Outputs, name: str, instead: str) -> Float[Tensor, "n d"]:
+    """The features, or a sentence about the model that has none."""
+    if outputs.features is None:
+        raise ArgumentError(f"{name} needs the model's features; attack a maxmahal.Classifier, or use {instead}.")
+    return outputs.features
+
+
+def centers_of(head: Head) -> Float[Tensor, "l d"]:
+    """Where a head's centers are now, preset or trained."""
+    centers = head.moved_centers if isinstance(head, EMC) else getattr(head, "centers", None)
+    if not isinstance(centers, Tensor):
+        raise ArgumentError(f"nearest_center needs a head with centers; {type(head).__name__} has none. Use margin().")
+    return centers.detach()
 
 
 # By name, for settings files: each takes the head it is adapted to.
 OBJECTIVES: dict[str, Callable[[Head], Objective]] = {
     "own": own_loss,
+    "own-difference": own_loss_difference,
     "cross-entropy": lambda _: cross_entropy(),
+    "class-logit": lambda _: class_logit(),
     "margin": lambda _: margin(),
+    "dlr": lambda _: dlr(),
+    "nearest-center": nearest_center,
 }

@@ -3,25 +3,75 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from maxmahal.errors import ArgumentError
-from maxmahal.random import uniform
+from maxmahal.random import normal, uniform
+
+Bounds = tuple[float, float]
+UNIT: Bounds = (0.0, 1.0)
 
 
-def parse_epsilon(epsilon: str | float, name: str = "epsilon") -> float:
+def parse_epsilon(epsilon: str | float, name: str = "epsilon", largest: float = 1.0) -> float:
     """A distance in units of the pixel range, a number or text such as ``"8/255"``; errors call it ``name``."""
     try:
         value = float(Fraction(epsilon)) if isinstance(epsilon, str) else float(epsilon)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise ArgumentError(f"{name} must be a number or a fraction such as 8/255; got '{epsilon}'.") from error
-    if not (0 < value <= 1 and math.isfinite(value)):
+    if not (0 < value <= largest and math.isfinite(value)):
         hint = f" Did you mean {value:g}/255?" if 1 < value < 256 else ""
         shown = epsilon if isinstance(epsilon, str) else f"{value:g}"
-        raise ArgumentError(f"{name} must lie in (0, 1] because images do; got {shown}.{hint}")
+        if math.isinf(largest):
+            raise ArgumentError(f"{name} must be positive and finite; got {shown}.")
+        raise ArgumentError(f"{name} must lie in (0, {largest:g}] because images do; got {shown}.{hint}")
     return value
+
+
+def per_sample(values: Shaped[Tensor, " n"]) -> Shaped[Tensor, "n 1 1 1"]:
+    """One number a sample, ready to multiply images or to choose between them."""
+    return values[:, None, None, None]
+
+
+def norms(differences: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+    """The Euclidean norm of each image."""
+    lengths: Tensor = torch.linalg.vector_norm(differences.flatten(1), dim=1)
+    return lengths
+
+
+@runtime_checkable
+class Threat(Protocol):
+    """A ball around each image, cut off at the bounds of pixels."""
+
+    @property
+    def radius(self) -> float:
+        """Epsilon as a number."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """The smallest and the largest value of a pixel."""
+
+    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        """An allowed image close to ``moved``."""
+
+    def random_start(
+        self, images: Float[Tensor, "n c h w"], sample_ids: Int[Tensor, " n"], *key: int | str
+    ) -> Float[Tensor, "n c h w"]:
+        """A random allowed image that belongs to the sample."""
+
+    def descend(
+        self,
+        moved: Float[Tensor, "n c h w"],
+        gradient: Float[Tensor, "n c h w"],
+        step_size: float | Float[Tensor, " n"],
+    ) -> Float[Tensor, "n c h w"]:
+        """One step of steepest descent in this norm; not yet projected."""
+
+    def distances(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+        """How far each image was moved, in this norm."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +79,22 @@ class Linf:
     """Every pixel may move by at most ``epsilon``; ``"8/255"`` is accepted and kept as it was written."""
 
     epsilon: str | float
+    bounds: Bounds = UNIT
 
     def __post_init__(self) -> None:
-        parse_epsilon(self.epsilon)
+        check_bounds(self.bounds)
+        parse_epsilon(self.epsilon, largest=self.bounds[1] - self.bounds[0])
 
     @property
     def radius(self) -> float:
         """``epsilon`` as a number."""
-        return parse_epsilon(self.epsilon)
+        return parse_epsilon(self.epsilon, largest=self.bounds[1] - self.bounds[0])
 
     def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-        """The nearest allowed image: inside the ball around the original, and inside [0, 1]."""
+        """The nearest allowed image: inside the ball around the original, and inside the bounds."""
         # Clamping between precomputed bounds (not adding a clamped difference) keeps the result inside to the last bit.
-        return moved.clamp((images - self.radius).clamp_min(0), (images + self.radius).clamp_max(1))
+        low, high = self.bounds
+        return moved.clamp((images - self.radius).clamp_min_(low), (images + self.radius).clamp_max_(high))
 
     def random_start(
         self, images: Float[Tensor, "n c h w"], sample_ids: Int[Tensor, " n"], *key: int | str
@@ -51,7 +104,77 @@ class Linf:
         return self.project(images, images + self.radius * (2 * noise - 1))
 
     def descend(
-        self, moved: Float[Tensor, "n c h w"], gradient: Float[Tensor, "n c h w"], step_size: float
+        self,
+        moved: Float[Tensor, "n c h w"],
+        gradient: Float[Tensor, "n c h w"],
+        step_size: float | Float[Tensor, " n"],
     ) -> Float[Tensor, "n c h w"]:
-        """One step of steepest descent in this norm."""
-        return moved - step_size * gradient.sign()
+        """Every pixel moves by the step size, against the sign of its gradient."""
+        step = per_sample(step_size) if isinstance(step_size, Tensor) else step_size
+        return moved - step * gradient.sign()
+
+    def distances(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+        """The largest move of a pixel."""
+        return (moved - images).abs().flatten(1).amax(dim=1)
+
+    def __str__(self) -> str:
+        return f"Linf {self.epsilon}"
+
+
+@dataclass(frozen=True)
+class L2:
+    """The whole image may move by at most ``epsilon`` in the Euclidean norm."""
+
+    epsilon: str | float
+    bounds: Bounds = UNIT
+
+    def __post_init__(self) -> None:
+        check_bounds(self.bounds)
+        parse_epsilon(self.epsilon, largest=math.inf)
+
+    @property
+    def radius(self) -> float:
+        """``epsilon`` as a number."""
+        return parse_epsilon(self.epsilon, largest=math.inf)
+
+    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        """Back to the ball along the ray, then to the bounds: allowed, though not always the nearest such image."""
+        change = moved - images
+        # A hair inside, so that adding the change to the image cannot round it out of the ball.
+        largest = 2.0 ** math.ceil(math.log2(max(map(abs, self.bounds))))
+        rounding = 2.0**-25 * largest * math.sqrt(math.prod(images.shape[1:]))
+        allowed = max(self.radius * (1 - 1e-6) - rounding, 0.0)
+        shrink = (allowed / norms(change).clamp_min(1e-30)).clamp_max_(1)
+        return (images + per_sample(shrink) * change).clamp_(*self.bounds)
+
+    def random_start(
+        self, images: Float[Tensor, "n c h w"], sample_ids: Int[Tensor, " n"], *key: int | str
+    ) -> Float[Tensor, "n c h w"]:
+        """A uniform point of the ball, projected; each sample's point belongs to the sample."""
+        direction = normal(sample_ids, images.shape[1:], *key, "direction").to(images.dtype)
+        share = uniform(sample_ids, (), *key, "length").to(images.dtype) ** (1 / max(math.prod(images.shape[1:]), 1))
+        lengths = self.radius * share / norms(direction).clamp_min(1e-30)
+        return self.project(images, images + per_sample(lengths) * direction)
+
+    def descend(
+        self,
+        moved: Float[Tensor, "n c h w"],
+        gradient: Float[Tensor, "n c h w"],
+        step_size: float | Float[Tensor, " n"],
+    ) -> Float[Tensor, "n c h w"]:
+        """The image moves by the step size along its normalised gradient; where that is zero it stays."""
+        return moved - per_sample(step_size / norms(gradient).clamp_min(1e-30)) * gradient
+
+    def distances(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+        """The Euclidean length of each move."""
+        return norms(moved - images)
+
+    def __str__(self) -> str:
+        return f"L2 {self.epsilon}"
+
+
+def check_bounds(bounds: Bounds) -> None:
+    """Refuse a pixel range that holds nothing."""
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ArgumentError(f"bounds must be two finite numbers, the smaller first; got ({low:g}, {high:g}).")

@@ -29,12 +29,18 @@ def rotate(images: Float[Tensor, "n c h w"], degrees: Float[Tensor, " n"]) -> Fl
         torch.stack([sin * width / height, cos, zero], dim=1),
     ]
     grid = F.affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    turned = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    # A mean of pixels cannot leave their range, but its rounding can, and then [0, 1] would not hold to the last bit.
+    return turned.clamp(images.amin(dim=(1, 2, 3), keepdim=True), images.amax(dim=(1, 2, 3), keepdim=True))
+
+
+def random_angles(sample_ids: Int[Tensor, " n"], *, max_degrees: float, seed: int) -> Float[Tensor, " n"]:
+    """One angle for each sample, uniform in ±``max_degrees``."""
+    return (2 * uniform(sample_ids, (), "rotation", seed) - 1) * max_degrees
 
 
 def random_rotation(
     images: Float[Tensor, "n c h w"], *, max_degrees: float, seed: int, sample_ids: Int[Tensor, " n"]
 ) -> Float[Tensor, "n c h w"]:
     """Each image turned by an angle uniform in ±``max_degrees``."""
-    angles = (2 * uniform(sample_ids, (), "rotation", seed) - 1) * max_degrees
-    return rotate(images, angles)
+    return rotate(images, random_angles(sample_ids, max_degrees=max_degrees, seed=seed))

@@ -17,7 +17,7 @@ COLUMNS = {
     "own loss": "own\nloss",
     "cross-entropy": "cross-\nentropy",
     "margin": "margin",
-    "margin, each class": "each\nclass",
+    "strongest": "strong-\nest",
     "worst case": "worst\ncase",
     "noise": "noise",
     "rotation": "rotation",

@@ -1,6 +1,6 @@
 """Accuracy under several attacks, and the worst case per sample over all of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float
@@ -9,17 +9,20 @@ from torch import Tensor
 from maxmahal.attacks import (
     Linf,
     Objective,
+    Prepared,
     cross_entropy,
     gaussian_noise,
     margin,
     own_loss,
     pgd,
+    prepare,
     random_rotation,
 )
 from maxmahal.data import ImageData
+from maxmahal.evaluate.strongest import Effort, attack_hard
 from maxmahal.models import Classifier, eval_mode
 
-CLEAN = "clean"
+CLEAN, STRONGEST = "clean", "strongest"
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Budget:
     noise_std: float = 0.1
     max_degrees: float = 30.0
     seed: int = 0
-    restarts: int = 2
-    """Random starts of the strongest attack, the margin towards each class; only survivors are attacked again."""
+    effort: Effort = field(default_factory=lambda: Effort(steps=40, queries=400))
+    """Of the strongest attacks, one after the other on whoever is left."""
 
 
 @dataclass(frozen=True)
@@ -56,33 +59,29 @@ class Verdicts:
         return {name: float(right.double().mean()) for name, right in columns.items()}
 
 
-def evaluate_quickly(model: Classifier, data: ImageData, budget: Budget, batch_size: int = 500) -> Verdicts:
-    """PGD with the model's own loss, cross-entropy and the margin (nearest class, then each class), and transforms.
-
-    Every candidate is projected again and re-scored by the model in float32 against the true label.
-    """
+def evaluate_quickly(model: Classifier, data: ImageData, budget: Budget) -> Verdicts:
+    """PGD with the model's own loss, cross-entropy and the margin; the strongest attacks at hand; and transforms."""
     with eval_mode(model):
-        parts = [
-            _evaluate_batch(model, data.select(indices), budget)
-            for indices in torch.split(torch.arange(len(data)), batch_size)
-        ]
-    return Verdicts(
-        {name: torch.cat([part.white_box[name] for part in parts]) for name in parts[0].white_box},
-        {name: torch.cat([part.transforms[name] for part in parts]) for name in parts[0].transforms},
-    )
-
-
-def _evaluate_batch(model: Classifier, data: ImageData, budget: Budget) -> Verdicts:
-    images = data.float_images()
-    objectives = {"own loss": own_loss(model.head), "cross-entropy": cross_entropy(), "margin": margin()}
-    white_box = {CLEAN: is_right(model, images, data)}
-    for name, objective in objectives.items():
-        white_box[name] = _survivors(model, data, budget, objective, target_shift=None)
-    white_box["margin, each class"] = _survivors_of_every_target(model, data, budget)
-    ids, seed = data.sample_ids, budget.seed
-    noisy = gaussian_noise(images, std=budget.noise_std, seed=seed, sample_ids=ids)
-    turned = random_rotation(images, max_degrees=budget.max_degrees, seed=seed, sample_ids=ids)
-    transforms = {"noise": is_right(model, noisy, data), "rotation": is_right(model, turned, data)}
+        images = data.float_images()
+        fast = prepare(model)
+        white_box = {CLEAN: is_right(model, images, data)}
+        objectives = {"own loss": own_loss(model.head), "cross-entropy": cross_entropy(), "margin": margin()}
+        for name, objective in objectives.items():
+            white_box[name] = _survivors(fast, data, budget, objective)
+        strongest = attack_hard(
+            fast,
+            images,
+            data.labels,
+            threat=budget.threat,
+            seed=budget.seed,
+            effort=budget.effort,
+            sample_ids=data.sample_ids,
+        )
+        white_box[STRONGEST] = ~strongest.fooled
+        ids, seed = data.sample_ids, budget.seed
+        noisy = gaussian_noise(images, std=budget.noise_std, seed=seed, sample_ids=ids)
+        turned = random_rotation(images, max_degrees=budget.max_degrees, seed=seed, sample_ids=ids)
+        transforms = {"noise": is_right(model, noisy, data), "rotation": is_right(model, turned, data)}
     return Verdicts(white_box, transforms)
 
 
@@ -93,14 +92,10 @@ def is_right(model: Classifier, images: Float[Tensor, "n c h w"], data: ImageDat
     return right
 
 
-def _survivors(
-    model: Classifier, data: ImageData, budget: Budget, objective: Objective, target_shift: int | None
-) -> Bool[Tensor, " n"]:
-    """Which samples stay right under PGD, towards the class ``target_shift`` after their own where that is given."""
-    images = data.float_images()
-    candidates = pgd(
+def _survivors(model: Prepared, data: ImageData, budget: Budget, objective: Objective) -> Bool[Tensor, " n"]:
+    attacked = pgd(
         model,
-        images,
+        data.float_images(),
         data.labels,
         objective=objective,
         threat=budget.threat,
@@ -108,18 +103,5 @@ def _survivors(
         step_size=budget.step_size,
         seed=budget.seed,
         sample_ids=data.sample_ids,
-        targets=None if target_shift is None else (data.labels + target_shift) % data.num_classes,
     )
-    return is_right(model, budget.threat.project(images, candidates), data)
-
-
-def _survivors_of_every_target(model: Classifier, data: ImageData, budget: Budget) -> Bool[Tensor, " n"]:
-    """Which samples stay right whatever class they are pushed to; a sample that fell needs no further target."""
-    alive = is_right(model, data.float_images(), data)
-    for restart in range(budget.restarts):
-        another = replace(budget, seed=budget.seed + restart)
-        for shift in range(1, data.num_classes):
-            remaining = alive.nonzero().squeeze(1)
-            if len(remaining):
-                alive[remaining] = _survivors(model, data.select(remaining), another, margin(), shift)
-    return alive
+    return ~attacked.fooled

@@ -1,7 +1,5 @@
 """The score that picks the best checkpoint of a robust method."""
 
-import torch
-
 from maxmahal.attacks import own_loss, pgd
 from maxmahal.data import ImageData, to_unit_range
 from maxmahal.models import Classifier, eval_mode
@@ -16,11 +14,10 @@ def pgd_accuracy(model: Classifier, data: ImageData, adversary: Adversary, batch
     with eval_mode(model):
         for start in range(0, len(data), batch_size):
             chosen = slice(start, start + batch_size)
-            labels = data.labels[chosen]
-            adversarial = pgd(
+            attacked = pgd(
                 model,
                 to_unit_range(data.images[chosen]),
-                labels,
+                data.labels[chosen],
                 objective=own_loss(model.head),
                 threat=adversary.threat,
                 steps=STEPS,
@@ -28,6 +25,5 @@ def pgd_accuracy(model: Classifier, data: ImageData, adversary: Adversary, batch
                 seed=0,
                 sample_ids=data.sample_ids[chosen],
             )
-            with torch.no_grad():
-                right += int((model(adversarial).argmax(dim=1) == labels).sum())
+            right += int((~attacked.fooled).sum())
     return right / len(data)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks import OBJECTIVES, Linf, parse_epsilon, pgd
+from maxmahal.attacks import OBJECTIVES, Linf, craft, parse_epsilon
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
@@ -58,7 +58,7 @@ class PGDCraft(CraftBudget):
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         """PGD's last iterate from a random start."""
         with eval_mode(model) if self.craft_mode == "eval" else nullcontext():
-            return pgd(
+            return craft(
                 model,
                 batch.images,
                 self._labels(model, batch),
@@ -69,7 +69,6 @@ class PGDCraft(CraftBudget):
                 seed=batch.random_seed,
                 sample_ids=batch.sample_ids,
                 targets=random_targets(batch, model.head.num_classes, self.targets) if self.targeted else None,
-                keep="last",
             )
 
     def _labels(self, model: Classifier, batch: Batch) -> Int[Tensor, " n"]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from maxmahal.attacks import Outputs, model_outputs, pgd
+from maxmahal.attacks import Outputs, craft, model_outputs
 from maxmahal.errors import SettingsError
 from maxmahal.losses import pairing_loss
 from maxmahal.models import Classifier, eval_mode
@@ -49,7 +49,7 @@ class Trades(CraftBudget):
             def closeness(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
                 return -output_divergence(fixed, outputs, self.divergence)
 
-            return pgd(
+            return craft(
                 model,
                 batch.images,
                 batch.labels,
@@ -59,7 +59,6 @@ class Trades(CraftBudget):
                 step_size=self.adversary.step_size,
                 seed=batch.random_seed,
                 sample_ids=batch.sample_ids,
-                keep="last",
             )
 
 

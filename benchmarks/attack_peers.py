@@ -1,0 +1,157 @@
+"""Ours as a user would call it beside five other libraries: seconds and what is left of the model, in one run.
+
+    python benchmarks/attack_peers.py [--device cuda] [--images 256]
+
+Everything is on: broken samples leave the batch, the search runs on the prepared model, and every success is confirmed
+by the model itself in float32. Peers get the batch size, of a few, at which they are fastest. A peer counts as correct
+where its accuracy (or distortion) is not worse than ours by more than noise; the fastest is taken over all of them.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attack_models import EPSILON, Subject, subject
+from maxmahal.attacks import L2, Linf, Model, Nearest, carlini_wagner, cross_entropy, pgd, prepare
+from peers import NOT_INSTALLED, Peer, carlini_peers, pgd_peers
+from timing import median_ratio, save, seconds, take_turns
+
+THREAT = Linf(EPSILON)
+
+
+def in_batches(peer: Peer, target: Subject, batch_size: int) -> Tensor:
+    """A peer's images for the whole set."""
+    pairs = zip(torch.split(target.images, batch_size), torch.split(target.labels, batch_size), strict=True)
+    return torch.cat([peer.run(target.model, images, labels) for images, labels in pairs])
+
+
+def accuracy(target: Subject, moved: Tensor) -> float:
+    """Of the model itself on projected images."""
+    with torch.no_grad():
+        right = target.model(THREAT.project(target.images, moved)).argmax(dim=1) == target.labels
+    return float(right.double().mean())
+
+
+def distortion(target: Subject, moved: Tensor) -> tuple[float, float]:
+    """Mean L2 distance over the successes, a clean image that is wrong already counting as 0, and their share."""
+    with torch.no_grad():
+        wrong_before = target.model(target.images).argmax(dim=1) != target.labels
+        wrong = (target.model(moved).argmax(dim=1) != target.labels) | wrong_before
+    distances = torch.where(wrong_before, 0.0, L2(1.0).distances(target.images, moved))
+    return float(distances[wrong].mean()), float(wrong.double().mean())
+
+
+def best_batch(peer: Peer, target: Subject, sizes: list[int], device: torch.device) -> int:
+    """The batch size at which a peer is fastest."""
+    return min(sizes, key=lambda size: seconds(lambda: in_batches(peer, target, size), device))
+
+
+def compare(
+    name: str,
+    target: Subject,
+    ours: Callable[[], Any],
+    peers: list[Peer],
+    score: Callable[[Any], dict[str, float]],
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    """Everybody in turn; our seconds over each peer's."""
+    device = torch.device(options.device)
+    sizes = sorted({min(size, len(target.images)) for size in options.peer_batches})
+    batch = {peer.library: best_batch(peer, target, sizes, device) for peer in peers}
+    work: dict[str, Callable[[], Any]] = {"maxmahal": ours}
+    work |= {peer.library: partial(in_batches, peer, target, batch[peer.library]) for peer in peers}
+    scores = {who: score(run()) for who, run in work.items()}
+    times = take_turns(work, options.rounds, device, warm_up=False)
+    rows: list[dict[str, Any]] = [
+        {
+            "library": who,
+            "version": next((peer.version for peer in peers if peer.library == who), None),
+            "attack": next((peer.attack for peer in peers if peer.library == who), name),
+            "batch_size": batch.get(who),
+            "seconds": statistics.median(times[who]),
+            "ours_is_faster_by": 1 / median_ratio(times["maxmahal"], times[who]),
+            **scores[who],
+        }
+        for who in work
+    ]
+    for row in sorted(rows, key=lambda row: row["seconds"]):
+        found = ", ".join(f"{key} {row[key]:.4g}" for key in scores["maxmahal"])
+        print(f"{name:>24} {row['library']:>14}: {row['seconds']:8.2f} s, {found}, x{row['ours_is_faster_by']:.2f}")
+    return {"case": name, "model": target.name, "images": len(target.images), "rows": rows}
+
+
+def pgd_case(target: Subject, model: Model, steps: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Cross-entropy PGD with the same steps for everybody."""
+    step_size = max(2.5 * EPSILON / steps, EPSILON / 10)
+
+    def ours() -> Tensor:
+        return pgd(
+            model,
+            target.images,
+            target.labels,
+            objective=cross_entropy(),
+            threat=THREAT,
+            steps=steps,
+            step_size=step_size,
+            seed=0,
+        ).images
+
+    peers = installed(pgd_peers(EPSILON, steps, step_size, seed=0), options)
+    return compare(f"PGD-{steps}", target, ours, peers, lambda moved: {"accuracy": accuracy(target, moved)}, options)
+
+
+def carlini_case(target: Subject, model: Model, steps: int, search: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Carlini and Wagner with the same steps, constants and learning rate."""
+
+    def ours() -> Nearest:
+        return carlini_wagner(
+            model, target.images, target.labels, steps=steps, search_steps=search, learning_rate=0.01, initial_c=0.1
+        )
+
+    def score(found: Nearest | Tensor) -> dict[str, float]:
+        mean, share = distortion(target, found.images if isinstance(found, Nearest) else found)
+        return {"mean_distortion": mean, "success_rate": share}
+
+    peers = installed(carlini_peers(steps, search, 0.01, 0.1), options)
+    peers = [peer for peer in peers if peer.library != "torchattacks"]  # no binary search: another attack
+    return compare(f"C&W {search}x{steps}", target, ours, peers, score, options)
+
+
+def installed(peers: list[Peer], options: argparse.Namespace) -> list[Peer]:
+    """Those that this environment has, and that were asked for."""
+    return [peer for peer in peers if peer.version != NOT_INSTALLED and peer.library not in options.without]
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--carlini-images", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer-batches", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--without", nargs="*", default=[])
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    cases, preparing = [], {}
+    for name, steps in (("at-mmc", 10), ("sce", 50)):
+        target = subject(name).first(options.images).to(device)
+        started = time.perf_counter()
+        model = prepare(target.model)
+        cases.append(pgd_case(target, model, steps, options))
+        preparing[name] = {"seconds": time.perf_counter() - started, "notes": list(model.notes)}
+    for name in ("sce", "at-mmc"):
+        target = subject(name).first(options.carlini_images).to(device)
+        cases.append(carlini_case(target, prepare(target.model), 100, 5, options))
+    path = save("attack_peers", device, {"epsilon": EPSILON, "cases": cases, "prepare": preparing})
+    print("saved", path.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Auto-PGD (Croce and Hein 2020): projected descent with momentum that sets its own step sizes.
+
+Where implementations differ, this one does what the paper says or, where that leaves a choice, what its authors'
+released code does. By the paper: checkpoints at ⌈p_j · steps⌉, so that windows keep their proportions for any number of
+steps, and the first comparison of a run is with its starting point. By the code: a share of improving steps of exactly
+``rho`` halves too, and the first look after a return to the best point is compared with the look before it.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.checks import check_count, check_threat
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.method import State, Trial
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.targets import Targets
+from maxmahal.attacks.threats import Threat, per_sample
+from maxmahal.errors import ArgumentError
+
+_ALPHA = 0.75  # the share of a step that is gradient; the rest is momentum
+
+
+def apgd(
+    model: Model,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    objective: Objective,
+    threat: Threat,
+    steps: int = 100,
+    seed: int,
+    sample_ids: Int[Tensor, " n"] | None = None,
+    targets: Targets = None,
+    label_source: LabelSource = "true",
+    restarts: int = 1,
+    rho: float = 0.75,
+    engine: Engine = DEFAULT_ENGINE,
+) -> Attacked:
+    """Images inside the threat that make ``objective`` small, without a step size to choose.
+
+    Steps start at twice epsilon. At each checkpoint a sample's step is halved, and its search goes on from its best
+    point, if no more than the share ``rho`` of the steps since the last one improved the objective, or if the best
+    value stands still at an unchanged step size. Several targets a sample (``targets="top-9"``) are tried in turn.
+    """
+    method = AutoDescent(threat, steps, seed, rho)
+    check_threat(threat, images)
+    return run(
+        method,
+        model,
+        Case(images, labels, seed, sample_ids, targets, label_source),
+        objective=objective,
+        engine=engine,
+        restarts=restarts,
+        bounds=threat.bounds,
+    )
+
+
+@dataclass(frozen=True)
+class AutoDescent:
+    """A step with momentum whose size each sample halves on its own; ``steps`` gradients, and no other pass."""
+
+    threat: Threat
+    steps: int
+    seed: int
+    rho: float = 0.75
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        if not 0 <= self.rho <= 1:
+            raise ArgumentError(f"rho must lie in [0, 1], being a share of the steps; got {self.rho}.")
+
+    def begin(self, samples: Samples, attempt: int) -> State:
+        """A random point of the threat, which is the best one so far."""
+        start = self.threat.random_start(samples.images, samples.ids, "apgd-start", self.seed, attempt)
+        ones = start.new_ones(len(samples))
+        return {
+            "moved": start,
+            "previous": start,
+            "value": -torch.inf * ones,  # the value of the last look: no first look improves on it
+            "improved": torch.zeros_like(samples.labels),
+            "best": start,
+            "best_gradient": torch.zeros_like(start),
+            "best_value": torch.inf * ones,
+            "checked_value": torch.inf * ones,
+            "halved": torch.zeros_like(samples.labels, dtype=torch.bool),
+            "step_size": 2 * self.threat.radius * ones,
+            "taken": torch.zeros_like(samples.labels),
+        }
+
+    def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
+        """One look; at a checkpoint perhaps back to the best point; one step."""
+        seen = state["moved"]
+        look, gradient = oracle.gradient(seen, samples)
+        _remember(state, look.values.to(seen.dtype), gradient)
+        returns = self._halve(state)
+        here = _choose(returns, state["best"], seen)
+        # The best point's gradient is still known, so going back costs no pass.
+        gradient = _choose(returns, state["best_gradient"], gradient)
+        state["moved"] = self._move(samples.images, here, gradient, state)
+        state["previous"] = here
+        state["taken"] = state["taken"] + 1
+        return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
+
+    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+        """Where the last step led."""
+        return state["moved"]
+
+    def _halve(self, state: State) -> Bool[Tensor, " n"]:
+        """Whose step is halved now: never outside a checkpoint."""
+        window = torch.tensor(_windows(self.steps), device=state["taken"].device)[state["taken"]]
+        checks = window > 0
+        oscillates = state["improved"] <= self.rho * window
+        stands_still = ~state["halved"] & (state["best_value"] >= state["checked_value"])
+        halves = checks & (oscillates | stands_still)
+        state["step_size"] = torch.where(halves, state["step_size"] / 2, state["step_size"])
+        state["halved"] = torch.where(checks, halves, state["halved"])
+        state["checked_value"] = torch.where(checks, state["best_value"], state["checked_value"])
+        state["improved"] = torch.where(checks, 0, state["improved"])
+        return halves
+
+    def _move(self, images: Tensor, here: Tensor, gradient: Tensor, state: State) -> Float[Tensor, "n c h w"]:
+        """α of a projected gradient step and 1 - α of the last move; the first step has no last move."""
+        aim = self.threat.project(images, self.threat.descend(here, gradient, state["step_size"]))
+        alpha = per_sample(torch.where(state["taken"] > 0, _ALPHA, 1.0).to(here.dtype))
+        return self.threat.project(images, here + alpha * (aim - here) + (1 - alpha) * (here - state["previous"]))
+
+
+def _remember(state: State, values: Float[Tensor, " n"], gradient: Float[Tensor, "n c h w"]) -> None:
+    """Count an improvement on the last look, and keep the point if it is the best so far."""
+    state["improved"] = state["improved"] + (values < state["value"])
+    state["value"] = values
+    better = values < state["best_value"]
+    state["best"] = _choose(better, state["moved"], state["best"])
+    state["best_gradient"] = _choose(better, gradient, state["best_gradient"])
+    state["best_value"] = torch.where(better, values, state["best_value"])
+
+
+def _choose(
+    rows: Bool[Tensor, " n"], these: Float[Tensor, "n c h w"], those: Float[Tensor, "n c h w"]
+) -> Float[Tensor, "n c h w"]:
+    return torch.where(rows[:, None, None, None], these, those)
+
+
+@cache
+def _windows(steps: int) -> tuple[int, ...]:
+    """For each step the number of steps since the checkpoint before, where it is one, and 0 elsewhere.
+
+    Checkpoints are ⌈p_j · steps⌉ with p_0 = 0, p_1 = 0.22, p_{j+1} = p_j + max(p_j - p_{j-1} - 0.03, 0.06).
+    """
+    windows = [0] * (steps + 1)
+    last, percent, width = 0, 22, 22
+    while percent < 100:
+        checkpoint = -(-percent * steps // 100)
+        windows[checkpoint] = max(checkpoint - last, windows[checkpoint])
+        last, width = checkpoint, max(width - 3, 6)
+        percent += width
+    return tuple(windows)

@@ -1,0 +1,113 @@
+"""An attack with its model and settings filled in, to be called with images and labels alone.
+
+    attack = bind(pgd, model, objective=margin(), threat=Linf("8/255"), steps=10, step_size=2 / 255, seed=0)
+    adversarial = attack(images, labels)
+    attack.last.accuracy
+
+The calling convention of torchattacks, so that code written for it needs another first line and no more.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.objectives import NamedObjective
+from maxmahal.attacks.oracle import Model
+from maxmahal.attacks.result import Attacked
+from maxmahal.errors import ArgumentError, did_you_mean
+
+_OF_EACH_CALL = "sample_ids"
+
+
+class BoundAttack:
+    """A function from images and labels to adversarial images; made by :func:`bind`."""
+
+    def __init__(self, attack: Callable[..., Attacked], model: Model, settings: dict[str, object]) -> None:
+        self._attack, self._model, self._settings = attack, model, settings
+        self._last: Attacked | None = None
+
+    def __call__(
+        self,
+        images: Float[Tensor, "n c h w"],
+        labels: Int[Tensor, " n"],
+        sample_ids: Int[Tensor, " n"] | None = None,
+    ) -> Float[Tensor, "n c h w"]:
+        """Adversarial images; what else was found is in ``last``."""
+        return self.run(images, labels, sample_ids).images
+
+    def run(
+        self,
+        images: Float[Tensor, "n c h w"],
+        labels: Int[Tensor, " n"],
+        sample_ids: Int[Tensor, " n"] | None = None,
+    ) -> Attacked:
+        """The whole result: images, predictions, successes and costs."""
+        found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)
+        if not isinstance(found, Attacked):
+            raise ArgumentError(f"{_name(self._attack)} must return an Attacked; got a {type(found).__name__}.")
+        self._last = found
+        return found
+
+    @property
+    def last(self) -> Attacked:
+        """The result of the latest call."""
+        if self._last is None:
+            raise ArgumentError("last is the result of the latest call, and there was none; call the attack first.")
+        return self._last
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={_shown(value)}" for name, value in self._settings.items())
+        return f"{_name(self._attack)}({_shown(self._model)}, {settings})"
+
+
+def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> BoundAttack:
+    """``attack`` on ``model`` with these settings, whose names are checked at once.
+
+    ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
+    """
+    positional, named = _parameters(attack)
+    if positional != ["model", "images", "labels"] or _OF_EACH_CALL not in named:
+        raise ArgumentError(
+            f"attack must be a function of model, images and labels with its settings by name, such as pgd; "
+            f"got {_name(attack)}."
+        )
+    del named[_OF_EACH_CALL]
+    _check_names(_name(attack), settings, named)
+    missing = [name for name, each in named.items() if each.default is each.empty and name not in settings]
+    if missing:
+        raise ArgumentError(f"{_name(attack)} also needs {', '.join(missing)}.")
+    return BoundAttack(attack, model, settings)
+
+
+def _parameters(attack: Callable[..., Attacked]) -> tuple[list[str], dict[str, inspect.Parameter]]:
+    """Names that go by position, and parameters that go by name; none for a built-in that does not tell."""
+    try:
+        known = inspect.signature(attack).parameters.values()
+    except ValueError:
+        return [], {}
+    positional = [each.name for each in known if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return positional, {each.name: each for each in known if each.kind is each.KEYWORD_ONLY}
+
+
+def _check_names(attack: str, settings: Iterable[str], known: Iterable[str]) -> None:
+    for name in settings:
+        if name == _OF_EACH_CALL:
+            raise ArgumentError(f"{_OF_EACH_CALL} belong to the images of one call; pass them to the bound attack.")
+        if name not in known:
+            raise ArgumentError(f"{attack} has no setting '{name}'; {did_you_mean(name, known)}")
+
+
+def _name(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _shown(value: object) -> str:
+    """Short and readable: a whole network or a tensor would bury the rest."""
+    if isinstance(value, NamedObjective):
+        return value.name
+    if isinstance(value, Tensor):
+        return f"<{'x'.join(str(size) for size in value.shape)} tensor>"
+    simple = repr(value)
+    return simple if len(simple) <= 100 and "\n" not in simple and " at 0x" not in simple else _name(value)

@@ -1,0 +1,143 @@
+"""Callers' mistakes, each told in one sentence before any work is done."""
+
+import inspect
+import math
+import sys
+import warnings
+from numbers import Real
+
+import torch
+from torch import Tensor, nn
+
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.oracle import Look, Model, check_answers
+from maxmahal.attacks.prepare import Prepared
+from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat
+from maxmahal.errors import ArgumentError
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """A whole number that is large enough."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ArgumentError(f"{name} must be a whole number of at least {least}; got {value}.")
+
+
+def check_positive(name: str, value: float) -> None:
+    """A positive, finite number."""
+    if not (isinstance(value, Real) and value > 0 and math.isfinite(value)):
+        raise ArgumentError(f"{name} must be positive; got {value}.")
+
+
+def check_seed(seed: int) -> None:
+    """A whole number: 3 and 3.0, or a numpy 3, would give other random numbers."""
+    if not isinstance(seed, int):
+        raise ArgumentError(f"seed must be a whole number; got {seed!r}. Convert it with int().")
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """One of a few words."""
+    if value not in choices:
+        raise ArgumentError(f"{name} must be one of {', '.join(repr(choice) for choice in choices)}; got '{value}'.")
+
+
+def check_objective(objective: Objective) -> None:
+    """A function of three arguments, not a name and not the factory that makes it."""
+    try:
+        inspect.signature(objective).bind(None, None, None)
+    except TypeError as error:
+        name = getattr(objective, "__name__", repr(objective))
+        raise ArgumentError(
+            f"objective must be a function of outputs, labels and targets; got {name}. Call what makes it: margin()."
+        ) from error
+
+
+def check_threat(threat: Threat, images: Tensor) -> None:
+    """Warn about a ball so large that no classifier can resist inside it."""
+    if not isinstance(threat, Threat):
+        raise ArgumentError(f"threat must be a threat such as Linf('8/255') or L2(0.5); got {threat!r}.")
+    low, high = threat.bounds
+    largest = 0.5 * (high - low)
+    if not isinstance(threat, Linf):
+        largest *= 0.5 * math.sqrt(math.prod(getattr(images, "shape", ())[1:]))
+    if threat.radius >= largest:
+        _warn(
+            f"{type(threat).__name__}({threat.radius:g}) lets an attacker turn these images into almost anything "
+            f"(from {largest:.3g} on they can all look alike): a low accuracy says nothing about the model."
+        )
+
+
+def check_images(images: Tensor, labels: Tensor, sample_ids: Tensor | None, bounds: Bounds) -> None:
+    """Shapes, types, devices and ranges."""
+    if not isinstance(images, Tensor) or images.ndim != 4 or images.dtype not in (torch.float32, torch.float64):
+        got = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        hint = " Divide bytes by 255: images / 255." if getattr(images, "dtype", None) == torch.uint8 else ""
+        raise ArgumentError(f"images must be a float32 tensor of shape (n, channels, height, width); got {got}.{hint}")
+    for name, tensor in (("labels", labels), ("sample_ids", sample_ids)):
+        if tensor is not None:
+            _check_one_each(name, tensor, images)
+    if not len(images):
+        raise ArgumentError("images must hold at least one image; got none.")
+    low, high = (float(value) for value in images.detach().aminmax())
+    if math.isnan(low):
+        raise ArgumentError("images must be numbers; some of these pixels are NaN.")
+    if not (bounds[0] <= low and high <= bounds[1]):
+        hint = "Divide bytes by 255, and let the model normalise." if bounds == UNIT else "Check the threat's bounds."
+        raise ArgumentError(f"images must lie in [{bounds[0]:g}, {bounds[1]:g}]; got {low:g}..{high:g}. {hint}")
+
+
+def _check_one_each(name: str, tensor: Tensor, images: Tensor) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ArgumentError(f"{name} must be a torch.int64 tensor; got a {type(tensor).__name__}.")
+    if tensor.shape != images.shape[:1]:
+        got = len(tensor) if tensor.ndim == 1 else f"the shape {tuple(tensor.shape)}"
+        raise ArgumentError(f"{name} must hold one value for each of the {len(images)} images; got {got}.")
+    if tensor.dtype != torch.int64:
+        raise ArgumentError(f"{name} must be torch.int64; got {tensor.dtype}. Convert them with .long().")
+    if tensor.device != images.device:
+        raise ArgumentError(f"images are on {images.device} and {name} on {tensor.device}; move one to the other.")
+
+
+def check_model(model: Model, images: Tensor) -> None:
+    """Mode and device of a module; a function is taken at its word."""
+    module = model.original if isinstance(model, Prepared) else model
+    if not isinstance(module, nn.Module):
+        return
+    if module.training:
+        raise ArgumentError(
+            "The model is in train mode, where batch norm mixes samples and dropout draws lots; "
+            "call model.eval() first."
+        )
+    first = next(module.parameters(), next(module.buffers(), None))
+    if first is not None and first.device != images.device:
+        raise ArgumentError(
+            f"The model is on {first.device} and the images on {images.device}; move one to the other's device."
+        )
+    if images.dtype == torch.float64 and first is not None and first.dtype == torch.float32:
+        raise ArgumentError("images are float64 and the model's weights float32; convert the images with .float().")
+
+
+def check_logits(logits: Tensor, labels: Tensor) -> None:
+    """What the model said about the clean images: its kind, and whether the labels fit."""
+    classes = logits.shape[1]
+    if classes < 2:
+        raise ArgumentError(f"The model must tell at least two classes apart to be attacked; it has {classes}.")
+    check_answers(Look(logits, logits[:, 0]).predictions)
+    low, high = (int(value) for value in labels.aminmax())
+    if low < 0 or high >= classes:
+        raise ArgumentError(
+            f"labels must lie in 0..{classes - 1} because the model has {classes} classes; got {low}..{high}."
+        )
+    sums_to_one = (logits.sum(dim=1) - 1).abs().amax() < 1e-4
+    if bool(sums_to_one & (logits.amin() >= 0) & (logits.amax() <= 1)):
+        _warn(
+            "The model seems to return probabilities: after a softmax gradients vanish and attacks look weaker "
+            "than they are. Attack the logits before it."
+        )
+
+
+def _warn(sentence: str) -> None:
+    """A warning that points at the caller's line, however deep inside the package it is raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, stacklevel=level)

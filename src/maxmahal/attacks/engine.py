@@ -1,0 +1,259 @@
+"""The engine under every attack: a working batch of samples that are still worth attacking.
+
+A sample whose success the model itself has confirmed leaves the batch inside the loop and another takes its place.
+Since every random number belongs to its sample, nothing a sample sees depends on who else is in the batch.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.checks import (
+    check_choice,
+    check_count,
+    check_images,
+    check_logits,
+    check_model,
+    check_objective,
+    check_seed,
+)
+from maxmahal.attacks.ledger import Keep, Ledger
+from maxmahal.attacks.method import Method, State
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.oracle import Model, Oracle, is_coarse, make_oracle
+from maxmahal.attacks.result import Attacked, Nearest
+from maxmahal.attacks.samples import FOOLED, HIT, Samples
+from maxmahal.attacks.targets import Targets, resolve_targets
+from maxmahal.attacks.threats import UNIT, Bounds
+from maxmahal.random import content_ids, stream_key
+
+LabelSource = Literal["true", "predicted"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an attack has come: ``settled`` of ``total`` samples in this attempt, ``broken`` of all for good."""
+
+    settled: int
+    total: int
+    broken: int
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How samples are worked through; none of it changes what is asked of a model about a sample."""
+
+    early_exit: bool = True
+    """Whether samples leave as soon as they are broken; off, every sample takes every step."""
+    batch_size: int | None = None
+    """Samples in the working batch; by default as many as suit the device."""
+    eot_samples: int = 1
+    """Draws of a stochastic model to average over at every look (expectation over transformation)."""
+    progress: Callable[[Progress], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_count("eot_samples", self.eot_samples)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
+
+
+DEFAULT_ENGINE = Engine()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What every attack is told about its samples."""
+
+    images: Float[Tensor, "n c h w"]
+    labels: Int[Tensor, " n"]
+    seed: int
+    sample_ids: Int[Tensor, " n"] | None = None
+    targets: Targets = None
+    label_source: LabelSource = "true"
+
+
+def run(
+    method: Method,
+    model: Model,
+    case: Case,
+    *,
+    objective: Objective,
+    engine: Engine = DEFAULT_ENGINE,
+    keep: Keep = "best",
+    restarts: int = 1,
+    bounds: Bounds = UNIT,
+) -> Attacked:
+    """Work through all samples, every restart and every target; each sample keeps the best image it met."""
+    check_choice("keep", keep, ("best", "last", "nearest"))
+    check_choice("label_source", case.label_source, ("true", "predicted"))
+    check_count("restarts", restarts)
+    check_seed(case.seed)
+    check_objective(objective)
+    check_images(case.images, case.labels, case.sample_ids, bounds)
+    check_model(model, case.images)
+    capacity = engine.batch_size or default_batch_size(case.images)
+    oracle = make_oracle(model, objective, capacity, engine.eot_samples)
+    oracle.coarse = is_coarse(case.images.device)
+    with _own_randomness(case, engine):
+        return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+
+
+def last_iterate(method: Method, model: Model, samples: Samples, objective: Objective) -> Float[Tensor, "n c h w"]:
+    """All steps for all samples at once and nothing else: no checks, no verdicts, nothing read back from the device.
+
+    For adversarial training, which knows its data and reads no verdicts. The model is used in the mode it is in.
+    """
+    oracle = make_oracle(model, objective, len(samples), eot_samples=1)
+    state = method.begin(samples, 0)
+    for _ in range(method.steps):
+        method.step(samples, state, oracle)
+    final = method.final(state)
+    return state["moved"] if final is None else final
+
+
+def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
+    """Enough images to keep the device busy; the oracle takes fewer at a time when memory runs out."""
+    pixels = images.shape[1:].numel()
+    on_gpu = images.device.type == "cuda"
+    fits = (8192 if on_gpu else 128) * 3072 // max(pixels, 1)
+    return max(1, min(fits, 16384 if on_gpu else 512))
+
+
+class _Run:
+    def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
+        self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
+        images = case.images.detach()
+        ids = content_ids(images, case.labels) if case.sample_ids is None else case.sample_ids
+        untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED)
+        clean = _logits_of_clean_images(oracle, untargeted)
+        predictions = clean.argmax(dim=1)
+        self._targets = resolve_targets(case.targets, clean, case.labels, ids, case.seed)
+        single = self._targets is not None and self._targets.shape[1] == 1
+        fled = predictions if case.label_source == "predicted" else case.labels
+        first = None if self._targets is None else self._targets[:, 0]
+        self._samples = Samples(images, case.labels, fled, first, ids, HIT if single else FOOLED)
+        self._ledger = Ledger(self._samples, predictions, keep, oracle)
+        self._exits = engine.early_exit and keep != "last"
+
+    def attack(self, restarts: int) -> Attacked:
+        """Every restart with every target, on whoever is left."""
+        if self._keep != "last":
+            self._ledger.offer_clean_images()
+        columns = 1 if self._targets is None else self._targets.shape[1]
+        for attempt in range(restarts * columns):
+            samples = self._samples
+            if self._targets is not None:
+                samples = samples.towards(self._targets[:, attempt % columns])
+            rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._all_rows()
+            if self._exits or self._keep == "nearest":
+                self._attack_the_open(samples, rows, attempt)
+            else:
+                self._attack_in_step(samples, rows, attempt)
+        self._ledger.confirm()
+        return self._result()
+
+    def _attack_in_step(self, samples: Samples, rows: Tensor, attempt: int) -> None:
+        """Every sample takes every step, a batch at a time."""
+        for start in range(0, len(rows), self._capacity):
+            part = rows[start : start + self._capacity]
+            working = samples.select(part)
+            state = self._method.begin(working, attempt)
+            for _ in range(self._method.steps):
+                trial = self._method.step(working, state, self._oracle)
+                if self._keep == "best":
+                    self._ledger.offer(part, working, trial.images, trial.predictions, trial.scores)
+            self._judge_final(part, working, state)
+            self._report(start + len(part), len(rows))
+
+    def _attack_the_open(self, samples: Samples, queue: Tensor, attempt: int) -> None:
+        """Samples leave when they are done, and others take their place."""
+        total, settled = len(queue), 0
+        rows, working, state = queue[:0], samples.select(queue[:0]), State()
+        while len(queue) or len(rows):
+            room = self._capacity - len(rows)
+            if len(queue) and (4 * room >= self._capacity or not len(rows)):
+                admitted, queue = queue[:room], queue[room:]
+                rows, working, state = self._admit(samples, admitted, attempt, rows, working, state)
+            trial = self._method.step(working, state, self._oracle)
+            success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
+            leaves = trial.finished | success if self._keep == "best" else trial.finished
+            if not bool(leaves.any()):
+                continue
+            undecided = (trial.finished & ~success).nonzero().squeeze(1)
+            if len(undecided):
+                self._judge_final(rows[undecided], working.select(undecided), _rows_of(state, undecided))
+            stays = (~leaves).nonzero().squeeze(1)
+            rows, working, state = rows[stays], working.select(stays), _rows_of(state, stays)
+            settled = total - len(queue) - len(rows)
+            self._report(settled, total)
+
+    def _admit(
+        self, samples: Samples, admitted: Tensor, attempt: int, rows: Tensor, working: Samples, state: State
+    ) -> tuple[Tensor, Samples, State]:
+        new = samples.select(admitted)
+        begun = self._method.begin(new, attempt)
+        if not len(rows):
+            return admitted, new, begun
+        joined = {name: torch.cat([state[name], begun[name]]) for name in begun}
+        return torch.cat([rows, admitted]), working.join(new), joined
+
+    def _judge_final(self, rows: Tensor, working: Samples, state: State) -> None:
+        final = self._method.final(state)
+        if final is not None:
+            verdict = self._oracle.verdict(final, working)
+            self._ledger.offer(rows, working, final, verdict.predictions, verdict.values, judged=True)
+
+    def _all_rows(self) -> Tensor:
+        return torch.arange(len(self._samples), device=self._samples.images.device)
+
+    def _report(self, settled: int, total: int) -> None:
+        if self._engine.progress is not None:
+            self._engine.progress(Progress(settled, total, self._ledger.broken()))
+
+    def _result(self) -> Attacked:
+        ledger, samples = self._ledger, self._samples
+        fooled = ledger.predictions != samples.labels
+        hit: Tensor | None = None
+        if samples.goal == HIT and samples.targets is not None:
+            hit = ledger.predictions == samples.targets
+        found = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes)
+        if self._keep != "nearest":
+            return Attacked(*found)
+        return Nearest(*found, torch.where(fooled if hit is None else hit, ledger.scores, torch.inf))
+
+
+def _logits_of_clean_images(oracle: Oracle, samples: Samples) -> Tensor:
+    """One look at the clean images: it checks the model, and everything that depends on predictions starts from it."""
+    quiet = Oracle(oracle.search, oracle.judge, _no_objective, oracle.chunk, oracle.eot_samples, passes=oracle.passes)
+    logits = quiet.look(samples.images, samples).logits
+    oracle.chunk = quiet.chunk
+    check_logits(logits, samples.labels)
+    return logits
+
+
+def _no_objective(outputs: object, labels: Tensor, targets: object) -> Tensor:  # noqa: ARG001
+    return torch.zeros(len(labels), device=labels.device)
+
+
+def _rows_of(state: State, rows: Tensor) -> State:
+    return {name: values[rows] for name, values in state.items()}
+
+
+def _own_randomness(case: Case, engine: Engine) -> AbstractContextManager[None]:
+    """A stochastic model draws from torch's global stream: give it one of its own, and the caller's back afterwards."""
+    if engine.eot_samples == 1:
+        return nullcontext()
+    return _forked(case.images.device, stream_key("eot", case.seed) % 2**63)
+
+
+@contextmanager
+def _forked(device: torch.device, seed: int) -> Iterator[None]:
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield

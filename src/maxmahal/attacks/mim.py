@@ -1,0 +1,94 @@
+"""The momentum iterative method (Dong et al.): gradients gathered over the steps, which transfers well."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.method import State, Trial
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.targets import Targets
+from maxmahal.attacks.threats import Threat
+from maxmahal.errors import ArgumentError
+
+
+def mim(
+    model: Model,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    objective: Objective,
+    threat: Threat,
+    steps: int,
+    step_size: float,
+    decay: float = 1.0,
+    seed: int = 0,
+    sample_ids: Int[Tensor, " n"] | None = None,
+    targets: Targets = None,
+    label_source: LabelSource = "true",
+    keep: Literal["best", "last"] = "best",
+    engine: Engine = DEFAULT_ENGINE,
+) -> Attacked:
+    """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
+    for random targets.
+
+    ``keep`` as in :func:`maxmahal.attacks.pgd`.
+    """
+    method = MomentumDescent(threat, steps, step_size, decay)
+    check_threat(threat, images)
+    return run(
+        method,
+        model,
+        Case(images, labels, seed, sample_ids, targets, label_source),
+        objective=objective,
+        engine=engine,
+        keep=keep,
+        bounds=threat.bounds,
+    )
+
+
+@dataclass(frozen=True)
+class MomentumDescent:
+    """g ← decay·g + ∇/‖∇‖₁, then a step against g and back into the threat."""
+
+    threat: Threat
+    steps: int
+    step_size: float
+    decay: float
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        check_positive("step_size", self.step_size)
+        if not 0 <= self.decay < math.inf:
+            raise ArgumentError(f"decay must be finite and not negative; got {self.decay}.")
+
+    def begin(self, samples: Samples, attempt: int) -> State:  # noqa: ARG002
+        """The image itself, without momentum."""
+        return {
+            "moved": samples.images,
+            "momentum": torch.zeros_like(samples.images),
+            "taken": torch.zeros_like(samples.labels),
+        }
+
+    def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
+        """One look, one step."""
+        seen = state["moved"]
+        look, gradient = oracle.gradient(seen, samples)
+        sizes = gradient.abs().sum(dim=(1, 2, 3), keepdim=True).clamp_min(1e-30)
+        state["momentum"] = self.decay * state["momentum"] + gradient / sizes
+        moved = self.threat.descend(seen, state["momentum"], self.step_size)
+        state["moved"] = self.threat.project(samples.images, moved)
+        state["taken"] = state["taken"] + 1
+        return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
+
+    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+        """Where the last step led."""
+        return state["moved"]

@@ -1,0 +1,243 @@
+"""The model under attack: answers questions about images, counts them, and never runs out of memory for good."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.outputs import Outputs, model_outputs
+from maxmahal.attacks.prepare import Prepared
+from maxmahal.attacks.samples import Samples
+from maxmahal.errors import ArgumentError
+
+Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
+Part = TypeVar("Part")
+
+
+@dataclass
+class Passes:
+    """What an attack cost, in images."""
+
+    forward: int = 0
+    """Images that went through a model, the confirmations of successes included."""
+    backward: int = 0
+    """Images whose gradient was taken."""
+    queries: int = 0
+    """Images that the search itself asked about: what a black-box attacker would pay for."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the model and the objective say about a batch."""
+
+    logits: Float[Tensor, "n l"]
+    values: Float[Tensor, " n"]
+
+    @property
+    def predictions(self) -> Int[Tensor, " n"]:
+        """The class with the largest logit, or -1 where the model gave no answer but NaN."""
+        return torch.where(self.logits.isnan().any(dim=1), -1, self.logits.argmax(dim=1))
+
+
+@dataclass
+class Oracle:
+    """A model, an objective and a counter.
+
+    ``search`` is asked during the search and ``judge`` decides; they differ where a faster equivalent was prepared.
+    """
+
+    search: Callable[[Tensor], Outputs]
+    judge: Callable[[Tensor], Outputs]
+    objective: Objective
+    chunk: int
+    eot_samples: int = 1
+    differentiable: bool = True
+    coarse: bool = False
+    """Whether the search rounds more coarsely than the verdict: TF32, or a caller's autocast."""
+    passes: Passes = field(default_factory=Passes)
+
+    @property
+    def confirms(self) -> bool:
+        """Whether a success found by the search has still to be confirmed."""
+        return self.coarse or self.search is not self.judge
+
+    def gradient(self, images: Float[Tensor, "n c h w"], samples: Samples) -> tuple[Look, Float[Tensor, "n c h w"]]:
+        """The objective at ``images`` and its gradient there, averaged over ``eot_samples`` draws of the model."""
+        if not self.differentiable:
+            raise ArgumentError(
+                "This attack needs gradients, and a predict function has none; "
+                "use spsa or square, or pass an nn.Module."
+            )
+
+        def work(start: int, stop: int) -> tuple[Look, Tensor]:
+            moved = images[start:stop].detach().clone().requires_grad_()
+            with torch.enable_grad():
+                look = self._ask(self.search, moved, samples.slice(start, stop))
+                gradient = _gradient_of(look.values, moved)
+            self.passes.backward += self.eot_samples * len(moved)
+            # One bad pixel must not spoil an image: a step without information beats a step into NaN.
+            gradient = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
+            return Look(look.logits.detach(), look.values.detach()), gradient
+
+        parts = self._in_chunks(len(images), work)
+        return _join([look for look, _ in parts]), torch.cat([gradient for _, gradient in parts])
+
+    def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
+        """The objective at ``images`` without a gradient, by the search model."""
+        return self._look_with(self.search, images, samples)
+
+    def verdict(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
+        """The same by the model itself, in float32: what counts."""
+        asked = self.passes.queries
+        with full_float32(images.device):
+            look = self._look_with(self.judge, images, samples)
+        self.passes.queries = asked
+        check_answers(look.predictions)
+        return look
+
+    @torch.no_grad()
+    def _look_with(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples) -> Look:
+        def work(start: int, stop: int) -> Look:
+            return self._ask(model, images[start:stop], samples.slice(start, stop))
+
+        return _join(self._in_chunks(len(images), work))
+
+    def _ask(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples) -> Look:
+        """Logits and objective of each image, as means over ``eot_samples`` draws of a model that draws."""
+        draws = self.eot_samples
+        if draws > 1:
+            images, samples = images.repeat_interleave(draws, dim=0), samples.repeat(draws)
+        outputs = model(images)
+        _check_logits(outputs.logits, len(images))
+        values = self.objective(outputs, samples.fled, samples.targets)
+        _check_values(values, len(images))
+        self.passes.forward += len(images)
+        self.passes.queries += len(images)
+        if draws == 1:
+            return Look(outputs.logits, values)
+        logits = outputs.logits.reshape(-1, draws, outputs.logits.shape[1])
+        return Look(logits.mean(dim=1), values.reshape(-1, draws).mean(dim=1))
+
+    def _in_chunks(self, count: int, work: Callable[[int, int], Part]) -> list[Part]:
+        """``work`` on neighbouring rows, fewer at a time once memory has run out."""
+        parts: list[Part] = []
+        start = 0
+        while start < count:
+            stop = min(start + max(1, self.chunk // self.eot_samples), count)
+            try:
+                parts.append(work(start, stop))
+            except (RuntimeError, MemoryError) as error:
+                self._make_room(error, stop - start)
+                continue
+            start = stop
+        return parts
+
+    def _make_room(self, error: Exception, tried: int) -> None:
+        if not is_out_of_memory(error):
+            raise error
+        if tried == 1:
+            raise ArgumentError("Memory ran out on a single image; free some, or attack a smaller model.") from error
+        self.chunk = self.eot_samples * (tried // 2)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int) -> Oracle:
+    """The oracle of a module, of a prepared module, or of a function from images to logits."""
+    if isinstance(model, Prepared):
+        original = model.original
+        return Oracle(model.search, lambda images: model_outputs(original, images), objective, chunk, eot_samples)
+    if isinstance(model, nn.Module):
+        module = model
+        both = lambda images: model_outputs(module, images)  # noqa: E731 - one object, so that both are the same
+        return Oracle(both, both, objective, chunk, eot_samples)
+    if not callable(model):
+        raise ArgumentError(f"model must be an nn.Module or a function from images to logits; got {model!r}.")
+    predict = model
+    asked = lambda images: Outputs(predict(images.detach()))  # noqa: E731
+    return Oracle(asked, asked, objective, chunk, eot_samples, differentiable=False)
+
+
+def check_answers(predictions: Int[Tensor, " n"]) -> None:
+    """Refuse NaN: a verdict on it would be an accident."""
+    missing = predictions < 0
+    if bool(missing.any()):
+        raise ArgumentError(
+            f"The model returned NaN for {int(missing.sum())} of {len(predictions)} images, so no verdict on them "
+            "means anything; look for the layer that overflows."
+        )
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether trying again with fewer images could help."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return any(words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory"))
+
+
+def is_coarse(device: torch.device) -> bool:
+    """Whether torch may round more coarsely than float32 there: its convolutions do on a GPU unless told otherwise."""
+    tf32 = any(part.fp32_precision == "tf32" for part in _tf32_parts(device))
+    return tf32 or torch.is_autocast_enabled(device.type)
+
+
+@contextmanager
+def full_float32(device: torch.device) -> Iterator[None]:
+    """No TF32 and no autocast inside."""
+    parts = _tf32_parts(device)
+    before = [part.fp32_precision for part in parts]
+    try:
+        for part in parts:
+            part.fp32_precision = "ieee"
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        for part, precision in zip(parts, before, strict=True):
+            part.fp32_precision = precision
+
+
+def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
+    # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
+    cudnn: Any = torch.backends.cudnn
+    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
+
+
+def _gradient_of(values: Float[Tensor, " n"], images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    gradient = torch.autograd.grad(values.sum(), images, allow_unused=True)[0] if values.requires_grad else None
+    if gradient is None and torch.is_inference_mode_enabled():
+        raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
+    if gradient is None:
+        raise ArgumentError(
+            "No gradient reaches the images: something between them and the objective cannot be differentiated. "
+            "Wrap it in straight_through, or use spsa or square."
+        )
+    return gradient
+
+
+def _check_logits(logits: Tensor, count: int) -> None:
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
+        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise ArgumentError(
+            f"The model must return logits of shape ({count}, classes) for a batch of {count}; got {got}. "
+            "Wrap it in a module that returns the logits alone."
+        )
+
+
+def _check_values(values: Tensor, count: int) -> None:
+    if not isinstance(values, Tensor) or values.shape != (count,):
+        got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+        raise ArgumentError(
+            f"The objective must return one value for each image of a batch of {count}; got {got}. "
+            "Leave out the mean or sum."
+        )
+
+
+def _join(looks: list[Look]) -> Look:
+    if len(looks) == 1:
+        return looks[0]
+    return Look(torch.cat([look.logits for look in looks]), torch.cat([look.values for look in looks]))

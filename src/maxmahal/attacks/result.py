@@ -1,0 +1,63 @@
+"""What an attack found, sample by sample."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.oracle import Passes
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """One image a sample: the one that fools the model, or the best attempt at it."""
+
+    images: Float[Tensor, "n c h w"]
+    predictions: Int[Tensor, " n"]
+    """What the model itself, in float32, says about each of these images."""
+    fooled: Bool[Tensor, " n"]
+    """Whether that differs from the true label."""
+    hit: Bool[Tensor, " n"] | None
+    """Whether that is the target; None for an attack without a single target."""
+    passes: Passes
+
+    @property
+    def success(self) -> Bool[Tensor, " n"]:
+        """Whether the attack got what it wanted: the target where there is one, any wrong class otherwise."""
+        return self.fooled if self.hit is None else self.hit
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the samples that the model still gets right."""
+        return float((~self.fooled).double().mean())
+
+
+@dataclass(frozen=True)
+class Nearest(Attacked):
+    """The result of a minimum-norm attack: the closest image that succeeds, and how close it is."""
+
+    distances: Float[Tensor, " n"]
+    """In the attack's norm; infinite where it found nothing, 0 where the clean image already succeeds."""
+
+    @property
+    def success_rate(self) -> float:
+        """Share of the samples for which something was found."""
+        return float(self.success.double().mean())
+
+    @property
+    def mean_distance(self) -> float:
+        """Mean distance over the successes; NaN without any."""
+        found = self.distances[self.success]
+        return float(found.double().mean()) if len(found) else math.nan
+
+    @property
+    def published_mean_distance(self) -> float:
+        """The average as the paper's code takes it, a failure counting as no distortion at all: for comparison only."""
+        return float(torch.where(self.success, self.distances, 0.0).double().mean())
+
+    def accuracy_at(self, epsilons: Sequence[float]) -> list[float]:
+        """Share of the samples with no success within each epsilon: the whole robustness curve of this attack."""
+        return [float((self.distances > epsilon).double().mean()) for epsilon in epsilons]

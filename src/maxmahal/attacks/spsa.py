@@ -1,0 +1,181 @@
+"""Simultaneous perturbation (SPSA, Uesato et al. 2018): descent on a gradient that is guessed from queries alone.
+
+The objective is asked at mirrored pairs x ± δv, with every pixel of v drawn as -1 or 1, and the mean over the pairs of
+(f(x + δv) - f(x - δv)) / 2δ · v stands in for the gradient. It needs logits but no gradients, so masked gradients do
+not stop it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.method import State, Trial
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.targets import Targets
+from maxmahal.attacks.threats import Threat, per_sample
+from maxmahal.errors import ArgumentError
+from maxmahal.random import derive, signs
+
+_FADE_MEAN, _FADE_SQUARE, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
+
+
+def spsa(
+    model: Model,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    objective: Objective,
+    threat: Threat,
+    steps: int = 10,
+    evaluations: int = 128,
+    delta: float = 0.01,
+    learning_rate: float = 0.01,
+    seed: int,
+    sample_ids: Int[Tensor, " n"] | None = None,
+    targets: Targets = None,
+    label_source: LabelSource = "true",
+    random_start: bool = False,
+    keep: Literal["best", "last"] = "best",
+    engine: Engine = DEFAULT_ENGINE,
+) -> Attacked:
+    """Images inside the threat that make ``objective`` small, found by queries: ``model`` may be a predict function.
+
+    Each step takes ``evaluations`` queries (the "batch size" of Uesato et al.; half as many mirrored pairs) for the
+    estimate and one to see where it led; Adam turns the estimate into a step. Memory does not grow with
+    ``evaluations``. ``keep`` and several targets as in :func:`maxmahal.attacks.pgd`.
+
+    The points x ± δv may leave the threat and the pixel bounds by δ, as in the authors' code: clipped, a pair would no
+    longer be mirrored, and the estimate would halve the slope of every pixel that sits at a bound. Only points that are
+    inside are ever returned.
+    """
+    method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)
+    check_threat(threat, images)
+    return run(
+        method,
+        model,
+        Case(images, labels, seed, sample_ids, targets, label_source),
+        objective=objective,
+        engine=engine,
+        keep=keep,
+        bounds=threat.bounds,
+    )
+
+
+@dataclass(frozen=True)
+class QueriedDescent:
+    """A guess at the gradient, a step of Adam against it, then back into the threat."""
+
+    threat: Threat
+    steps: int
+    evaluations: int
+    delta: float
+    learning_rate: float
+    seed: int
+    random_start: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        check_count("evaluations", self.evaluations, least=2)
+        if self.evaluations % 2:
+            raise ArgumentError(f"evaluations must be even, for they come in mirrored pairs; got {self.evaluations}.")
+        check_positive("delta", self.delta)
+        check_positive("learning_rate", self.learning_rate)
+
+    def begin(self, samples: Samples, attempt: int) -> State:
+        """The image itself, or a random point of the threat, and an Adam that has seen nothing."""
+        moved = samples.images
+        if self.random_start:
+            moved = self.threat.random_start(moved, samples.ids, "spsa-start", self.seed, attempt)
+        return {
+            "moved": moved,
+            "mean": torch.zeros_like(moved),
+            "square": torch.zeros_like(moved),
+            "taken": torch.zeros_like(samples.labels),
+            "ids": derive(samples.ids, torch.full_like(samples.ids, attempt)),
+        }
+
+    def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
+        """One estimate, one step, and one look at where it led: a success leaves before it costs another estimate."""
+        ids = derive(state["ids"], state["taken"])
+        estimate = estimate_gradient(
+            oracle, samples, state["moved"], ids, pairs=self.evaluations // 2, delta=self.delta, seed=self.seed
+        )
+        state["taken"] = state["taken"] + 1
+        moved = state["moved"] - self.learning_rate * _adam(state, estimate)
+        moved = self.threat.project(samples.images, moved)
+        state["moved"] = moved
+        look = oracle.look(moved, samples)
+        return Trial(moved, look.predictions, look.values, state["taken"] >= self.steps)
+
+    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+        """Where the last step led: seen by the search, but not yet judged by the model itself."""
+        return state["moved"]
+
+
+def estimate_gradient(
+    oracle: Oracle,
+    samples: Samples,
+    images: Float[Tensor, "n c h w"],
+    ids: Int[Tensor, " n"],
+    *,
+    pairs: int,
+    delta: float,
+    seed: int,
+) -> Float[Tensor, "n c h w"]:
+    """The mean over ``pairs`` of (f(x + δv) - f(x - δv)) / 2δ · v.
+
+    Pair k of a sample has the same direction however the work is cut into pieces.
+    """
+    # A few times what the model takes at once: enough to fill its batches, and no more memory for more evaluations.
+    at_once = max(1, 2 * oracle.chunk // len(images))
+    total = torch.zeros_like(images).flatten(1)
+    for start in range(0, pairs, at_once):
+        numbers = torch.arange(start, min(start + at_once, pairs), device=images.device)
+        directions = _directions(ids, numbers, images, seed)
+        slopes = _slopes(oracle, samples, images, directions, delta)
+        total += torch.bmm(slopes[:, None], directions.flatten(2)).squeeze(1)
+    return (total / pairs).reshape(images.shape)
+
+
+def _directions(
+    ids: Int[Tensor, " n"], numbers: Int[Tensor, " p"], images: Float[Tensor, "n c h w"], seed: int
+) -> Float[Tensor, "n p c h w"]:
+    """One direction for each sample and each pair's number."""
+    own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
+    drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
+    return drawn.reshape(len(ids), len(numbers), *images.shape[1:])
+
+
+def _slopes(
+    oracle: Oracle, samples: Samples, images: Tensor, directions: Float[Tensor, "n p c h w"], delta: float
+) -> Float[Tensor, "n p"]:
+    """The central difference along each direction; 0 where the objective is not finite."""
+    count, pairs = directions.shape[:2]
+    around = images.new_empty(count, 2, pairs, *images.shape[1:])
+    torch.add(images[:, None], directions, alpha=delta, out=around[:, 0])
+    torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
+    around, times = around.flatten(0, 2), 2 * pairs
+    targets = None if samples.targets is None else samples.targets.repeat_interleave(times)
+    labels, fled, ids = (rows.repeat_interleave(times) for rows in (samples.labels, samples.fled, samples.ids))
+    look = oracle.look(around, Samples(around, labels, fled, targets, ids, samples.goal))
+    above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
+    slopes = ((above - below) / (2 * delta)).to(images.dtype)
+    return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _adam(state: State, gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    """Adam's direction, of about unit size in every pixel; each sample counts its own steps."""
+    state["mean"] = _FADE_MEAN * state["mean"] + (1 - _FADE_MEAN) * gradient
+    state["square"] = _FADE_SQUARE * state["square"] + (1 - _FADE_SQUARE) * gradient.square()
+    taken = per_sample(state["taken"].to(gradient.dtype))
+    mean = state["mean"] / (1 - _FADE_MEAN**taken)
+    square = state["square"] / (1 - _FADE_SQUARE**taken)
+    return mean / (square.sqrt() + _TINY)

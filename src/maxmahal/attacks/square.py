@@ -1,0 +1,193 @@
+"""Square attack (Andriushchenko et al. 2020): random search that changes one square window at a time.
+
+It reads values and predictions only, so it attacks functions too, and vanishing or misleading gradients do not stop it.
+Every sample draws its own windows; no query is spent on a window that would leave the image as it is.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.checks import check_count, check_threat
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.method import State, Trial
+from maxmahal.attacks.objectives import Objective, margin
+from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.targets import Targets
+from maxmahal.attacks.threats import L2, Linf, norms, per_sample
+from maxmahal.attacks.windows import draw_windows, patterns, tiles
+from maxmahal.errors import ArgumentError
+from maxmahal.random import derive, signs
+
+_MARGIN = margin()
+# After so many of 10,000 queries the share of the pixels in a window is halved (the paper's section 5).
+_HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+
+
+def square(
+    model: Model,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    objective: Objective = _MARGIN,
+    threat: Linf | L2,
+    queries: int = 5000,
+    p_init: float = 0.8,
+    seed: int,
+    sample_ids: Int[Tensor, " n"] | None = None,
+    targets: Targets = None,
+    label_source: LabelSource = "true",
+    restarts: int = 1,
+    engine: Engine = DEFAULT_ENGINE,
+) -> Attacked:
+    """Images inside the threat that make ``objective`` small, found by asking the model and nothing else.
+
+    ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of
+    the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``.
+    """
+    if not isinstance(threat, (Linf, L2)):
+        raise ArgumentError(f"square knows the threats Linf and L2; got {threat!r}.")
+    method = RandomSquares(threat, queries, p_init, seed)
+    check_threat(threat, images)
+    return run(
+        method,
+        model,
+        Case(images, labels, seed, sample_ids, targets, label_source),
+        objective=objective,
+        engine=engine,
+        restarts=restarts,
+        bounds=threat.bounds,
+    )
+
+
+@dataclass(frozen=True)
+class RandomSquares:
+    """Look at a proposal, keep it if it is better, propose a change in another window; a step is a query."""
+
+    threat: Linf | L2
+    steps: int
+    p_init: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_count("queries", self.steps)
+        if not 0 < self.p_init <= 1:
+            raise ArgumentError(f"p_init must lie in (0, 1], being a share of the pixels; got {self.p_init}.")
+
+    def begin(self, samples: Samples, attempt: int) -> State:
+        """Stripes for Linf, tiles for L2, of random signs."""
+        ids = derive(samples.ids, torch.full_like(samples.ids, attempt))
+        start = (_stripes if isinstance(self.threat, Linf) else _bumps)(self.threat, samples.images, ids, self.seed)
+        values = torch.full_like(start[:, 0, 0, 0], torch.inf)
+        return {"moved": start, "best": start, "value": values, "ids": ids, "taken": torch.zeros_like(samples.labels)}
+
+    def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
+        """One query."""
+        seen = state["moved"]
+        look = oracle.look(seen, samples)
+        values = look.values.to(seen.dtype)
+        better = values < state["value"]
+        state["best"] = torch.where(better[:, None, None, None], seen, state["best"])
+        state["value"] = torch.where(better, values, state["value"])
+        state["moved"] = self._propose(samples.images, state)
+        state["taken"] = state["taken"] + 1
+        return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
+
+    def final(self, state: State) -> None:
+        """Nothing: the budget is spent, and what the last step proposed stays unseen."""
+
+    def _propose(self, images: Float[Tensor, "n c h w"], state: State) -> Float[Tensor, "n c h w"]:
+        ids = derive(state["ids"], state["taken"])
+        places = 10_000 * state["taken"] // self.steps
+        levels = (places[:, None] > torch.tensor(_HALVINGS, device=places.device)).sum(dim=1)
+        propose = _push_window if isinstance(self.threat, Linf) else _move_mass
+        return propose(self.threat, images, state["best"], ids, levels, self.p_init, self.seed)
+
+
+def window_sides(p_init: float, height: int, width: int, *, odd: bool) -> tuple[int, ...]:
+    """The side of a window after each halving: the root of its share of the pixels; odd and at least 3 for L2."""
+    sides = []
+    for halvings in range(len(_HALVINGS) + 1):
+        side = max(round((p_init / 2**halvings * height * width) ** 0.5), 3 if odd else 1)
+        side += odd and side % 2 == 0
+        sides.append(min(side, height, width))
+    return tuple(sides)
+
+
+def _stripes(threat: Linf | L2, images: Tensor, ids: Tensor, seed: int) -> Float[Tensor, "n c h w"]:
+    """Every column at one end of its range."""
+    _, channels, _, width = images.shape
+    drawn = signs(ids, (channels, 1, width), "square-start", seed).to(images.dtype)
+    return threat.project(images, images + threat.radius * drawn)
+
+
+def _push_window(
+    threat: Linf | L2,
+    images: Float[Tensor, "n c h w"],
+    best: Float[Tensor, "n c h w"],
+    ids: Int[Tensor, " n"],
+    levels: Int[Tensor, " n"],
+    p_init: float,
+    seed: int,
+) -> Float[Tensor, "n c h w"]:
+    """Each channel of the window to one end of its range (the paper's algorithm 2)."""
+    _, channels, height, width = images.shape
+    sides = torch.tensor(window_sides(p_init, height, width, odd=False), device=ids.device)[levels]
+    inside = draw_windows(ids, sides, (height, width), "square", seed).inside
+    upwards = signs(ids, (channels, 1, 1), "square-signs", seed) > 0
+    low, high = threat.project(images, images - threat.radius), threat.project(images, images + threat.radius)
+    changes = inside & (torch.where(upwards, high, low) != best)
+    idle = ~changes.flatten(1).any(dim=1)
+    upwards = upwards ^ idle[:, None, None, None]  # the opposite of what is there already
+    return torch.where(inside, torch.where(upwards, high, low), best)
+
+
+def _bumps(threat: Linf | L2, images: Tensor, ids: Tensor, seed: int) -> Float[Tensor, "n c h w"]:
+    """Five tiles of positive and negative bumps along the shorter side, as long together as the threat allows."""
+    _, channels, height, width = images.shape
+    side = max(min(height, width) // 5, 1)
+    change = tiles(ids, channels, (height, width), side, "square-start", seed).to(images.dtype)
+    lengths = threat.radius / norms(change).clamp_min(1e-30)
+    return threat.project(images, images + per_sample(lengths) * change)
+
+
+def _move_mass(
+    threat: Linf | L2,
+    images: Float[Tensor, "n c h w"],
+    best: Float[Tensor, "n c h w"],
+    ids: Int[Tensor, " n"],
+    levels: Int[Tensor, " n"],
+    p_init: float,
+    seed: int,
+) -> Float[Tensor, "n c h w"]:
+    """Take the change of one window away, and spend it on another with a bump added to it (algorithm 3)."""
+    _, channels, height, width = images.shape
+    known = window_sides(p_init, height, width, odd=True)
+    sides = torch.tensor(known, device=ids.device)[levels]
+    here = draw_windows(ids, sides, (height, width), "square", seed)
+    there = draw_windows(ids, sides, (height, width), "square-emptied", seed)
+    turned = signs(ids, (), "square-turn", seed) > 0
+    bump = here.lookup(patterns(known, images.device)[levels], turned).to(images.dtype)
+    drawn = signs(ids, (channels, 1, 1), "square-signs", seed).to(images.dtype)
+
+    change = best - images
+    direction = drawn * bump + _unit(change * here.inside)
+    unused = (threat.radius**2 - per_sample(norms(change)).square()).clamp_min(0)
+    available = (_lengths(change * (here.inside | there.inside)).square() + unused / channels).sqrt()
+    rest = torch.where(there.inside, 0.0, change)
+    return threat.project(images, images + torch.where(here.inside, _unit(direction) * available, rest))
+
+
+def _lengths(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c 1 1"]:
+    """The Euclidean norm of each channel."""
+    lengths: Tensor = torch.linalg.vector_norm(changes, dim=(2, 3), keepdim=True)
+    return lengths
+
+
+def _unit(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    """Each channel at length 1; 0 where it is 0."""
+    return changes / _lengths(changes).clamp_min(1e-30)

@@ -1,0 +1,155 @@
+"""Which class a targeted attack pulls each sample to: drawn, read off the logits, or given by the caller.
+
+A policy is a plain value, as an objective is: it sees the logits of the clean images and returns [n, t] classes, one
+column for each target that an attack should try, in that order. The random policies read nothing off the logits but
+the number of classes.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.random import integers
+
+# (logits [n, l], labels [n], sample_ids [n], seed) -> targets [n, t]
+TargetPolicy = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+Targets = Tensor | str | TargetPolicy | None
+
+
+def random_other() -> TargetPolicy:
+    """One wrong class, drawn for each sample."""
+
+    def targets(logits: Tensor, labels: Tensor, sample_ids: Tensor, seed: int) -> Tensor:
+        classes = logits.shape[1]
+        offset = 1 + integers(sample_ids, classes - 1, "target", seed)
+        return ((labels + offset) % classes)[:, None]
+
+    return targets
+
+
+def random_any() -> TargetPolicy:
+    """One class of all, the label among them, drawn for each sample as the paper's released code does."""
+    return _random_any
+
+
+def _random_any(logits: Tensor, _labels: Tensor, sample_ids: Tensor, seed: int) -> Tensor:
+    return integers(sample_ids, logits.shape[1], "target", seed)[:, None]
+
+
+def top_others(count: int) -> TargetPolicy:
+    """The ``count`` most likely wrong classes, or all where there are fewer: most likely first, ties by class index."""
+    if count < 1:
+        raise ArgumentError(f"count must be at least 1; got {count}.")
+
+    def targets(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Tensor:
+        return _sorted_others(logits, labels, descending=True)[:, :count]
+
+    return targets
+
+
+def second_best() -> TargetPolicy:
+    """The most likely wrong class."""
+    return top_others(1)
+
+
+def all_others() -> TargetPolicy:
+    """Every wrong class, most likely first, so that an attack which stops at its first success stops early."""
+
+    def targets(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Tensor:
+        return _sorted_others(logits, labels, descending=True)
+
+    return targets
+
+
+def least_likely() -> TargetPolicy:
+    """The least likely wrong class."""
+
+    def targets(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Tensor:
+        return _sorted_others(logits, labels, descending=False)[:, :1]
+
+    return targets
+
+
+def _sorted_others(
+    logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"], *, descending: bool
+) -> Int[Tensor, "n others"]:
+    """Each sample's wrong classes by their logits, ties by class index."""
+    places = torch.arange(logits.shape[1] - 1, device=logits.device)
+    others = places + (places >= labels[:, None]).long()  # the label's place is skipped, whatever its logit
+    order = logits.gather(1, others).argsort(dim=1, descending=descending, stable=True)
+    return others.gather(1, order)
+
+
+# By name, for settings files and the command line.
+TARGETS: dict[str, TargetPolicy] = {
+    "random-other": random_other(),
+    "random-any": random_any(),
+    "second-best": second_best(),
+    "least-likely": least_likely(),
+    "all-others": all_others(),
+    "top-9": top_others(9),
+}
+
+
+def resolve_targets(
+    targets: Targets,
+    logits: Float[Tensor, "n l"],
+    labels: Int[Tensor, " n"],
+    sample_ids: Int[Tensor, " n"],
+    seed: int,
+) -> Int[Tensor, "n t"] | None:
+    """Targets in whatever form a caller gives them, checked, as one row of classes for each sample.
+
+    ``targets`` may be a tensor ([n], or [n, t] to try several in turn), a name of ``TARGETS``, a policy, or None for
+    an untargeted attack. ``logits`` are those of the clean images.
+    """
+    if targets is None:
+        return None
+    if logits.shape[1] < 2:
+        raise ArgumentError(f"targets need a model of at least 2 classes; this one has {logits.shape[1]}.")
+    if isinstance(targets, str):
+        if targets not in TARGETS:
+            raise ArgumentError(f"targets = '{targets}' is unknown; {did_you_mean(targets, TARGETS)}")
+        targets = TARGETS[targets]
+    chosen = targets if isinstance(targets, Tensor) else targets(logits, labels, sample_ids, seed)
+    _check_form(chosen, logits)
+    rows = (chosen[:, None] if chosen.dim() == 1 else chosen).to(torch.int64)
+    _check_classes(rows, logits.shape[1])
+    if targets is not _random_any:
+        _check_wrong(rows, labels)
+    return rows
+
+
+def _check_form(targets: Tensor, logits: Tensor) -> None:
+    if targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool:
+        raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {targets.dtype}.")
+    if targets.device != logits.device:
+        raise ArgumentError(
+            f"targets must be on the logits' device, {logits.device}; got {targets.device}. Move them there first."
+        )
+    if targets.dim() not in (1, 2) or len(targets) != len(logits) or (targets.dim() == 2 and not targets.shape[1]):
+        raise ArgumentError(
+            f"targets must hold one class, or one row of classes, for each of the {len(logits)} samples; "
+            f"got the shape {tuple(targets.shape)}."
+        )
+
+
+def _check_classes(targets: Tensor, classes: int) -> None:
+    if bool(((targets < 0) | (targets >= classes)).any()):
+        raise ArgumentError(
+            f"targets must lie in 0..{classes - 1} because the model has {classes} classes; "
+            f"got {int(targets.min())}..{int(targets.max())}."
+        )
+
+
+def _check_wrong(targets: Tensor, labels: Tensor) -> None:
+    hits = (targets == labels[:, None]).any(dim=1)
+    if bool(hits.any()):
+        first = int(hits.long().argmax())
+        raise ArgumentError(
+            f"targets must be wrong classes; sample {first} of the batch has its own label, {int(labels[first])}, "
+            "as a target. Use 'random-other' for a drawn wrong class."
+        )

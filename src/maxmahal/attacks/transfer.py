@@ -1,0 +1,116 @@
+"""Transfer: craft images on one model and see how another one takes them (paper Fig. 4).
+
+An attack here is any function of a model, images and labels, so that it can adapt to whichever model it crafts on:
+
+    def craft(model, images, labels):
+        return mim(model, images, labels, objective=own_loss(model.head), threat=Linf("8/255"), steps=10,
+                   step_size=2 / 255, keep="last")
+
+    transfer_matrix({"sce": sce, "mmc": mmc}, craft, images, labels)
+
+Craft with ``keep="last"``. The default leaves off as soon as the source is fooled, just across its decision boundary,
+and such images seldom cross another model's.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.checks import check_images, check_model
+from maxmahal.attacks.engine import default_batch_size
+from maxmahal.attacks.objectives import class_logit
+from maxmahal.attacks.oracle import Look, Model, make_oracle
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.errors import ArgumentError
+
+Crafting = Callable[[Model, Tensor, Tensor], Attacked]
+ANY_BOUNDS = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """Images crafted on a source, and what the source and the target say about them."""
+
+    images: Float[Tensor, "n c h w"]
+    predictions: Int[Tensor, " n"]
+    """What the target itself, in float32, says about each image."""
+    fooled_source: Bool[Tensor, " n"]
+    fooled_target: Bool[Tensor, " n"]
+    """Whether that differs from the true label; so do images that the target got wrong before."""
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the images that the target gets right."""
+        return float((~self.fooled_target).double().mean())
+
+    @property
+    def transfer_rate(self) -> float:
+        """Share of the images that fool the source which fool the target too; NaN where none fools the source."""
+        both = self.fooled_target[self.fooled_source]
+        return float(both.double().mean()) if len(both) else math.nan
+
+
+def transfer(
+    attack: Crafting, source: Model, target: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
+) -> Transferred:
+    """Images that ``attack`` crafts on the source, judged by the target."""
+    _check(target, images, labels)
+    return _judge(_craft(attack, source, images, labels), target, labels)
+
+
+def transfer_matrix(
+    models: Mapping[str, Model], attack: Crafting, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
+) -> dict[tuple[str, str], float]:
+    """The accuracy of each target on the images crafted on each source, by (source, target).
+
+    A model crafted on and scored by itself stands among them: the white-box accuracy of the same attack.
+    """
+    if not models:
+        raise ArgumentError("models must hold at least one model by its name; got none.")
+    for model in models.values():
+        _check(model, images, labels)
+    accuracies = {}
+    for source in models:
+        crafted = _craft(attack, models[source], images, labels)
+        for target in models:
+            accuracies[source, target] = _judge(crafted, models[target], labels).accuracy
+    return accuracies
+
+
+def _check(target: Model, images: Tensor, labels: Tensor) -> None:
+    """Before any crafting: whether the target can judge these images."""
+    check_images(images, labels, None, ANY_BOUNDS)
+    check_model(target, images)
+    classes = _verdict(target, images[:1]).logits.shape[1]
+    if int(labels.max()) >= classes:
+        raise ArgumentError(
+            f"labels must lie in 0..{classes - 1} because a model has {classes} classes; got {int(labels.max())}."
+        )
+
+
+def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> Attacked:
+    crafted = attack(source, images, labels)
+    if not isinstance(crafted, Attacked):
+        raise ArgumentError(
+            f"attack must return what an attack returns, such as pgd(model, images, labels, ...); "
+            f"got a {type(crafted).__name__}."
+        )
+    return crafted
+
+
+def _judge(crafted: Attacked, target: Model, labels: Tensor) -> Transferred:
+    predictions = _verdict(target, crafted.images).predictions
+    return Transferred(crafted.images, predictions, crafted.fooled, predictions != labels)
+
+
+def _verdict(model: Model, images: Tensor) -> Look:
+    # The oracle's verdict is float32 whatever the caller's settings, and takes fewer images when memory runs out. Its
+    # objective goes unused, and so do the labels.
+    labels = torch.zeros(len(images), dtype=torch.int64, device=images.device)
+    oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
+    return oracle.verdict(images, Samples(images, labels, labels, None, labels, FOOLED))

@@ -1,0 +1,230 @@
+"""A prepared model searches and the model itself decides, however much the two disagree."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from small_models import Curved, Linear, predictions, uniform
+from torch import Tensor, nn
+
+from maxmahal.attacks import Attacked, Engine, Linf, Outputs, Prepared, margin, pgd
+from maxmahal.attacks.engine import Case, run
+from maxmahal.attacks.method import State, Trial
+from maxmahal.attacks.oracle import Oracle, full_float32, is_coarse
+from maxmahal.attacks.samples import Samples
+from maxmahal.errors import ArgumentError
+
+
+class Pretender(Prepared):
+    """A search of our choice beside a model it is not equivalent to."""
+
+    def __init__(self, original: nn.Module, search: Callable[[Tensor], Tensor]) -> None:
+        nn.Module.__init__(self)
+        self.eval()
+        self._pair = (original, search)
+
+    @property
+    def original(self) -> nn.Module:
+        return self._pair[0]
+
+    def search(self, images: Tensor) -> Outputs:
+        return Outputs(self._pair[1](images))
+
+
+COUNT = 16
+IMAGES, IDS = uniform(1, COUNT, 1, 4, 4), torch.arange(COUNT)
+MODEL = Curved().eval()
+LABELS = predictions(MODEL, IMAGES)
+LABELS[[2, 7]] = (LABELS[[2, 7]] + 1) % 4
+
+
+def attack(model: nn.Module, **changes: object) -> Attacked:
+    arguments: dict[str, object] = {"threat": Linf(0.05), "steps": 6, "step_size": 0.025, "seed": 0, "sample_ids": IDS}
+    return pgd(model, IMAGES, LABELS, objective=margin(), **(arguments | changes))
+
+
+def threshold(at: float) -> nn.Module:
+    """Of one pixel: class 0 below ``at``, class 1 above."""
+    return Linear(torch.tensor([[-1.0], [1.0]]), torch.tensor([at, -at])).eval()
+
+
+PIXEL, ZERO = torch.full((1, 1, 1, 1), 0.2), torch.tensor([0])
+
+
+def climb(model: nn.Module, **changes: object) -> Attacked:
+    """Steps of 0.1 upwards from 0.2, where the pixel may go as far as 0.69."""
+    options = {"objective": margin(), "threat": Linf(0.49), "steps": 5, "step_size": 0.1, "random_start": False}
+    return pgd(model, PIXEL, ZERO, seed=0, **(options | changes))
+
+
+@pytest.mark.parametrize("early_exit", [True, False])
+def test_a_refuted_claim_goes_on_and_can_still_be_true_later(early_exit: bool) -> None:
+    """The search is fooled from 0.35 on, the model only from 0.55 on."""
+    attacked = climb(Pretender(threshold(0.55), threshold(0.35)), engine=Engine(early_exit=early_exit))
+    assert attacked.fooled.tolist() == [True]
+    assert attacked.images.item() == pytest.approx(0.6 if early_exit else 0.69, abs=1e-6)
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+@pytest.mark.parametrize("early_exit", [True, False])
+def test_a_claim_that_is_never_confirmed_does_not_count(keep: str, early_exit: bool) -> None:
+    attacked = climb(Pretender(threshold(0.9), threshold(0.35)), keep=keep, engine=Engine(early_exit=early_exit))
+    assert attacked.fooled.tolist() == [False]
+    assert attacked.predictions.tolist() == [0]
+    assert attacked.passes.backward == 5
+
+
+class Valley(nn.Module):
+    """Of one pixel: class 1 within ``width`` of ``bottom``, class 0 elsewhere; its margin falls towards the bottom."""
+
+    def __init__(self, bottom: float, width: float) -> None:
+        super().__init__()
+        self.bottom, self.width = bottom, width
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        outside = (images.flatten(1) - self.bottom).abs() - self.width
+        return torch.cat([outside, torch.zeros_like(outside)], dim=1)
+
+
+@pytest.mark.parametrize("early_exit", [True, False])
+def test_a_success_that_the_search_overlooks_is_found_by_the_last_word(early_exit: bool) -> None:
+    """The search is never fooled and ends at 0.5; the best it saw, 0.4, fools the model."""
+    attacked = climb(Pretender(Valley(0.4, 0.05), Valley(0.42, -0.01)), engine=Engine(early_exit=early_exit))
+    assert attacked.images.item() == pytest.approx(0.4)
+    assert attacked.fooled.tolist() == [True]
+    assert attacked.predictions.tolist() == [1]
+
+
+def test_a_clean_image_is_judged_by_the_model_too() -> None:
+    wrong_to_the_search = climb(Pretender(threshold(0.9), threshold(0.1)))
+    assert wrong_to_the_search.fooled.tolist() == [False]
+    assert wrong_to_the_search.passes.backward == 5  # it was attacked all the same
+    wrong_to_both = climb(Pretender(threshold(0.1), threshold(0.1)))
+    assert wrong_to_both.fooled.tolist() == [True]
+    assert wrong_to_both.passes.backward == 0
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("targets", [None, "second-best", "all-others"])
+def test_every_verdict_is_the_models_own(batch_size: int | None, targets: str | None) -> None:
+    other = Curved(seed=0).eval()
+    other.second.data += 0.3 * Curved(seed=50).second.data
+    prepared = Pretender(MODEL, other)
+    attacked = attack(prepared, engine=Engine(batch_size=batch_size), targets=targets)
+    assert torch.equal(attacked.predictions, predictions(MODEL, attacked.images))
+    assert torch.equal(attacked.fooled, attacked.predictions != LABELS)
+    assert (attacked.predictions != predictions(other, attacked.images)).any()
+    assert torch.equal(attacked.fooled, attack(prepared, engine=Engine(early_exit=False), targets=targets).fooled)
+
+
+def test_a_search_that_agrees_changes_nothing_but_the_count() -> None:
+    plain, prepared = attack(MODEL), attack(Pretender(MODEL, MODEL))
+    assert torch.equal(plain.images, prepared.images)
+    assert torch.equal(plain.predictions, prepared.predictions)
+    assert plain.passes.queries == prepared.passes.queries
+    assert plain.passes.backward == prepared.passes.backward
+    # Every success is looked at twice, and every survivor once more.
+    assert plain.passes.forward < prepared.passes.forward <= plain.passes.forward + 2 * COUNT
+
+
+def test_nan_from_the_search_is_a_question_to_the_model() -> None:
+    """The search knows nothing beyond 0.35; the model is fooled from 0.35 on, or never."""
+
+    def lost(images: Tensor) -> Tensor:
+        logits = threshold(0.9)(images)
+        return torch.where(images.flatten(1) > 0.35, torch.nan, logits)
+
+    assert climb(Pretender(threshold(0.35), lost)).fooled.tolist() == [True]
+    assert climb(Pretender(threshold(0.9), lost)).fooled.tolist() == [False]
+    with pytest.raises(ArgumentError, match="The model returned NaN for 1 of 1 images"):
+        climb(Pretender(_Undecided().eval(), threshold(0.35)))
+
+
+class _Undecided(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        return threshold(0.9)(images) * torch.where(images.flatten(1) > 0.35, torch.nan, 1.0)
+
+
+def test_the_original_must_be_in_eval_mode() -> None:
+    with pytest.raises(ArgumentError, match="train mode"):
+        climb(Pretender(threshold(0.5).train(), threshold(0.5)))
+
+
+class _Ladder:
+    """A minimum-norm attack of one pixel: rungs of 0.1, nearest first, the distance as the score."""
+
+    steps = 4
+
+    def begin(self, samples: Samples, attempt: int) -> State:
+        return {"taken": torch.zeros_like(samples.labels)}
+
+    def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
+        state["taken"] = state["taken"] + 1
+        moved = samples.images + 0.1 * state["taken"][:, None, None, None]
+        look = oracle.look(moved, samples)
+        return Trial(moved, look.predictions, (moved - samples.images).flatten(), state["taken"] >= self.steps)
+
+    def final(self, state: State) -> None:
+        return None
+
+
+def nearest(model: nn.Module) -> tuple[float, bool]:
+    found = run(_Ladder(), model, Case(PIXEL, ZERO, seed=0), objective=margin(), keep="nearest")
+    return round(found.distances.item(), 6), bool(found.fooled)
+
+
+def test_the_nearest_success_is_one_that_the_model_confirms() -> None:
+    assert nearest(threshold(0.35)) == (0.2, True)
+    assert nearest(Pretender(threshold(0.55), threshold(0.35))) == (0.4, True)
+    assert nearest(Pretender(threshold(0.95), threshold(0.35))) == (float("inf"), False)
+    assert nearest(Pretender(threshold(0.1), threshold(0.1))) == (0.0, True)
+    # The search finds nothing and takes the clean image for right; the model has the last word.
+    assert nearest(Pretender(threshold(0.1), threshold(0.95))) == (0.0, True)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_inside_autocast_the_verdict_is_float32s(label: int) -> None:
+    """bfloat16 has 8 bits: 0.4996 and 0.5 are one number to it, and then class 0 wins."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2, bias=False)).eval()
+    model[1].weight.data = torch.tensor([[0.4996], [0.5]])
+    options = {"objective": margin(), "threat": Linf(0.01), "steps": 1, "step_size": 0.01, "seed": 0}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model(PIXEL).argmax().item() == 0
+        attacked = pgd(model, PIXEL, torch.tensor([label]), **options)
+    assert predictions(model, PIXEL).tolist() == attacked.predictions.tolist() == [1]
+    assert attacked.fooled.tolist() == [label == 0]
+
+
+TF32_PARTS = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
+
+
+@pytest.fixture(params=[["ieee", "tf32", "tf32"], ["tf32", "ieee", "ieee"], ["ieee", "ieee", "ieee"]])
+def switches(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """How a caller has set TF32; the switches exist without a GPU too."""
+    before = tf32_settings()
+    set_tf32(request.param)
+    yield request.param
+    set_tf32(before)
+
+
+def set_tf32(precisions: list[str]) -> None:
+    for part, precision in zip(TF32_PARTS, precisions, strict=True):
+        part.fp32_precision = precision
+
+
+def tf32_settings() -> list[str]:
+    return [part.fp32_precision for part in TF32_PARTS]
+
+
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda', but CUDA is not available")
+def test_on_a_gpu_tf32_is_off_for_the_verdict_and_as_it_was_afterwards(switches: list[str]) -> None:
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert is_coarse(cuda) == ("tf32" in switches)
+    assert not is_coarse(cpu)
+    with full_float32(cpu):
+        assert tf32_settings() == switches
+    with full_float32(cuda):
+        assert tf32_settings() == ["ieee", "ieee", "ieee"]
+        assert not is_coarse(cuda)
+    assert tf32_settings() == switches
