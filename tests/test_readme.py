@@ -1,23 +1,42 @@
 """The README's promises: its example runs, its tour names files that exist, its commands are commands."""
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from maxmahal import MMC, Classifier, max_mahalanobis_centers
 from maxmahal.cli.app import app
+from maxmahal.models import SmallCNN
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_example_trains_a_plain_model_with_mmc(capsys: pytest.CaptureFixture[str]) -> None:
-    (script,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    script = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0]
     lines = [line for line in script.splitlines() if line and not line.startswith(("import", "from"))]
     assert len(lines) <= 11  # ten and the print that shows it worked
     exec(compile(script, "README.md", "exec"), {})
     (accuracy,) = re.findall(r"test accuracy (\d+\.\d)%", capsys.readouterr().out)
     assert float(accuracy) > 85
+
+
+def test_the_second_example_attacks_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    script = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[1]
+    images = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    model = Classifier(SmallCNN(image_size=(8, 8), feature_dim=8), MMC(max_mahalanobis_centers(10, 8))).eval()
+    exec(compile(script, "README.md", "exec"), {"model": model, "images": images, "labels": torch.arange(4)})
+    assert "Passes(forward=" in capsys.readouterr().out
+
+
+def test_its_tables_say_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (ROOT / "tools").exists():
+        pytest.skip("a copy of the tree without its tools")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    assert importlib.import_module("readme").rendered(README) == README
 
 
 def test_the_tour_names_what_is_there() -> None:
