@@ -175,8 +175,8 @@ def test_an_engine_needs_whole_numbers(name: str, value: object) -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_pgd_alone_has_restarts_and_mim_alone_a_decay() -> None:
     assert sentence_for(restarts=0) == "restarts must be a whole number of at least 1; got 0."
-    for decay in (-0.1, float("nan")):
-        assert sentence_for(with_=mim, decay=decay) == f"decay must not be negative; got {decay}."
+    for decay in (-0.1, float("nan"), float("inf")):
+        assert sentence_for(with_=mim, decay=decay) == f"decay must be finite and not negative; got {decay}."
 
 
 def lost_beyond(images: Tensor) -> Tensor:
