@@ -5,7 +5,6 @@ python tools/readme.py --check    # exits with 1 if the README says something el
 """
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -67,13 +66,11 @@ BLOCKS = {"honesty": honesty, "convergence": convergence}
 def rendered(text: str) -> str:
     """The README with every block between its markers made anew."""
     for name, render in BLOCKS.items():
-        pattern = rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)"
-        block = render()
-        text, count = re.subn(
-            pattern, lambda match, block=block: f"{match[1]}{block}\n{match[2]}", text, flags=re.DOTALL
-        )
-        if count != 1:
-            raise SystemExit(f"README.md must hold one pair of '{name}' markers; it holds {count}.")
+        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise SystemExit(f"README.md must hold one pair of '{name}' markers.")
+        before, rest = text.split(begin)
+        text = f"{before}{begin}{render()}\n{end}{rest.split(end)[1]}"
     return text
 
 

@@ -173,18 +173,6 @@ def test_the_curve_agrees_with_attacks_inside_the_threat() -> None:
         assert abs(left - direct.accuracy) <= 1.01 / 40
 
 
-def test_warm_starts_find_no_less_for_fewer_passes() -> None:
-    model = Curved(5).eval()
-    images = uniform(2, 20, 1, 4, 4)
-    labels = predictions(model, images)
-    settings = {"steps": 100, "search_steps": 5, "learning_rate": 0.02, "initial_c": 0.1}
-    warm = carlini_wagner(model, images, labels, **settings)
-    cold = carlini_wagner(model, images, labels, warm_start=False, **settings)
-    assert warm.success_rate >= cold.success_rate
-    assert float(warm.distances[cold.success].mean()) <= 1.01 * cold.mean_distance
-    assert warm.passes.backward < cold.passes.backward
-
-
 def test_confidence_asks_for_a_margin() -> None:
     model = two_classes(CENTRAL, 0.2)
     labels = torch.tensor([0])
@@ -223,7 +211,6 @@ def test_a_prepared_model_finds_the_same_and_the_original_confirms() -> None:
         (lambda m, x, y: carlini_wagner(m, x, y, confidence=-1.0), "confidence must not be negative"),
         (lambda m, x, y: carlini_wagner(m, x, y, objective=cross_entropy(), confidence=1.0), "confidence needs"),
         (lambda m, x, y: fmn(m, x, y, norm="l1"), "norm must be one of 'linf', 'l2'; got 'l1'"),
-        (lambda m, x, y: fmn(m, x, y, norm="l2", objective=cross_entropy()), "fmn needs an objective whose zero"),
         (lambda m, x, y: fmn(m, x, y, norm="l2", objective=dlr()), "dlr needs at least 3 classes"),
     ],
 )

@@ -1,4 +1,9 @@
-"""The fast minimum-norm attack (Pintor et al. 2021): each sample's smallest epsilon, and so the whole curve."""
+"""The fast minimum-norm attack (Pintor et al. 2021): each sample's smallest epsilon, and so the whole robustness curve.
+
+Steps and radii are shares of the distance that the first gradient promises, so that one setting serves small and large
+images, and robust and fragile models. Most descents start from a random point: the boundary nearest to the way that
+the gradient shows is often not the nearest one.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_choice, check_count, check_positive
+from maxmahal.attacks.descents import cosine, random_points, succeeds
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import Objective, margin, zero_is_success
@@ -16,11 +22,16 @@ from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.samples import Samples
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, norms, per_sample
+from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError
 
 Norm = Literal["linf", "l2"]
-_WIDE = 2.0  # the first ball over the linear estimate: the boundary is met from outside, where there is more of it
+
+_BETA_1, _BETA_2 = 0.8, 0.99  # Adam's, for L∞
+_ENOUGH = {"l2": 30, "linf": 50}  # steps for a descent to settle
+_FIRST = 2.0  # times the promised distance: boundaries curve away more often than not
+_GROWTH = 1.3  # of the radius at every step until a descent's first success
+_LEAST = 1e-3  # of the largest distance there is: the first radius where the objective promises nothing
 
 
 def fmn(
@@ -32,7 +43,8 @@ def fmn(
     objective: Objective | None = None,
     steps: int = 200,
     step_size: float = 1.0,
-    radius_change: float = 0.05,
+    radius_change: float = 0.1,
+    descents: int | None = None,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
@@ -42,16 +54,21 @@ def fmn(
 ) -> Nearest:
     """The nearest successful image of every sample in the norm.
 
-    Steps of unit-length gradients inside a ball whose radius shrinks by ``radius_change`` while the sample is broken,
-    and grows by it while it is not; both fall along a cosine, the step from ``step_size`` to a hundredth of it. The
-    objective, the margin unless another is given, must have its threshold of success at zero: its value over the
-    gradient's length is the first estimate of the distance. ``seed`` matters only for random targets.
+    A point walks in a ball whose radius shrinks by ``radius_change`` at every step while the sample is broken and grows
+    while it is not; its steps are ``step_size`` times the radius. Both fall along a cosine. ``steps`` are shared out
+    among ``descents``, one for every 30 steps in L2 and 50 in L∞ but at most 10 unless said otherwise: the first starts
+    at the image, the others at random points. The objective is the margin unless another is given.
     """
     chosen = margin() if objective is None else objective
-    if not zero_is_success(chosen):
-        raise ArgumentError("fmn needs an objective whose zero is its threshold of success, such as margin() or dlr().")
+    check_choice("norm", norm, ("linf", "l2"))
+    check_count("steps", steps)
+    check_bounds(bounds)
+    parts = min(max(steps // _ENOUGH[norm], 1), 10) if descents is None else descents
+    check_count("descents", parts)
+    if parts > steps:
+        raise ArgumentError(f"descents must not outnumber the {steps} steps; got {parts}.")
     found = run(
-        MinimumNorm(norm, steps, step_size, radius_change, bounds),
+        MinimumNorm(norm, steps, parts, step_size, radius_change, zero_is_success(chosen), seed, bounds),
         model,
         Case(images, labels, seed, sample_ids, targets, label_source),
         objective=chosen,
@@ -65,72 +82,108 @@ def fmn(
 
 @dataclass(frozen=True)
 class MinimumNorm:
-    """A ball that follows the decision boundary, and a point that walks inside it."""
+    """A ball that closes in on the decision boundary, and a point that walks inside it."""
 
     norm: Norm
     steps: int
+    descents: int
     step_size: float
     radius_change: float
+    zero_is_success: bool
+    seed: int
     bounds: Bounds
 
     def __post_init__(self) -> None:
-        check_choice("norm", self.norm, ("linf", "l2"))
-        check_count("steps", self.steps)
         check_positive("step_size", self.step_size)
-        check_positive("radius_change", self.radius_change)
+        if not 0 < self.radius_change < 1:
+            raise ArgumentError(f"radius_change must lie between 0 and 1; got {self.radius_change}.")
 
-    def begin(self, samples: Samples, attempt: int) -> State:  # noqa: ARG002
+    def begin(self, samples: Samples, attempt: int) -> State:
         """At the image, in a ball of unknown radius."""
-        numbers = samples.images.new_zeros(len(samples))
-        return {
+        state = {
             "moved": samples.images,
-            "radius": numbers,
-            "nearest": numbers + torch.inf,
+            "radius": samples.images.new_zeros(len(samples)),
+            "nearest": samples.images.new_full((len(samples),), torch.inf),
+            "found": torch.zeros_like(samples.labels, dtype=torch.bool),
             "taken": torch.zeros_like(samples.labels),
+            "draw": torch.full_like(samples.labels, attempt * self.steps),
         }
+        if self.norm == "linf":
+            state |= {"mean": torch.zeros_like(samples.images), "spread": torch.zeros_like(samples.images)}
+        return state
 
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
-        """One look; the ball first, then the point."""
+        """One look; the ball first, then the point; at the end of a descent, a new start."""
         seen = state["moved"]
         look, gradient = oracle.gradient(seen, samples)
-        distances = self._lengths(seen - samples.images)
-        success = samples.ranks(look.predictions) >= samples.goal
-        state["nearest"] = torch.where(success & (distances < state["nearest"]), distances, state["nearest"])
-        share = _cosine(state["taken"], self.steps)
-        self._follow(state, success, distances + _WIDE * look.values.clamp_min(0) / self._slopes(gradient), share)
-        lengths = self.step_size * (0.01 + 0.99 * share) / norms(gradient).clamp_min(1e-30)
-        change = seen - per_sample(lengths.to(seen.dtype)) * gradient - samples.images
-        state["moved"] = (samples.images + self._into_ball(change, state["radius"])).clamp_(*self.bounds)
+        change = seen - samples.images
+        distances = norms(change) if self.norm == "l2" else change.abs().flatten(1).amax(dim=1)
+        success = succeeds(samples, look)
+        state["nearest"] = torch.where(success, torch.minimum(state["nearest"], distances), state["nearest"])
+        slopes = (norms(gradient) if self.norm == "l2" else gradient.abs().flatten(1).sum(dim=1)).clamp_min_(1e-30)
+        share = cosine(state["taken"], self._length).to(seen.dtype)
+        self._follow(state, success, distances, look.values.to(seen.dtype) / slopes, share)
+        state["moved"] = self._move(state, samples, change, gradient, self.step_size * (0.01 + 0.99 * share))
         state["taken"] = state["taken"] + 1
-        return Trial(seen, look.predictions, distances, state["taken"] >= self.steps)
+        finished = state["taken"] >= self.steps
+        ended = (state["taken"] % self._length == 0) & (state["taken"] < self._length * self.descents)
+        again = (ended | ((slopes <= 1e-30) & ~success)) & ~finished  # without a gradient, try elsewhere
+        if bool(again.any()):
+            self._start_again(samples, state, again.nonzero().squeeze(1))
+        return Trial(seen, look.predictions, distances, finished)
 
     def final(self, state: State) -> None:
-        """The last step's image is one of many."""
+        """The last image lies within a hundredth of a step of one that was looked at."""
 
-    def _follow(self, state: State, success: Bool[Tensor, " n"], estimate: Tensor, share: Tensor) -> None:
-        """Until the first success at least the linear estimate of the distance, and growing; then it closes in."""
-        gamma = (self.radius_change * share).clamp_min(1e-4)
-        shrunk = torch.minimum(state["radius"] * (1 - gamma), state["nearest"])
-        grown = state["radius"] * (1 + gamma)
-        # The estimate knows nothing of the bounds: where they bite, only growth gets a sample over the boundary.
-        grown = torch.where(state["nearest"].isfinite(), grown, torch.maximum(grown, estimate.to(grown.dtype)))
-        state["radius"] = torch.where(success, shrunk, grown)
+    @property
+    def _length(self) -> int:
+        return self.steps // self.descents
 
-    def _lengths(self, change: Tensor) -> Float[Tensor, " n"]:
-        return norms(change) if self.norm == "l2" else change.abs().flatten(1).amax(dim=1)
+    def _largest(self, images: Tensor) -> float:
+        width = self.bounds[1] - self.bounds[0]
+        return width if self.norm == "linf" else width * math.sqrt(images.shape[1:].numel())
 
-    def _slopes(self, gradient: Tensor) -> Float[Tensor, " n"]:
-        """How fast the objective can fall for each unit of distance: the gradient's dual norm."""
-        slopes = norms(gradient) if self.norm == "l2" else gradient.abs().flatten(1).sum(dim=1)
-        return slopes.clamp_min(1e-12)
+    def _follow(
+        self, state: State, success: Bool[Tensor, " n"], distances: Tensor, promised: Tensor, share: Tensor
+    ) -> None:
+        """Grow until a descent's first success, then close in on the boundary from both sides."""
+        largest = self._largest(state["moved"])
+        first = promised.mul(_FIRST) if self.zero_is_success else torch.zeros_like(promised)
+        first = torch.where(first > 0, first, _LEAST * largest)
+        gamma = 0.001 + (self.radius_change - 0.001) * share
+        inside = torch.minimum(state["radius"], distances) * (1 - gamma)
+        outside = state["radius"] * torch.where(state["found"], 1 + gamma, _GROWTH)
+        radius = torch.where(success, inside, outside)
+        state["radius"] = torch.where(state["radius"] > 0, radius, first).clamp_max_(largest)
+        state["found"] = state["found"] | success
 
-    def _into_ball(self, change: Float[Tensor, "n c h w"], radius: Float[Tensor, " n"]) -> Float[Tensor, "n c h w"]:
+    def _move(
+        self, state: State, samples: Samples, change: Tensor, gradient: Tensor, shares: Float[Tensor, " n"]
+    ) -> Float[Tensor, "n c h w"]:
+        """Against the gradient and back into the ball: a unit vector in L2, Adam's step, which is even, in L∞."""
+        radii = per_sample(state["radius"])
+        lengths = norms(gradient).clamp_min_(1e-30)
+        if self.norm == "l2":
+            change.addcmul_(gradient, per_sample(shares * state["radius"] / lengths), value=-1)
+            change.mul_(radii / per_sample(norms(change).clamp_min_(1e-30)))
+            return change.add_(samples.images).clamp_(*self.bounds)
+        count = (state["taken"] % self._length + 1).to(change.dtype)
+        unit = gradient / per_sample(lengths)
+        state["mean"].lerp_(unit, 1 - _BETA_1)
+        state["spread"].mul_(_BETA_2).addcmul_(unit, unit, value=1 - _BETA_2)
+        rates = shares * state["radius"] * (1 - _BETA_2**count).sqrt() / (1 - _BETA_1**count)
+        change.addcmul_(state["mean"] / state["spread"].sqrt().add_(1e-30), per_sample(rates), value=-1)
+        low, high = self.bounds
+        least, most = (samples.images - radii).clamp_min_(low), (samples.images + radii).clamp_max_(high)
+        return change.add_(samples.images).clamp_(least, most)
+
+    def _start_again(self, samples: Samples, state: State, rows: Int[Tensor, " m"]) -> None:
+        """At a random point as far away as the nearest success, or as the radius where there was none."""
+        radii = torch.where(state["nearest"].isfinite(), state["nearest"], state["radius"])[rows]
+        counters = (state["draw"] + state["taken"])[rows]
+        points = random_points(samples.select(rows), radii, self.norm, counters, "fmn-start", self.seed)
+        state["moved"][rows] = points.clamp_(*self.bounds)
+        state["radius"][rows] = radii
+        state["found"][rows] = False
         if self.norm == "linf":
-            limit = per_sample(radius.clamp_max(self.bounds[1] - self.bounds[0]))
-            return torch.minimum(torch.maximum(change, -limit), limit)
-        return change * per_sample((radius / norms(change).clamp_min(1e-30)).clamp_max(1))
-
-
-def _cosine(taken: Int[Tensor, " n"], steps: int) -> Float[Tensor, " n"]:
-    """From 1 at the first step down to 0 at the last."""
-    return 0.5 * (1 + (math.pi * taken.float() / max(steps - 1, 1)).cos())
+            state["mean"][rows], state["spread"][rows] = 0.0, 0.0
