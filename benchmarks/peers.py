@@ -244,7 +244,7 @@ def _pyautoattack(label: str, seed: int, epsilon: float, steps: int) -> Peer:
             "APGD-DLR": ("autopgd_base", "APGDAttack", {"loss": "dlr"} | apgd),
             "APGD-T": ("autopgd_base", "APGDAttack_targeted", targets | apgd),
             "FAB-T": ("fab_pt", "FABAttack_PT", {"n_iter": steps, "targeted": True} | targets),
-            "Square": ("square", "SquareAttack", {"n_queries": steps, "resc_schedule": False}),
+            "Square": ("square", "SquareAttack", {"n_queries": steps, "resc_schedule": True}),
         }
         module, kind, options = kinds[label]
         return getattr(_load(f"pyautoattack.{module}"), kind)(model, **common, **options).perturb(images, labels)

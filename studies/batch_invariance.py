@@ -3,7 +3,8 @@
     python studies/batch_invariance.py
 
 Random numbers must agree to the bit. Verdicts may differ only through the model's own rounding, which changes with the
-shape of a batch: each one that differs is looked up, and its margin is set beside the model's noise.
+shape of a batch. To tell, an attack whose verdicts differ is run again on the same model asked image by image, whose
+rounding cannot know the batch: there every verdict must agree.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from digits import digits_model, digits_test, save_record
 from maxmahal import Classifier
@@ -30,7 +31,7 @@ from maxmahal.data import ImageData
 
 THREAT = Linf(0.15)
 BATCHES = (1, 7, 64, 500)
-Attack = Callable[[Classifier, Tensor, Tensor, Tensor, Engine], Attacked]
+Attack = Callable[[nn.Module, Tensor, Tensor, Tensor, Engine], Attacked]
 
 ATTACKS: dict[str, Attack] = {
     "PGD-50 cross-entropy": lambda model, images, labels, ids, engine: pgd(
@@ -73,7 +74,19 @@ def variants(count: int) -> list[Variant]:
     ]
 
 
-def attacked(attack: Attack, model: Classifier, data: ImageData, variant: Variant) -> Tensor:
+class OneByOne(nn.Module):
+    """A model that sees one image at a time, whatever batch it is given."""
+
+    def __init__(self, model: Classifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits."""
+        return torch.cat([self.model(image[None]) for image in images])
+
+
+def attacked(attack: Attack, model: nn.Module, data: ImageData, variant: Variant) -> Tensor:
     """Which samples were fooled, in the data's order."""
     order = variant.order
     engine = Engine(batch_size=variant.batch_size)
@@ -103,22 +116,28 @@ def starts_agree(data: ImageData) -> bool:
     )
 
 
+def count_differing(attack: Attack, model: nn.Module, data: ImageData) -> tuple[float, dict[str, int]]:
+    """The accuracy at batch 500, and how many verdicts of each variant differ from that one's."""
+    verdicts = {variant.title: attacked(attack, model, data, variant) for variant in variants(len(data))}
+    reference = verdicts["batch 500"]
+    accuracy = float((~reference).double().mean())
+    return accuracy, {which: int((fooled != reference).sum()) for which, fooled in verdicts.items()}
+
+
 def main() -> None:
     """Attack in every variant and count the verdicts that differ from those of the first."""
     data = digits_test()
     rows: list[dict[str, Any]] = []
     for title in ("SCE", "MMC, scale 1", "AT (MMC)"):
-        model = digits_model(title)
+        model = digits_model(title).eval()
         noise = logit_noise(model, data)
         for name, attack in ATTACKS.items():
-            verdicts = {variant.title: attacked(attack, model, data, variant) for variant in variants(len(data))}
-            reference = verdicts["batch 500"]
-            differing = {which: int((fooled != reference).sum()) for which, fooled in verdicts.items()}
-            accuracy = float((~reference).double().mean())
-            rows.append({"model": title, "attack": name, "accuracy": accuracy, "differing_verdicts": differing})
-            print(f"{title}, {name}: {accuracy:.1%}; verdicts that differ from batch 500: {differing}", flush=True)
-        rows[-1]["relative_logit_noise"] = noise
-        print(f"{title}: the model's own noise between batch sizes, relative: {noise:.1e}", flush=True)
+            accuracy, differing = count_differing(attack, model, data)
+            row = {"model": title, "attack": name, "accuracy": accuracy, "differing_verdicts": differing}
+            if any(differing.values()):
+                row["differing_image_by_image"] = count_differing(attack, OneByOne(model).eval(), data)[1]
+            rows.append({**row, "relative_logit_noise": noise})
+            print(rows[-1], flush=True)
     content = {"images": len(data), "threat": str(THREAT), "same_random_starts": starts_agree(data), "rows": rows}
     print("saved", save_record("batch_invariance", content).name)
 

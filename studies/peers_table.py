@@ -2,16 +2,17 @@
 
     python studies/peers_table.py
 
-A robust accuracy is a claim, and a peer that finds more than ours has found a bug of ours: each row sets one of our
-attacks beside the peers' attacks of its kind, with the same steps, starts and queries, on the same 500 images. Every
-image a peer returns is projected and judged by the model itself.
+A robust accuracy is a claim, and a peer that finds more than ours has found a bug of ours. Each row names one kind of
+attack and what it may spend on a sample, and sets two of ours beside the peers': the same kind with the same steps,
+starts and queries, from three seeds, since a single run of these attacks scatters by several samples; and what we would
+spend those gradients or queries on. Every image a peer returns is projected and judged by the model itself.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from digits import ROOT, digits_model, digits_test, save_record
 from maxmahal import Classifier
 from maxmahal.attacks import Attacked, Linf, Objective, apgd, cross_entropy, dlr, fmn, margin, mim, pgd, spsa, square
 from maxmahal.data import ImageData
-from maxmahal.evaluate import Effort, attack_hard
+from maxmahal.evaluate import Effort, attack_hard, attack_within
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peers, pgd_peers, spsa_peers
@@ -29,6 +30,7 @@ from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peer
 EPSILON, STEPS, STEP, QUERIES, RESTARTS = 0.15, 50, 0.015, 1000, 5
 SPSA_STEPS, SPSA_PAIRS, SPSA_RATE = 20, 64, 0.03
 THREAT = Linf(EPSILON)
+SEEDS = (0, 1, 2)
 TITLES = ("SCE", "MMC, scale 1", "AT (SCE)", "AT (MMC)")
 PEER_BATCH = 50  # several peers average the loss over a batch, and vanish in float32 when it is large
 
@@ -41,10 +43,11 @@ class Samples:
     images: Tensor
     labels: Tensor
     ids: Tensor
+    seed: int = 0
 
     def ours(self, attack: Callable[..., Attacked], **settings: Any) -> Tensor:
         """Which samples one of our attacks fooled."""
-        return attack(self.model, self.images, self.labels, sample_ids=self.ids, seed=0, **settings).fooled
+        return attack(self.model, self.images, self.labels, sample_ids=self.ids, seed=self.seed, **settings).fooled
 
     def pgd(self, objective: Objective, restarts: int = 1) -> Tensor:
         """Which samples PGD fooled."""
@@ -54,6 +57,19 @@ class Samples:
         """Which samples APGD fooled."""
         return self.ours(apgd, objective=objective, threat=THREAT, steps=STEPS, targets=targets)
 
+    def mim(self, objective: Objective) -> Tensor:
+        """Which samples the momentum iterative method fooled."""
+        return self.ours(mim, objective=objective, threat=THREAT, steps=STEPS, step_size=STEP)
+
+    def square(self, queries: int) -> Tensor:
+        """Which samples Square fooled."""
+        return self.ours(square, threat=THREAT, queries=queries)
+
+    def spsa(self) -> Tensor:
+        """Which samples SPSA fooled."""
+        options = {"steps": SPSA_STEPS, "evaluations": 2 * SPSA_PAIRS, "learning_rate": SPSA_RATE}
+        return self.ours(spsa, objective=margin(), threat=THREAT, **options)
+
     def fmn(self, targets: str | None) -> Tensor:
         """Which samples have an adversarial image inside the threat, by the minimum-norm attack."""
         found = fmn(
@@ -61,14 +77,42 @@ class Samples:
         )
         return found.distances <= EPSILON
 
+    def within(self, gradients: int) -> Tensor:
+        """Which samples we break with so many gradients each."""
+        return attack_within(
+            self.model, self.images, self.labels,
+            threat=THREAT, gradients=gradients, seed=self.seed, sample_ids=self.ids,
+        ).fooled  # fmt: skip
+
+    def hard(self) -> Tensor:
+        """Which samples the whole chain breaks."""
+        return attack_hard(
+            self.model, self.images, self.labels,
+            threat=THREAT, seed=self.seed, effort=Effort(100, 1, 5000), sample_ids=self.ids,
+        ).fooled  # fmt: skip
+
+
+Ours = Callable[[Samples], Tensor]
+BUDGETS: dict[str, Ours] = {
+    f"{STEPS} gradients": lambda s: s.within(STEPS),
+    f"{RESTARTS * STEPS} gradients": lambda s: s.within(RESTARTS * STEPS),
+    f"{9 * STEPS} gradients": lambda s: s.within(9 * STEPS),
+    f"{QUERIES} queries": lambda s: s.square(QUERIES),
+    f"{2 * SPSA_STEPS * SPSA_PAIRS} queries": lambda s: s.square(2 * SPSA_STEPS * SPSA_PAIRS),
+    "the standard suite's": lambda s: s.hard(),
+}
+ONE, SEVERAL, NINE, FEW_QUERIES, MORE_QUERIES, ALL = BUDGETS
+
 
 @dataclass(frozen=True)
 class Group:
-    """One kind of attack: ours, and the peers' of the same kind and budget."""
+    """One kind of attack: what it may spend on a sample, ours, whether it draws random numbers, and the peers'."""
 
     name: str
-    ours: Callable[[Samples], Tensor]
+    budget: str
+    ours: Ours
     peers: list[Peer]
+    seeds: tuple[int, ...] = SEEDS
 
 
 def groups() -> list[Group]:
@@ -80,61 +124,29 @@ def groups() -> list[Group]:
         return [peer for peer in every if peer.attack in words]
 
     best = f"best of {RESTARTS}"
-    spsa_peer = spsa_peers(EPSILON, SPSA_STEPS, SPSA_RATE, 0.01, SPSA_PAIRS, seed=0)
+    several_on_margin = named(f"LinfPGD margin, {best}", f"PGD margin, {best}", f"pgd_linf dl, {best}")
+    apgd_on_dlr = named("APGD dlr", "AutoPGD dlr", "apgd dlr", "APGD-DLR")
+    targeted = named("APGDT", "apgd_targeted dlr", "APGD-T")
+    mims = mim_peers(EPSILON, STEPS, STEP, 1.0, seed=0)
+    spsas = spsa_peers(EPSILON, SPSA_STEPS, SPSA_RATE, 0.01, SPSA_PAIRS, seed=0)
     return [
-        Group(f"PGD-{STEPS}, cross-entropy", lambda s: s.pgd(cross_entropy()), plain),
-        Group(f"PGD-{STEPS}, margin", lambda s: s.pgd(margin()), named("LinfPGD margin", "PGD margin", "pgd_linf dl")),
-        Group(f"PGD-{STEPS}, DLR", lambda s: s.pgd(dlr()), named("pgd_linf dlr")),
-        Group(
-            f"PGD-{STEPS}, cross-entropy, {best}",
-            lambda s: s.pgd(cross_entropy(), RESTARTS),
-            named(f"pgd_linf ce, {best}"),
-        ),
-        Group(
-            f"PGD-{STEPS}, margin, {best}",
-            lambda s: s.pgd(margin(), RESTARTS),
-            named(f"LinfPGD margin, {best}", f"PGD margin, {best}", f"pgd_linf dl, {best}"),
-        ),
-        Group(
-            f"APGD-{STEPS}, cross-entropy",
-            lambda s: s.apgd(cross_entropy()),
-            named("APGD ce", "AutoPGD ce", "apgd ce", "APGD-CE"),
-        ),
-        Group(
-            f"APGD-{STEPS}, DLR", lambda s: s.apgd(dlr()), named("APGD dlr", "AutoPGD dlr", "apgd dlr", "APGD-DLR")
-        ),
-        Group(
-            f"APGD-{STEPS}, 9 targets",
-            lambda s: s.apgd(margin(), "top-9"),
-            named("APGDT", "apgd_targeted dlr", "APGD-T"),
-        ),
-        Group(
-            f"MIM-{STEPS}, cross-entropy",
-            lambda s: s.ours(mim, objective=cross_entropy(), threat=THREAT, steps=STEPS, step_size=STEP),
-            mim_peers(EPSILON, STEPS, STEP, 1.0, seed=0),
-        ),
-        Group(f"minimum norm, {STEPS} steps", lambda s: s.fmn(None), named("LInfFMN", "LinfDeepFool")),
-        Group(
-            f"minimum norm, 9 targets x {STEPS} steps",
-            lambda s: s.fmn("top-9"),
-            named("FAB multi-targeted", "fab targeted", "FAB-T"),
-        ),
-        Group(f"Square, {QUERIES} queries", lambda s: s.ours(square, threat=THREAT, queries=QUERIES), named("Square")),
-        Group(
-            f"SPSA, {SPSA_STEPS} x {2 * SPSA_PAIRS} evaluations",
-            lambda s: s.ours(
-                spsa, objective=margin(), threat=THREAT, steps=SPSA_STEPS, evaluations=2 * SPSA_PAIRS,
-                learning_rate=SPSA_RATE,
-            ),
-            spsa_peer,
-        ),
-        Group(
-            "everything: our chain, their standard suite",
-            lambda s: attack_hard(
-                s.model, s.images, s.labels, threat=THREAT, seed=0, effort=Effort(100, 1, 5000), sample_ids=s.ids
-            ).fooled,
-            [autoattack_peer(EPSILON, "Linf", seed=0)],
-        ),
+        Group("PGD, cross-entropy", ONE, lambda s: s.pgd(cross_entropy()), plain),
+        Group("PGD, margin", ONE, lambda s: s.pgd(margin()), named("LinfPGD margin", "PGD margin", "pgd_linf dl")),
+        Group("PGD, DLR", ONE, lambda s: s.pgd(dlr()), named("pgd_linf dlr")),
+        Group("MIM, cross-entropy", ONE, lambda s: s.mim(cross_entropy()), mims, seeds=(0,)),
+        Group("APGD, cross-entropy", ONE, lambda s: s.apgd(cross_entropy()),
+              named("APGD ce", "AutoPGD ce", "apgd ce", "APGD-CE")),
+        Group("APGD, DLR", ONE, lambda s: s.apgd(dlr()), apgd_on_dlr),
+        Group("minimum norm", ONE, lambda s: s.fmn(None), named("LInfFMN", "LinfDeepFool"), seeds=(0,)),
+        Group(f"PGD, cross-entropy, {best}", SEVERAL, lambda s: s.pgd(cross_entropy(), RESTARTS),
+              named(f"pgd_linf ce, {best}")),
+        Group(f"PGD, margin, {best}", SEVERAL, lambda s: s.pgd(margin(), RESTARTS), several_on_margin),
+        Group("APGD, nine targets", NINE, lambda s: s.apgd(margin(), "top-9"), targeted),
+        Group("minimum norm, nine targets", NINE, lambda s: s.fmn("top-9"),
+              named("FAB multi-targeted", "fab targeted", "FAB-T"), seeds=(0,)),
+        Group("Square", FEW_QUERIES, lambda s: s.square(QUERIES), named("Square")),
+        Group("SPSA, margin", MORE_QUERIES, Samples.spsa, spsas, seeds=(0,)),
+        Group("the strongest of all", ALL, Samples.hard, [autoattack_peer(EPSILON, "Linf", seed=0)], seeds=(0,)),
     ]  # fmt: skip
 
 
@@ -154,11 +166,11 @@ def fooled_by(peer: Peer, samples: Samples) -> Tensor:
     return clean | attacked
 
 
-def compare(title: str, group: Group, samples: Samples) -> dict[str, Any]:
-    """One row: accuracies, and how many more samples the best peer broke than ours."""
+def compare(title: str, group: Group, samples: Samples, ours: int) -> dict[str, Any]:
+    """One row: how many samples are left by the same kind of attack, by ours at its budget, and by each peer's."""
     started = time.perf_counter()
-    left = int((~group.ours(samples)).sum())
-    seconds = {"maxmahal": time.perf_counter() - started}
+    same_kind = [int((~group.ours(replace(samples, seed=seed))).sum()) for seed in group.seeds]
+    seconds = {"maxmahal": (time.perf_counter() - started) / len(group.seeds)}
     peers = {}
     for peer in group.peers:
         if peer.version == NOT_INSTALLED:
@@ -167,12 +179,17 @@ def compare(title: str, group: Group, samples: Samples) -> dict[str, Any]:
         started = time.perf_counter()
         peers[name] = int((~fooled_by(peer, samples)).sum())
         seconds[name] = time.perf_counter() - started
-    lead = left - min(peers.values())
-    print(f"{title:>13} | {group.name}: ours {left}, peers {peers}, the best peer is {lead} samples lower", flush=True)
+    lead = ours - min(peers.values())
+    print(
+        f"{title} | {group.name}, {group.budget}: ours {ours}, same kind {same_kind}, peers {peers}, lead {lead}",
+        flush=True,
+    )
     return {
         "model": title,
-        "group": group.name,
-        "ours": left,
+        "attack": group.name,
+        "budget": group.budget,
+        "ours": ours,
+        "same_kind": same_kind,
         "peers": peers,
         "peer_lower_by": lead,
         "seconds": seconds,
@@ -182,26 +199,23 @@ def compare(title: str, group: Group, samples: Samples) -> dict[str, Any]:
 def main() -> None:
     """Attack every model in every way."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="groups whose name contains this")
-    parser.add_argument("--models", nargs="*", default=TITLES)
+    parser.add_argument("--only", help="attacks whose name contains this; nothing is saved")
     parser.add_argument("--images", type=int, default=500)
     options = parser.parse_args()
     data: ImageData = digits_test()
+    wanted = [group for group in groups() if options.only is None or options.only in group.name]
     rows: list[dict[str, Any]] = []
-    versions: dict[str, str] = {}
-    for title in options.models:
+    for title in TITLES:
         count = options.images
         samples = Samples(
             digits_model(title), data.float_images()[:count], data.labels[:count], data.sample_ids[:count]
         )
-        for group in groups():
-            if options.only is None or options.only in group.name:
-                rows.append(compare(title, group, samples))
-                versions |= {peer.library: peer.version for peer in group.peers}
+        ours = {budget: int((~BUDGETS[budget](samples)).sum()) for budget in {group.budget for group in wanted}}
+        rows += [compare(title, group, samples, ours[group.budget]) for group in wanted]
     content = {
         "images": options.images,
         "threat": str(THREAT),
-        "versions": versions,
+        "versions": {peer.library: peer.version for group in wanted for peer in group.peers},
         "largest_lead_of_a_peer": max(row["peer_lower_by"] for row in rows),
         "rows": rows,
     }

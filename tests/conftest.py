@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -39,3 +40,9 @@ def tiny_settings(tiny_npz: Path) -> Callable[..., Settings]:
         return load_settings(preset, [*small, *overrides])
 
     return make
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a user runs the library: no annotations checked, so that its own errors are what comes out."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

@@ -34,8 +34,8 @@ ROWS = np.arange(40)
 DESCENDING = -np.sort(-LOGITS, axis=1)
 
 
-def runners_up() -> np.ndarray:
-    return np.array([max(h for k, h in enumerate(row) if k != y) for row, y in zip(LOGITS, LABELS, strict=True)])
+def best_but(classes: np.ndarray) -> np.ndarray:
+    return np.array([max(h for k, h in enumerate(row) if k != c) for row, c in zip(LOGITS, classes, strict=True)])
 
 
 def log_shares() -> np.ndarray:
@@ -45,10 +45,15 @@ def log_shares() -> np.ndarray:
 FORMULAS = {
     "cross-entropy": (cross_entropy(), log_shares()[ROWS, LABELS], -log_shares()[ROWS, TARGETS]),
     "class-logit": (class_logit(), LOGITS[ROWS, LABELS], -LOGITS[ROWS, TARGETS]),
-    "margin": (margin(), LOGITS[ROWS, LABELS] - runners_up(), LOGITS[ROWS, LABELS] - LOGITS[ROWS, TARGETS]),
+    "margin": (margin(), LOGITS[ROWS, LABELS] - best_but(LABELS), LOGITS[ROWS, LABELS] - LOGITS[ROWS, TARGETS]),
+    "margin-over-all": (
+        margin(over_all=True),
+        LOGITS[ROWS, LABELS] - best_but(LABELS),
+        best_but(TARGETS) - LOGITS[ROWS, TARGETS],
+    ),
     "dlr": (
         dlr(),
-        (LOGITS[ROWS, LABELS] - runners_up()) / (DESCENDING[:, 0] - DESCENDING[:, 2]),
+        (LOGITS[ROWS, LABELS] - best_but(LABELS)) / (DESCENDING[:, 0] - DESCENDING[:, 2]),
         (LOGITS[ROWS, LABELS] - LOGITS[ROWS, TARGETS]) / (DESCENDING[:, 0] - DESCENDING[:, 2:4].mean(axis=1)),
     ),
 }
@@ -159,6 +164,7 @@ def test_objectives_have_names_for_settings_files() -> None:
         "cross-entropy": cross_entropy(),
         "class-logit": class_logit(),
         "margin": margin(),
+        "margin-over-all": margin(over_all=True),
         "dlr": dlr(),
         "nearest-center": nearest_center(head),
     }

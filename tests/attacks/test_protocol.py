@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, Outputs, cross_entropy, mim, own_loss, pgd, prepare
+from maxmahal.attacks import Attacked, Engine, Linf, Outputs, cross_entropy, margin, mim, own_loss, pgd, prepare
 from maxmahal.attacks.protocol import (
     PaperCarliniWagner,
-    label_margin,
     paper_mim,
     paper_noise,
     paper_objective,
@@ -191,7 +190,14 @@ def test_spsa_works_on_the_labels_margin_where_there_are_no_centers() -> None:
     model = classifier(sce())
     found = paper_spsa(model, IMAGES, PREDICTED, targeted=False, **RUN)
     expected = spsa(
-        model, IMAGES, PREDICTED, objective=label_margin(), threat=Linf("8/256"), random_start=True, keep="last", **RUN
+        model,
+        IMAGES,
+        PREDICTED,
+        objective=margin(over_all=True),
+        threat=Linf("8/256"),
+        random_start=True,
+        keep="last",
+        **RUN,
     )
     torch.testing.assert_close(found.images, expected.images, rtol=0, atol=1e-5)
 
@@ -199,8 +205,8 @@ def test_spsa_works_on_the_labels_margin_where_there_are_no_centers() -> None:
 def test_the_labels_margin_counts_every_rival_of_the_target() -> None:
     outputs = Outputs(torch.tensor([[1.0, 5.0, 3.0, 4.5]]))
     label, target = torch.tensor([0]), torch.tensor([2])
-    assert label_margin()(outputs, label, None).tolist() == [-4.0]
-    assert label_margin()(outputs, label, target).tolist() == [2.0]
+    assert margin(over_all=True)(outputs, label, None).tolist() == [-4.0]
+    assert margin(over_all=True)(outputs, label, target).tolist() == [2.0]
 
 
 def test_a_prepared_model_gives_the_same() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from copy import deepcopy
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -58,9 +57,3 @@ def features() -> Tensor:
 @pytest.fixture
 def labels() -> Tensor:
     return torch.tensor([0, 1, 2, 3, 2, 2, 0])
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a user runs the library: no annotations checked, so that its own errors are what comes out."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

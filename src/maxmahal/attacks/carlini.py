@@ -60,7 +60,7 @@ def carlini_wagner(
     The objective is the margin unless another is given; one whose zero is not its threshold of success goes unclamped.
     Success is judged by the prediction and, with ``confidence``, by the objective too.
     """
-    chosen = margin() if objective is None else objective
+    chosen = margin(over_all=True) if objective is None else objective
     check_choice("search", search, ("tracked", "binary"))
     check_count("steps", steps)
     check_count("search_steps", search_steps)

@@ -56,14 +56,15 @@ def fmn(
 
     A point walks in a ball whose radius shrinks by ``radius_change`` at every step while the sample is broken and grows
     while it is not; its steps are ``step_size`` times the radius. Both fall along a cosine. ``steps`` are shared out
-    among ``descents``, one for every 30 steps in L2 and 50 in L∞ but at most 10 unless said otherwise: the first starts
-    at the image, the others at random points. The objective is the margin unless another is given.
+    among ``descents``: unless said otherwise one for every 30 steps in L2 and 50 in L∞, from 50 steps on at least 2 and
+    at most 10. The first starts at the image, the others at random points. The objective is the margin unless another
+    is given.
     """
-    chosen = margin() if objective is None else objective
+    chosen = margin(over_all=True) if objective is None else objective
     check_choice("norm", norm, ("linf", "l2"))
     check_count("steps", steps)
     check_bounds(bounds)
-    parts = min(max(steps // _ENOUGH[norm], 1), 10) if descents is None else descents
+    parts = min(max(steps // _ENOUGH[norm], 2 if steps >= 50 else 1), 10) if descents is None else descents
     check_count("descents", parts)
     if parts > steps:
         raise ArgumentError(f"descents must not outnumber the {steps} steps; got {parts}.")

@@ -85,7 +85,7 @@ def own_loss_difference(head: Head) -> Objective:
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         features = features_of(outputs, "own_loss_difference", "margin()")
-        wanted = wrong_logits(outputs.logits, labels).argmax(dim=1) if targets is None else targets
+        wanted = other_logits(outputs.logits, labels).argmax(dim=1) if targets is None else targets
         return head.per_sample(features, wanted) - head.per_sample(features, labels)
 
     # Where the loss orders the classes as the logits do, its differences change sign exactly where the prediction does.
@@ -101,16 +101,21 @@ def class_logit() -> Objective:
     return NamedObjective("class-logit", value)
 
 
-def margin() -> Objective:
-    """h_y - max_{k≠y} h_k, or h_y - h_t; for MMC the paper's un,2 and tar,2 (appendix B.4). It never saturates."""
+def margin(*, over_all: bool = False) -> Objective:
+    """h_y - max_{k≠y} h_k, or h_y - h_t; for MMC the paper's un,2 and tar,2 (appendix B.4). It never saturates.
+
+    With ``over_all`` a target has to beat every other class, max_{k≠t} h_k - h_t, not the true one alone. As long as
+    the true class wins the two are the same; an attack that must reach its target goes astray without it.
+    """
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        true = pick(outputs.logits, labels)
-        if targets is not None:
-            return true - pick(outputs.logits, targets)
-        return true - wrong_logits(outputs.logits, labels).amax(dim=1)
+        logits = outputs.logits
+        if targets is None:
+            return pick(logits, labels) - other_logits(logits, labels).amax(dim=1)
+        to_beat = other_logits(logits, targets).amax(dim=1) if over_all else pick(logits, labels)
+        return to_beat - pick(logits, targets)
 
-    return NamedObjective("margin", value, zero_is_success=True)
+    return NamedObjective("margin-over-all" if over_all else "margin", value, zero_is_success=True)
 
 
 def dlr() -> Objective:
@@ -153,9 +158,9 @@ def pick(logits: Float[Tensor, "n l"], classes: Int[Tensor, " n"]) -> Float[Tens
     return logits.gather(1, classes[:, None]).squeeze(1)
 
 
-def wrong_logits(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, "n l"]:
-    """The logits with the true class's out of the competition."""
-    return logits.scatter(1, labels[:, None], -torch.inf)
+def other_logits(logits: Float[Tensor, "n l"], classes: Int[Tensor, " n"]) -> Float[Tensor, "n l"]:
+    """The logits with each sample's own class in ``classes`` out of the competition."""
+    return logits.scatter(1, classes[:, None], -torch.inf)
 
 
 def features_of(outputs: Outputs, name: str, instead: str) -> Float[Tensor, "n d"]:
@@ -180,6 +185,7 @@ OBJECTIVES: dict[str, Callable[[Head], Objective]] = {
     "cross-entropy": lambda _: cross_entropy(),
     "class-logit": lambda _: class_logit(),
     "margin": lambda _: margin(),
+    "margin-over-all": lambda _: margin(over_all=True),
     "dlr": lambda _: dlr(),
     "nearest-center": nearest_center,
 }

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Engine, LabelSource
 from maxmahal.attacks.mim import mim
-from maxmahal.attacks.objectives import Objective, cross_entropy, custom, margin, own_loss
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Objective, cross_entropy, margin, own_loss
 from maxmahal.attacks.pgd import pgd
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Attacked
@@ -139,7 +138,7 @@ def paper_spsa(
         model,
         images,
         labels,
-        objective=paper_objective(head) if isinstance(head, CenterHead) else label_margin(),
+        objective=paper_objective(head) if isinstance(head, CenterHead) else margin(over_all=True),
         threat=_threat(epsilon_256),
         steps=10,
         evaluations=evaluations,
@@ -167,17 +166,6 @@ def paper_rotation(
 ) -> Float[Tensor, "n c h w"]:
     """Random rotation of Table 2, on 1000 test images: one angle each, uniform in ±30°."""
     return random_rotation(images, max_degrees=30.0, seed=seed, sample_ids=sample_ids)
-
-
-def label_margin() -> Objective:
-    """h_y - max_{k≠y} h_k, or max_{k≠t} h_k - h_t: every rival of the target counts, not the true class alone."""
-
-    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        if targets is None:
-            return margin()(outputs, labels, None)
-        return -margin()(outputs, targets, None)
-
-    return custom(value, name="label-margin", zero_is_success=True)
 
 
 def _threat(epsilon_256: int) -> Linf:
