@@ -26,7 +26,8 @@ def digits_model(title: str) -> maxmahal.Classifier:
     """A model by its title; training goes on where it was interrupted."""
     preset, overrides = MODELS[title]
     out = ROOT / "runs" / "studies" / title.lower().replace(" ", "-").translate(str.maketrans("", "", ",()"))
-    maxmahal.train_model(maxmahal.load_settings(preset, overrides), out, resume=out.exists())
+    if not (out / "result.json").exists():
+        maxmahal.train_model(maxmahal.load_settings(preset, overrides), out, resume=out.exists())
     return maxmahal.load(out)
 
 

@@ -9,10 +9,12 @@ spend those gradients or queries on. Every image a peer returns is projected and
 """
 
 import argparse
+import json
 import sys
-import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from typing import Any
 
 import torch
@@ -30,6 +32,7 @@ from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peer
 EPSILON, STEPS, STEP, QUERIES, RESTARTS = 0.15, 50, 0.015, 1000, 5
 SPSA_STEPS, SPSA_PAIRS, SPSA_RATE = 20, 64, 0.03
 THREAT = Linf(EPSILON)
+PROGRESS = ROOT / "runs" / "studies" / "peers_table.jsonl"
 SEEDS = (0, 1, 2)
 TITLES = ("SCE", "MMC, scale 1", "AT (SCE)", "AT (MMC)")
 PEER_BATCH = 50  # several peers average the loss over a batch, and vanish in float32 when it is large
@@ -166,60 +169,65 @@ def fooled_by(peer: Peer, samples: Samples) -> Tensor:
     return clean | attacked
 
 
-def compare(title: str, group: Group, samples: Samples, ours: int) -> dict[str, Any]:
+def compare(title: str, attack: str, count: int) -> dict[str, Any]:
     """One row: how many samples are left by the same kind of attack, by ours at its budget, and by each peer's."""
-    started = time.perf_counter()
+    data: ImageData = digits_test()
+    samples = Samples(digits_model(title), data.float_images()[:count], data.labels[:count], data.sample_ids[:count])
+    group = next(group for group in groups() if group.name == attack)
+    ours = int((~BUDGETS[group.budget](samples)).sum())
     same_kind = [int((~group.ours(replace(samples, seed=seed))).sum()) for seed in group.seeds]
-    seconds = {"maxmahal": (time.perf_counter() - started) / len(group.seeds)}
-    peers = {}
-    for peer in group.peers:
-        if peer.version == NOT_INSTALLED:
-            continue
-        name = f"{peer.library} {peer.attack}"
-        started = time.perf_counter()
-        peers[name] = int((~fooled_by(peer, samples)).sum())
-        seconds[name] = time.perf_counter() - started
-    lead = ours - min(peers.values())
-    print(
-        f"{title} | {group.name}, {group.budget}: ours {ours}, same kind {same_kind}, peers {peers}, lead {lead}",
-        flush=True,
-    )
+    peers = {
+        f"{peer.library} {peer.attack}": int((~fooled_by(peer, samples)).sum())
+        for peer in group.peers
+        if peer.version != NOT_INSTALLED
+    }
     return {
         "model": title,
         "attack": group.name,
         "budget": group.budget,
+        "images": count,
         "ours": ours,
         "same_kind": same_kind,
         "peers": peers,
-        "peer_lower_by": lead,
-        "seconds": seconds,
+        "peer_lower_by": ours - min(peers.values()),
+        "torch": torch.__version__,
     }
+
+
+def rows_so_far(count: int) -> list[dict[str, Any]]:
+    """What an earlier run has measured on as many images."""
+    lines = PROGRESS.read_text(encoding="utf-8").splitlines() if PROGRESS.exists() else []
+    return [row for row in map(json.loads, lines) if row["images"] == count]
 
 
 def main() -> None:
-    """Attack every model in every way."""
+    """Attack every model in every way, one process for each row; a run that was interrupted goes on."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="attacks whose name contains this; nothing is saved")
     parser.add_argument("--images", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--anew", action="store_true", help=f"forget what {PROGRESS.relative_to(ROOT)} holds")
     options = parser.parse_args()
-    data: ImageData = digits_test()
-    wanted = [group for group in groups() if options.only is None or options.only in group.name]
-    rows: list[dict[str, Any]] = []
     for title in TITLES:
-        count = options.images
-        samples = Samples(
-            digits_model(title), data.float_images()[:count], data.labels[:count], data.sample_ids[:count]
-        )
-        ours = {budget: int((~BUDGETS[budget](samples)).sum()) for budget in {group.budget for group in wanted}}
-        rows += [compare(title, group, samples, ours[group.budget]) for group in wanted]
+        digits_model(title)
+    if options.anew:
+        PROGRESS.unlink(missing_ok=True)
+    rows = rows_so_far(options.images)
+    order = [(title, group.name) for title in TITLES for group in groups()]
+    missing = [task for task in order if task not in {(row["model"], row["attack"]) for row in rows}]
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        for done in as_completed([pool.submit(compare, *task, options.images) for task in missing]):
+            rows.append(done.result())
+            print({name: rows[-1][name] for name in ("model", "attack", "ours", "same_kind", "peers")}, flush=True)
+            with PROGRESS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
     content = {
         "images": options.images,
         "threat": str(THREAT),
-        "versions": {peer.library: peer.version for group in wanted for peer in group.peers},
+        "versions": {peer.library: peer.version for group in groups() for peer in group.peers},
         "largest_lead_of_a_peer": max(row["peer_lower_by"] for row in rows),
-        "rows": rows,
+        "rows": sorted(rows, key=lambda row: order.index((row["model"], row["attack"]))),
     }
-    if options.only is None and options.images == len(data):
+    if options.images == len(digits_test()):
         print("saved", save_record("peers_table", content).name)
 
 
