@@ -60,7 +60,57 @@ def convergence() -> str:
     return "\n".join(lines)
 
 
-BLOCKS = {"honesty": honesty, "convergence": convergence}
+def peers() -> str:
+    """For every budget and model: ours, and the best of all the peers' attacks that spend as much."""
+    study = record("peers_table")
+    rows = study["rows"]
+    models, budgets = (list(dict.fromkeys(row[key] for row in rows)) for key in ("model", "budget"))
+    lines = [
+        f"Accuracy in % at {study['threat']} on {study['images']} digits, ours / the best of the peers' attacks that "
+        "may spend as much on a sample:",
+        "",
+        f"| budget | {' | '.join(models)} |",
+        "|---" * (len(models) + 1) + "|",
+    ]
+    for budget in budgets:
+        cells = []
+        for model in models:
+            chosen = [row for row in rows if (row["budget"], row["model"]) == (budget, model)]
+            theirs = {name: left for row in chosen for name, left in row["peers"].items()}
+            best = min(theirs, key=lambda name: theirs[name])
+            ours = percent(chosen[0]["ours"] / study["images"])
+            cells.append(f"**{ours}** / {percent(theirs[best] / study['images'])} ({best})")
+        lines.append(f"| {budget} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def every_peer() -> str:
+    """The whole table of peers, as a page of its own."""
+    study = record("peers_table")
+    libraries = ", ".join(f"{name} {version}" for name, version in study["versions"].items())
+    lines = [
+        f"# Our attacks beside {len(study['versions'])} libraries'",
+        "",
+        f"Samples of {study['images']} digits that are left at {study['threat']}; fewer is stronger. *Same kind* is "
+        "our attack of the same algorithm and settings, from several seeds where it draws random numbers; *ours* is "
+        "what we would spend the budget on.",
+        "",
+        f"Measured against {libraries}; no peer's attack leaves more than {study['largest_lead_of_a_peer']} samples "
+        "fewer than ours. Written by `tools/readme.py` from `peers_table.json`.",
+        "",
+        "| model | attack | budget a sample | ours | same kind | peers |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in study["rows"]:
+        same_kind = ", ".join(map(str, row["same_kind"]))
+        theirs = ", ".join(f"{name} {left}" for name, left in row["peers"].items())
+        first = f"| {row['model']} | {row['attack']} | {row['budget']} "
+        lines.append(f"{first}| {row['ours']} | {same_kind} | {theirs} |")
+    return "\n".join(lines) + "\n"
+
+
+BLOCKS = {"honesty": honesty, "convergence": convergence, "peers": peers}
+PAGES = {RECORDS / "peers_table.md": every_peer}
 
 
 def rendered(text: str) -> str:
@@ -76,11 +126,12 @@ def rendered(text: str) -> str:
 
 def main() -> None:
     """Write, or compare."""
-    before = README.read_text(encoding="utf-8")
-    after = rendered(before)
-    if "--check" in sys.argv[1:]:
-        raise SystemExit(0 if before == after else "README.md does not say what the records say: run tools/readme.py.")
-    README.write_text(after, encoding="utf-8")
+    wanted = {README: rendered(README.read_text(encoding="utf-8"))} | {path: page() for path, page in PAGES.items()}
+    for path, text in wanted.items():
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            raise SystemExit(f"{path.name} does not say what the records say: run tools/readme.py.")
 
 
 if __name__ == "__main__":

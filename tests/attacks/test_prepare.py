@@ -443,7 +443,7 @@ def test_a_compiled_search_answers_as_before(precision: str, tmp_path: Path) -> 
     run_alone(
         f"""
 model = classifier("cnn")
-prepared = prepare(model, compile=True, max_batch=3, precision="{precision}")
+prepared = prepare(model, compile=True, max_batch=3, dynamic=False, precision="{precision}")
 for count in (3, 2, 7):
     compare(prepared, model, count, {tolerance})
 assert prepared.notes[-1] == "compiled for batches padded to 3", prepared.notes

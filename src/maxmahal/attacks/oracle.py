@@ -18,6 +18,10 @@ from maxmahal.errors import ArgumentError
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
 Part = TypeVar("Part")
 
+_LEAST_SCALE = (
+    2.0**-60
+)  # smaller gradients come out larger than they are: their direction is worth more than their size
+
 
 @dataclass
 class Passes:
@@ -77,8 +81,10 @@ class Oracle:
         def work(start: int, stop: int) -> tuple[Look, Tensor]:
             moved = images[start:stop].detach().clone().requires_grad_()
             with torch.enable_grad():
-                look = self._ask(self.search, moved, samples.slice(start, stop))
-                gradient = _gradient_of(look.values, moved)
+                outputs = self._outputs(self.search, moved)
+                leaves = _leaves(outputs)
+                look = self._judged(leaves, samples.slice(start, stop))
+                gradient = _gradient_of(look.values, leaves, outputs, moved)
             self.passes.backward += self.eot_samples * len(moved)
             # One bad pixel must not spoil an image: a step without information beats a step into NaN.
             gradient = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
@@ -108,16 +114,24 @@ class Oracle:
         return _join(self._in_chunks(len(images), work))
 
     def _ask(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples) -> Look:
-        """Logits and objective of each image, as means over ``eot_samples`` draws of a model that draws."""
-        draws = self.eot_samples
-        if draws > 1:
-            images, samples = images.repeat_interleave(draws, dim=0), samples.repeat(draws)
+        return self._judged(self._outputs(model, images), samples)
+
+    def _outputs(self, model: Callable[[Tensor], Outputs], images: Tensor) -> Outputs:
+        """``eot_samples`` answers for each image, one after the other, of a model that draws."""
+        if self.eot_samples > 1:
+            images = images.repeat_interleave(self.eot_samples, dim=0)
         outputs = model(images)
         _check_logits(outputs.logits, len(images))
-        values = self.objective(outputs, samples.fled, samples.targets)
-        _check_values(values, len(images))
         self.passes.forward += len(images)
         self.passes.queries += len(images)
+        return outputs
+
+    def _judged(self, outputs: Outputs, samples: Samples) -> Look:
+        """Logits and objective of each image, as means over its answers."""
+        draws = self.eot_samples
+        samples = samples.repeat(draws) if draws > 1 else samples
+        values = self.objective(outputs, samples.fled, samples.targets)
+        _check_values(values, len(outputs.logits))
         if draws == 1:
             return Look(outputs.logits, values)
         logits = outputs.logits.reshape(-1, draws, outputs.logits.shape[1])
@@ -207,8 +221,36 @@ def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
     return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
 
 
-def _gradient_of(values: Float[Tensor, " n"], images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    gradient = torch.autograd.grad(values.sum(), images, allow_unused=True)[0] if values.requires_grad else None
+def _leaves(outputs: Outputs) -> Outputs:
+    """The same outputs cut off from the model, for the objective to be differentiated by."""
+    features = None if outputs.features is None else outputs.features.detach().requires_grad_()
+    return Outputs(outputs.logits.detach().requires_grad_(), features)
+
+
+def _gradient_of(
+    values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Float[Tensor, "n c h w"]
+) -> Float[Tensor, "n c h w"]:
+    """Through the objective first, then, near one for every sample, through the model.
+
+    A saturated objective's gradient is so small that on its way through the model it rounds to zero, and float32's
+    last numbers before zero are ten times slower to compute with on a CPU. A sample's scale is a power of two, so that
+    where nothing is that small every bit stays as it was.
+    """
+    pairs = [
+        (leaf, output)
+        for leaf, output in ((leaves.logits, outputs.logits), (leaves.features, outputs.features))
+        if leaf is not None and output is not None and output.requires_grad
+    ]
+    found = _grad_or_none([values.sum()], [leaf for leaf, _ in pairs]) if values.requires_grad else [None] * len(pairs)
+    through = [(output, part) for (_, output), part in zip(pairs, found, strict=True) if part is not None]
+    gradient = None
+    if through:
+        sizes = torch.stack([part.abs().flatten(1).amax(dim=1) for _, part in through]).amax(dim=0)
+        scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
+        each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
+        gradient = _grad_or_none(
+            [output for output, _ in through], [images], [part / each.to(part.dtype) for _, part in through]
+        )[0]
     if gradient is None and torch.is_inference_mode_enabled():
         raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
     if gradient is None:
@@ -216,7 +258,20 @@ def _gradient_of(values: Float[Tensor, " n"], images: Float[Tensor, "n c h w"]) 
             "No gradient reaches the images: something between them and the objective cannot be differentiated. "
             "Wrap it in straight_through, or use spsa or square."
         )
-    return gradient
+    return gradient * scales.clamp_min(_LEAST_SCALE)[:, None, None, None]
+
+
+def _grad_or_none(
+    outputs: list[Tensor], inputs: list[Tensor], grad_outputs: list[Tensor] | None = None
+) -> list[Tensor | None]:
+    return list(torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=True)) if inputs else []
+
+
+def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The largest power of two in each size, exactly; 1 where a size is zero or not finite."""
+    sizes = sizes.detach().float().nan_to_num(0.0, 0.0, 0.0)
+    exponents = (sizes.view(torch.int32) & 0x7F800000).view(torch.float32)  # the bits of the exponent alone
+    return torch.where(sizes > 0, exponents.clamp_min(torch.finfo(torch.float32).tiny), 1.0)
 
 
 def _check_logits(logits: Tensor, count: int) -> None:
