@@ -133,15 +133,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--images", type=int, default=256)
-    parser.add_argument("--carlini-images", type=int, default=64)
+    parser.add_argument("--long-images", type=int, default=128, help="for PGD-50")
+    parser.add_argument("--carlini-images", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peer-batches", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--without", nargs="*", default=[])
     options = parser.parse_args()
     device = torch.device(options.device)
     cases, preparing = [], {}
-    for name, steps in (("at-mmc", 10), ("sce", 50)):
-        target = subject(name).first(options.images).to(device)
+    for name, steps, count in (("at-mmc", 10, options.images), ("sce", 50, options.long_images)):
+        target = subject(name).first(count).to(device)
         started = time.perf_counter()
         model = prepare(target.model)
         cases.append(pgd_case(target, model, steps, options))

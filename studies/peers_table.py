@@ -212,8 +212,9 @@ def main() -> None:
     if options.anew:
         PROGRESS.unlink(missing_ok=True)
     rows = rows_so_far(options.images)
-    order = [(title, group.name) for title in TITLES for group in groups()]
-    missing = [task for task in order if task not in {(row["model"], row["attack"]) for row in rows}]
+    order = [(title, group.name) for group in groups() for title in TITLES]
+    done_before = {(row["model"], row["attack"]) for row in rows}
+    missing = [task for task in reversed(order) if task not in done_before]  # the longest are the last
     with ProcessPoolExecutor(options.jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         for done in as_completed([pool.submit(compare, *task, options.images) for task in missing]):
             rows.append(done.result())
@@ -225,7 +226,7 @@ def main() -> None:
         "threat": str(THREAT),
         "versions": {peer.library: peer.version for group in groups() for peer in group.peers},
         "largest_lead_of_a_peer": max(row["peer_lower_by"] for row in rows),
-        "rows": sorted(rows, key=lambda row: order.index((row["model"], row["attack"]))),
+        "rows": sorted(rows, key=lambda row: (TITLES.index(row["model"]), order.index((row["model"], row["attack"])))),
     }
     if options.images == len(digits_test()):
         print("saved", save_record("peers_table", content).name)
