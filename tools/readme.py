@@ -12,11 +12,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RECORDS = ROOT / "studies" / "records"
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def record(name: str) -> dict[str, Any]:
     """One study's record."""
     content: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+def benchmark(name: str) -> dict[str, Any]:
+    """One benchmark's results."""
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return content
 
 
@@ -109,7 +116,39 @@ def every_peer() -> str:
     return "\n".join(lines) + "\n"
 
 
-BLOCKS = {"honesty": honesty, "convergence": convergence, "peers": peers}
+def speed() -> str:
+    """Each benchmark against other libraries: ours, and the fastest of theirs that is as strong."""
+    lines = [
+        "| case | ours | fastest peer | times faster |",
+        "|---|---|---|---|",
+    ]
+    for name in ("attack_peers_pgd10_cpu", "attack_peers_pgd50_cpu", "attack_peers_carlini_cpu"):
+        for case in benchmark(name)["cases"]:
+            ours, *others = sorted(case["rows"], key=lambda row: row["library"] != "maxmahal")
+            peer = min(others, key=lambda row: row["seconds"])
+            title = f"{case['case']}, {case['model']}, {case['images']} images, CPU"
+            cells = f"{scored(ours)} | {peer['library']}: {scored(peer)}"
+            lines.append(f"| {title} | {cells} | {peer['ours_is_faster_by']:.1f} |")
+    for name, which in (("attack_pgd10_cuda", "all"), ("attack_pgd10_right_cuda", "those it gets right")):
+        study = benchmark(name)
+        rows = sorted(study["rows"], key=lambda row: row["seconds"])
+        ours, peer = (
+            next(row for row in rows if row["who"].startswith("maxmahal") == is_ours) for is_ours in (True, False)
+        )
+        title = f"PGD-10, {study['run']}, {study['images']} CIFAR-10 images ({which}), {study['device']}"
+        cells = f"{scored(ours)} | {peer['who']}: {scored(peer)}"
+        lines.append(f"| {title} | {cells} | {peer['slower_than_our_best']:.1f} |")
+    return "\n".join(lines)
+
+
+def scored(row: dict[str, Any]) -> str:
+    """Seconds, and what the attack achieved in them."""
+    if "mean_distortion" in row:
+        return f"{row['seconds']:.3g} s, mean L2 distance {row['mean_distortion']:.3f}"
+    return f"{row['seconds']:.3g} s, {percent(row['accuracy'])} % left"
+
+
+BLOCKS = {"honesty": honesty, "convergence": convergence, "peers": peers, "speed": speed}
 PAGES = {RECORDS / "peers_table.md": every_peer}
 
 
