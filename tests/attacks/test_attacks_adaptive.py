@@ -102,7 +102,9 @@ def center_heads(centers: Tensor) -> dict[str, Head]:
     return heads
 
 
-HEADS = center_heads(torch.tensor(example(0)[3]))
+with torch.random.fork_rng():
+    torch.manual_seed(0)  # some heads draw their first centers
+    HEADS = center_heads(torch.tensor(example(0)[3]))
 
 
 @pytest.mark.parametrize("name", HEADS)
