@@ -123,7 +123,7 @@ def carlini_case(target: Subject, model: Model, steps: int, search: int, options
         return {"mean_distortion": mean, "success_rate": share}
 
     peers = installed(carlini_peers(steps, search, 0.01, 0.1), options)
-    # torchattacks searches for no constant, which is another attack; ART's line search takes ten times longer.
+    # torchattacks searches for no constant, which is another attack; ART's line search takes many minutes.
     peers = [peer for peer in peers if peer.library not in ("torchattacks", "ART")]
     return compare(f"C&W {search}x{steps}", target, ours, peers, score, options)
 
