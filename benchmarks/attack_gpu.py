@@ -30,7 +30,7 @@ from maxmahal.attacks import (
     pgd,
     prepare,
 )
-from peers import NOT_INSTALLED, Peer, pgd_peers
+from peers import NOT_INSTALLED, pgd_peers
 from timing import median_ratio, save, take_turns
 
 STEPS = 10
@@ -64,18 +64,9 @@ def attack(target: Subject, model: Model, threat: Linf, engine: Engine) -> Attac
     )
 
 
-def in_batches(peer: Peer, target: Subject, batch_size: int) -> Tensor:
-    """A peer's images for the whole set."""
-    pairs = zip(torch.split(target.images, batch_size), torch.split(target.labels, batch_size), strict=True)
-    return torch.cat([peer.run(target.model, images, labels) for images, labels in pairs])
-
-
-def accuracy(target: Subject, moved: Attacked | Tensor, threat: Linf) -> float:
-    """Of the model itself on projected images."""
-    moved = threat.project(target.images, moved.images if isinstance(moved, Attacked) else moved)
-    with torch.no_grad():
-        parts = [target.model(part).argmax(dim=1) for part in torch.split(moved, 1000)]
-    return float((torch.cat(parts) == target.labels).double().mean())
+def moved_by_ours(target: Subject, model: Model, threat: Linf, engine: Engine) -> Tensor:
+    """The images alone, as peers return them."""
+    return attack(target, model, threat, engine).images
 
 
 def main() -> None:
@@ -104,11 +95,11 @@ def main() -> None:
     peers = [peer for peer in peers if peer.version != NOT_INSTALLED]
     work: dict[str, Callable[[], Any]] = {}
     for name, (model, engine) in ours.items():
-        work[f"maxmahal, {name}"] = partial(attack, target, model, threat, engine)
+        work[f"maxmahal, {name}"] = partial(moved_by_ours, target, model, threat, engine)
     for peer in peers:
         for size in options.batches:
-            work[f"{peer.library} {peer.attack}, batch {size}"] = partial(in_batches, peer, target, size)
-    left = {name: accuracy(target, run(), threat) for name, run in work.items()}
+            work[f"{peer.library} {peer.attack}, batch {size}"] = partial(target.attacked_by, peer, size)
+    left = {name: target.accuracy(run(), threat) for name, run in work.items()}
     times = take_turns(work, options.rounds, device, warm_up=False)
     ceilings = {
         f"{name}, batch {size}": passes_per_second(ask, target, size)

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import maxmahal
+from maxmahal.attacks import Linf
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.models.resnet_v1 import ResNetV1
+from peers import Peer
 
 FOLDER = Path(__file__).resolve().parent.parent / "runs" / "bench"
 EPSILON = 0.1
@@ -42,6 +44,18 @@ class Subject:
     def to(self, device: torch.device) -> "Subject":
         """The same on another device."""
         return Subject(self.name, self.model.to(device), self.images.to(device), self.labels.to(device))
+
+    def attacked_by(self, peer: Peer, batch_size: int) -> Tensor:
+        """A peer's images for the whole set, in batches."""
+        pairs = zip(torch.split(self.images, batch_size), torch.split(self.labels, batch_size), strict=True)
+        return torch.cat([peer.run(self.model, images, labels) for images, labels in pairs])
+
+    def accuracy(self, moved: Tensor, threat: Linf) -> float:
+        """Of the model itself on images put back into the threat."""
+        parts = torch.split(threat.project(self.images, moved), 1000)
+        with torch.no_grad():
+            predictions = torch.cat([self.model(part).argmax(dim=1) for part in parts])
+        return float((predictions == self.labels).double().mean())
 
 
 def subject_from(run: Path, data: str, *, only_right: bool, device: torch.device) -> Subject:

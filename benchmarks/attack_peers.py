@@ -25,19 +25,6 @@ from timing import median_ratio, save, seconds, take_turns
 THREAT = Linf(EPSILON)
 
 
-def in_batches(peer: Peer, target: Subject, batch_size: int) -> Tensor:
-    """A peer's images for the whole set."""
-    pairs = zip(torch.split(target.images, batch_size), torch.split(target.labels, batch_size), strict=True)
-    return torch.cat([peer.run(target.model, images, labels) for images, labels in pairs])
-
-
-def accuracy(target: Subject, moved: Tensor) -> float:
-    """Of the model itself on projected images."""
-    with torch.no_grad():
-        right = target.model(THREAT.project(target.images, moved)).argmax(dim=1) == target.labels
-    return float(right.double().mean())
-
-
 def distortion(target: Subject, moved: Tensor) -> tuple[float, float]:
     """Mean L2 distance over the successes, a clean image that is wrong already counting as 0, and their share."""
     with torch.no_grad():
@@ -52,7 +39,7 @@ def best_batch(peer: Peer, target: Subject, sizes: list[int], device: torch.devi
     return (
         sizes[0]
         if len(sizes) == 1
-        else min(sizes, key=lambda size: seconds(lambda: in_batches(peer, target, size), device))
+        else min(sizes, key=lambda size: seconds(lambda: target.attacked_by(peer, size), device))
     )
 
 
@@ -69,7 +56,7 @@ def compare(
     sizes = sorted({min(size, len(target.images)) for size in options.peer_batches})
     batch = {peer.library: best_batch(peer, target, sizes, device) for peer in peers}
     work: dict[str, Callable[[], Any]] = {"maxmahal": ours}
-    work |= {peer.library: partial(in_batches, peer, target, batch[peer.library]) for peer in peers}
+    work |= {peer.library: partial(target.attacked_by, peer, batch[peer.library]) for peer in peers}
     scores = {who: score(run()) for who, run in work.items()}
     times = take_turns(work, options.rounds, device, warm_up=False)
     rows: list[dict[str, Any]] = [
@@ -107,7 +94,9 @@ def pgd_case(target: Subject, model: Model, steps: int, options: argparse.Namesp
         ).images
 
     peers = installed(pgd_peers(EPSILON, steps, step_size, seed=0), options)
-    return compare(f"PGD-{steps}", target, ours, peers, lambda moved: {"accuracy": accuracy(target, moved)}, options)
+    return compare(
+        f"PGD-{steps}", target, ours, peers, lambda moved: {"accuracy": target.accuracy(moved, THREAT)}, options
+    )
 
 
 def carlini_case(target: Subject, model: Model, steps: int, search: int, options: argparse.Namespace) -> dict[str, Any]:

@@ -36,7 +36,10 @@ def test_its_tables_say_what_the_records_say(monkeypatch: pytest.MonkeyPatch) ->
     if not (ROOT / "tools").exists():
         pytest.skip("a copy of the tree without its tools")
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    assert importlib.import_module("readme").rendered(README) == README
+    readme = importlib.import_module("readme")
+    assert readme.rendered(README) == README
+    for path, page in readme.PAGES.items():
+        assert path.read_text(encoding="utf-8") == page(), path.name
 
 
 def test_the_tour_names_what_is_there() -> None:

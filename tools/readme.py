@@ -117,7 +117,7 @@ def every_peer() -> str:
 
 
 def speed() -> str:
-    """Each benchmark against other libraries: ours, and the fastest of theirs that is as strong."""
+    """Each benchmark against other libraries: ours, and the fastest of theirs, with what either achieved."""
     lines = [
         "| case | ours | fastest peer | times faster |",
         "|---|---|---|---|",
