@@ -1,0 +1,112 @@
+"""What a count of samples can and cannot tell: exact intervals and exact paired tests, from the binomial alone."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from maxmahal.errors import ArgumentError
+
+CONFIDENCE = 0.95
+_HALVINGS = 60  # of an interval of length 1: below the last bit of a double
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of samples with its Clopper-Pearson interval; ``count`` may be a sum of shares of a model that draws."""
+
+    count: float
+    total: int
+
+    def __post_init__(self) -> None:
+        if self.total < 1 or not 0 <= self.count <= self.total:
+            raise ArgumentError(f"A rate needs a count in 0..total of at least one; got {self.count} of {self.total}.")
+
+    @property
+    def value(self) -> float:
+        """The share itself."""
+        return self.count / self.total
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Which true shares are compatible with it."""
+        return clopper_pearson(self.count, self.total)
+
+    def __str__(self) -> str:
+        """In percent: "57.8 % [53.3, 62.2]", "<= 0.74 %" for none and ">= 99.26 %" for all."""
+        low, high = self.interval
+        if self.count == 0:
+            return f"<= {100 * high:.2f} %"
+        if self.count == self.total:
+            return f">= {100 * low:.2f} %"
+        return f"{100 * self.value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def clopper_pearson(count: float, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The exact interval of a binomial share; a count that is no whole number is widened to its neighbours."""
+    tail = (1 - confidence) / 2
+    fewest, most = math.floor(count), math.ceil(count)
+    low = 0.0 if fewest == 0 else _bisect(lambda share: upper_tail(fewest, total, share) - tail)
+    high = 1.0 if most == total else _bisect(lambda share: tail - lower_tail(most, total, share))
+    return low, high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models on the same images."""
+
+    first_only: int
+    """Images that only the first model gets right."""
+    second_only: int
+    total: int
+
+    @property
+    def difference(self) -> float:
+        """How many points the first is ahead, as a share."""
+        return (self.first_only - self.second_only) / self.total
+
+    @property
+    def p_value(self) -> float:
+        """Exact McNemar test: how likely so uneven a split is among images that tell the two apart, were they equal."""
+        return mcnemar(self.first_only, self.second_only)
+
+
+def mcnemar(first_only: int, second_only: int) -> float:
+    """Two-sided, exact: the images on which only one of two models is right, as so many tosses of a fair coin."""
+    tosses = first_only + second_only
+    if not tosses:
+        return 1.0
+    return min(1.0, 2 * lower_tail(min(first_only, second_only), tosses, 0.5))
+
+
+def lower_tail(count: int, total: int, share: float) -> float:
+    """P(X <= count) for a binomial X."""
+    return _mass(range(count + 1), total, share)
+
+
+def upper_tail(count: int, total: int, share: float) -> float:
+    """P(X >= count) for a binomial X."""
+    return _mass(range(count, total + 1), total, share)
+
+
+def _mass(counts: range, total: int, share: float) -> float:
+    if share <= 0:
+        return 1.0 if 0 in counts else 0.0
+    if share >= 1:
+        return 1.0 if total in counts else 0.0
+    log_in, log_out = math.log(share), math.log1p(-share)
+    known = math.lgamma(total + 1)
+    logs = [
+        known - math.lgamma(count + 1) - math.lgamma(total - count + 1) + count * log_in + (total - count) * log_out
+        for count in counts
+    ]
+    largest = max(logs)
+    return min(1.0, math.exp(largest) * math.fsum(math.exp(log - largest) for log in logs))
+
+
+def _bisect(rising: Callable[[float], float]) -> float:
+    """Where a rising function of a share crosses zero."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,172 @@
+"""The verdict on a model, from its records alone: the worst case per sample over everything that was tried."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.records.types import Evaluation, StageRecords
+from maxmahal.evaluate.statistics import Comparison, Rate
+
+CLEAN = "clean"
+Trust = Literal["held", "mended", "unresolved", "unchecked", "unfinished"]
+
+
+@dataclass(frozen=True)
+class StageVerdict:
+    """One column of the table."""
+
+    stage: StageRecords
+    accuracy: Rate | None
+    """Over all samples: under this attack alone where it ran on all of them, else after it and all before it."""
+    cumulative: bool
+    """Which of the two ``accuracy`` is."""
+    broke: int
+    """Samples that were right until this attack, in the order of the plan."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the records say."""
+
+    clean: Rate
+    robust: Rate
+    """Right under every counting attack, restart and target."""
+    success: Rate | None
+    """The attacks' success rate over the samples that were right to begin with; None where none was."""
+    stages: tuple[StageVerdict, ...]
+    trust: Trust
+    sentence: str
+    """One honest sentence for the top of a page."""
+
+
+def right_shares(evaluation: Evaluation) -> Float[np.ndarray, " n"]:
+    """For each sample, the least share of right answers under any counting attack so far; clean errors count."""
+    clean = evaluation.stage(CLEAN).columns
+    worst = clean.right_share.copy()
+    for stage in evaluation.stages:
+        if stage.counts and len(stage.columns):
+            rows = np.searchsorted(clean.sample, stage.columns.sample)
+            worst[rows] = np.minimum(worst[rows], stage.columns.right_share)
+    return worst
+
+
+def stands(evaluation: Evaluation) -> Bool[np.ndarray, " n"]:
+    """Which samples no counting attack has broken."""
+    return right_shares(evaluation) >= 0.5
+
+
+def give_verdict(evaluation: Evaluation) -> Verdict:
+    """The table's columns, the worst case, and how far it can be trusted."""
+    clean = evaluation.stage(CLEAN)
+    if not len(clean.columns):
+        raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to go on.")
+    total = len(clean.columns)
+    robust = Rate(float(right_shares(evaluation).sum()), total)
+    right = clean.columns.right_before
+    broken = int((right & ~stands(evaluation)).sum())
+    trust = _trust(evaluation)
+    return Verdict(
+        clean=Rate(float(clean.columns.right_share.sum()), total),
+        robust=robust,
+        success=Rate(broken, int(right.sum())) if right.any() else None,
+        stages=tuple(_stage_verdicts(evaluation)),
+        trust=trust,
+        sentence=_sentence(evaluation, robust, trust),
+    )
+
+
+def compare(first: Evaluation, second: Evaluation) -> Comparison:
+    """Two models under one suite on the same images, by who still stands."""
+    if first.data_fingerprint != second.data_fingerprint or first.samples != second.samples:
+        raise ArgumentError(
+            f"{first.name} and {second.name} were evaluated on different images, so they cannot be paired; "
+            "evaluate both with the same --data and --limit."
+        )
+    ours, theirs = stands(first), stands(second)
+    return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """The same training with other seeds: how much the robust accuracy of the method varies, sampling aside."""
+
+    names: tuple[str, ...]
+    mean: float
+    deviation: float
+    """The sample standard deviation over training seeds."""
+
+
+def seed_spreads(evaluations: Sequence[Evaluation]) -> list[SeedSpread]:
+    """One for each group of models that differ in nothing but ``train.seed``."""
+    groups: dict[str, dict[str, Evaluation]] = {}
+    for evaluation in evaluations:
+        if key := _method_key(evaluation):
+            groups.setdefault(key, {})[evaluation.model_fingerprint] = evaluation
+    spreads = []
+    for group in groups.values():
+        if len(group) > 1:
+            values = np.array([float(right_shares(each).mean()) for each in group.values()])
+            names = tuple(each.name for each in group.values())
+            spreads.append(SeedSpread(names, float(values.mean()), float(values.std(ddof=1))))
+    return spreads
+
+
+def _method_key(evaluation: Evaluation) -> str:
+    settings = evaluation.model.get("settings") or {}
+    if "train" not in settings:
+        return ""
+    train = {key: value for key, value in settings["train"].items() if key != "seed"}
+    whole = {key: value for key, value in settings.items() if key not in ("about", "table", "train")}
+    return repr((whole, train, evaluation.data_fingerprint, evaluation.suite, evaluation.epsilon, evaluation.seed))
+
+
+def _stage_verdicts(evaluation: Evaluation) -> list[StageVerdict]:
+    clean = evaluation.stage(CLEAN).columns
+    standing = clean.right_share.copy()
+    verdicts = []
+    for stage in evaluation.stages:
+        before = standing >= 0.5
+        after = standing.copy()
+        rows = np.searchsorted(clean.sample, stage.columns.sample)
+        after[rows] = np.minimum(after[rows], stage.columns.right_share)
+        broke = int((before & (after < 0.5)).sum())
+        cumulative = stage.scope == "survivors"
+        if stage.skipped or not len(stage.columns):
+            accuracy = Rate(float(standing.sum()), len(clean)) if cumulative and stage.finished else None
+        elif cumulative:
+            accuracy = Rate(float(after.sum()), len(clean))
+        else:
+            accuracy = Rate(float(stage.columns.right_share.sum()), len(stage.columns))
+        if stage.counts:
+            standing = after
+        verdicts.append(StageVerdict(stage, accuracy, cumulative, broke if stage.counts else 0))
+    return verdicts
+
+
+def _trust(evaluation: Evaluation) -> Trust:
+    if not evaluation.finished:
+        return "unfinished"
+    if not evaluation.findings:
+        return "unchecked"
+    flagged = [finding for finding in evaluation.findings if finding.flagged]
+    if not flagged:
+        return "held"
+    added = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if not stage.skipped}
+    return "mended" if all(set(finding.adds) & added for finding in flagged) else "unresolved"
+
+
+def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
+    threat = f"{evaluation.norm} {evaluation.epsilon}"
+    said = f"Robust accuracy {robust} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
+    endings = {
+        "held": ", and no sign of false robustness.",
+        "mended": ", with the attacks that the signs of false robustness called for.",
+        "unresolved": "; signs of false robustness remain, so take it as an upper bound.",
+        "unchecked": "; nobody looked for false robustness, so take it as an upper bound.",
+        "unfinished": " so far: the evaluation is not finished.",
+    }
+    return said + endings[trust]
