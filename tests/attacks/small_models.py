@@ -1,8 +1,11 @@
 """Small models with fixed weights for the tests of attacks."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
+from maxmahal.attacks import Outputs, Prepared
 from maxmahal.losses import MMC
 from maxmahal.models import Classifier, SmallCNN
 
@@ -41,6 +44,22 @@ class Curved(nn.Module):
 
     def _logits(self, pixels: Tensor) -> Tensor:
         return (pixels @ self.first.T).tanh() @ self.second.T
+
+
+class Pretender(Prepared):
+    """A search of our choice beside a model it is not equivalent to."""
+
+    def __init__(self, original: nn.Module, search: Callable[[Tensor], Tensor]) -> None:
+        nn.Module.__init__(self)
+        self.eval()
+        self._pair = (original, search)
+
+    @property
+    def original(self) -> nn.Module:
+        return self._pair[0]
+
+    def search(self, images: Tensor) -> Outputs:
+        return Outputs(self._pair[1](images))
 
 
 def curved_classifier(images: Tensor) -> Classifier:

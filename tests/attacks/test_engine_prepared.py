@@ -1,35 +1,18 @@
 """A prepared model searches and the model itself decides, however much the two disagree."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import torch
-from small_models import Curved, Linear, predictions, uniform
+from small_models import Curved, Linear, Pretender, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, Outputs, Prepared, margin, pgd
+from maxmahal.attacks import Attacked, Engine, Linf, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.oracle import Oracle, full_float32, is_coarse
 from maxmahal.attacks.samples import Samples
 from maxmahal.errors import ArgumentError
-
-
-class Pretender(Prepared):
-    """A search of our choice beside a model it is not equivalent to."""
-
-    def __init__(self, original: nn.Module, search: Callable[[Tensor], Tensor]) -> None:
-        nn.Module.__init__(self)
-        self.eval()
-        self._pair = (original, search)
-
-    @property
-    def original(self) -> nn.Module:
-        return self._pair[0]
-
-    def search(self, images: Tensor) -> Outputs:
-        return Outputs(self._pair[1](images))
-
 
 COUNT = 16
 IMAGES, IDS = uniform(1, COUNT, 1, 4, 4), torch.arange(COUNT)

@@ -81,7 +81,7 @@ def candidates(search: Callable) -> list[Tensor]:
 def test_it_keeps_the_first_that_fools_or_the_smallest_margin(search: Callable) -> None:
     everything = candidates(search)
     found = search(IMAGES, LABELS, IDS)
-    passes = 0
+    tries = []
     for row in range(COUNT):
         logits = torch.stack([predict(images[row, None])[0] for images in everything])
         others = logits.clone()
@@ -91,8 +91,9 @@ def test_it_keeps_the_first_that_fools_or_the_smallest_margin(search: Callable) 
         best = int(fools[0]) if len(fools) else int(margins.argmin())
         torch.testing.assert_close(found.images[row], everything[best][row], rtol=0, atol=1e-6)
         assert bool(found.fooled[row]) == (len(fools) > 0)
-        passes += best + 1 if len(fools) else len(everything)
-    assert found.passes == passes
+        tries.append(best + 1 if len(fools) else len(everything))
+    assert found.tries.tolist() == tries
+    assert found.passes == sum(tries)
     assert 0 < int(found.fooled.sum()) < COUNT  # or one half of this test would be empty
 
 

@@ -20,7 +20,7 @@ from maxmahal.attacks.objectives import (
     own_loss,
     own_loss_difference,
 )
-from maxmahal.attacks.oracle import Model, Passes
+from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.attacks.pgd import craft, pgd
 from maxmahal.attacks.prepare import Prepared, prepare
@@ -34,6 +34,7 @@ from maxmahal.attacks.protocol import (
     paper_spsa,
 )
 from maxmahal.attacks.result import Attacked, Nearest
+from maxmahal.attacks.spent import Passes, Spent
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.straight_through import straight_through
@@ -60,6 +61,7 @@ __all__ = [
     "Passes",
     "Prepared",
     "Progress",
+    "Spent",
     "TargetPolicy",
     "Targets",
     "Threat",

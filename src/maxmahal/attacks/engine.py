@@ -6,7 +6,7 @@ Since every random number belongs to its sample, nothing a sample sees depends o
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -28,6 +28,7 @@ from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, Oracle, is_coarse, make_oracle
 from maxmahal.attacks.result import Attacked, Nearest
 from maxmahal.attacks.samples import FOOLED, HIT, Samples
+from maxmahal.attacks.spent import Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds
 from maxmahal.random import content_ids, stream_key
@@ -129,14 +130,16 @@ class _Run:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
         images = case.images.detach()
         ids = content_ids(images, case.labels) if case.sample_ids is None else case.sample_ids
-        untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED)
+        self._everyone = torch.arange(len(images), device=images.device)
+        self._tally = oracle.tally = Tally(len(images), images.device)
+        untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED, self._everyone)
         clean = _logits_of_clean_images(oracle, untargeted)
         predictions = clean.argmax(dim=1)
         self._targets = resolve_targets(case.targets, clean, case.labels, ids, case.seed)
         single = self._targets is not None and self._targets.shape[1] == 1
         fled = predictions if case.label_source == "predicted" else case.labels
         first = None if self._targets is None else self._targets[:, 0]
-        self._samples = Samples(images, case.labels, fled, first, ids, HIT if single else FOOLED)
+        self._samples = Samples(images, case.labels, fled, first, ids, HIT if single else FOOLED, self._everyone)
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
         self._exits = engine.early_exit and keep != "last"
 
@@ -149,7 +152,7 @@ class _Run:
             samples = self._samples
             if self._targets is not None:
                 samples = samples.towards(self._targets[:, attempt % columns])
-            rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._all_rows()
+            rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._everyone
             if self._exits or self._keep == "nearest":
                 self._attack_the_open(samples, rows, attempt)
             else:
@@ -163,6 +166,7 @@ class _Run:
             part = rows[start : start + self._capacity]
             working = samples.select(part)
             state = self._method.begin(working, attempt)
+            self._tally.add("iterations", part, self._method.steps)
             for _ in range(self._method.steps):
                 trial = self._method.step(working, state, self._oracle)
                 if self._keep == "best":
@@ -180,6 +184,7 @@ class _Run:
                 admitted, queue = queue[:room], queue[room:]
                 rows, working, state = self._admit(samples, admitted, attempt, rows, working, state)
             trial = self._method.step(working, state, self._oracle)
+            self._tally.add("iterations", rows)
             success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
             leaves = trial.finished | success if self._keep == "best" else trial.finished
             if not bool(leaves.any()):
@@ -208,9 +213,6 @@ class _Run:
             verdict = self._oracle.verdict(final, working)
             self._ledger.offer(rows, working, final, verdict.predictions, verdict.values, judged=True)
 
-    def _all_rows(self) -> Tensor:
-        return torch.arange(len(self._samples), device=self._samples.images.device)
-
     def _report(self, settled: int, total: int) -> None:
         if self._engine.progress is not None:
             self._engine.progress(Progress(settled, total, self._ledger.broken()))
@@ -221,15 +223,16 @@ class _Run:
         hit: Tensor | None = None
         if samples.goal == HIT and samples.targets is not None:
             hit = ledger.predictions == samples.targets
-        found = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes)
+        found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
         if self._keep != "nearest":
-            return Attacked(*found)
-        return Nearest(*found, torch.where(fooled if hit is None else hit, ledger.scores, torch.inf))
+            return Attacked(*found, spent=spent)
+        distances = torch.where(fooled if hit is None else hit, ledger.scores, torch.inf)
+        return Nearest(*found, distances, spent=spent)
 
 
 def _logits_of_clean_images(oracle: Oracle, samples: Samples) -> Tensor:
     """One look at the clean images: it checks the model, and everything that depends on predictions starts from it."""
-    quiet = Oracle(oracle.search, oracle.judge, _no_objective, oracle.chunk, oracle.eot_samples, passes=oracle.passes)
+    quiet = replace(oracle, objective=_no_objective)  # it counts where the other does
     logits = quiet.look(samples.images, samples).logits
     oracle.chunk = quiet.chunk
     check_logits(logits, samples.labels)

@@ -13,6 +13,7 @@ from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.spent import Kind, Passes, Tally
 from maxmahal.errors import ArgumentError
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
@@ -21,18 +22,6 @@ Part = TypeVar("Part")
 _LEAST_SCALE = (
     2.0**-60
 )  # smaller gradients come out larger than they are: their direction is worth more than their size
-
-
-@dataclass
-class Passes:
-    """What an attack cost, in images."""
-
-    forward: int = 0
-    """Images that went through a model, the confirmations of successes included."""
-    backward: int = 0
-    """Images whose gradient was taken."""
-    queries: int = 0
-    """Images that the search itself asked about: what a black-box attacker would pay for."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +53,8 @@ class Oracle:
     coarse: bool = False
     """Whether the search rounds more coarsely than the verdict: TF32, or a caller's autocast."""
     passes: Passes = field(default_factory=Passes)
+    tally: Tally | None = None
+    """The same sample by sample, for samples that know their rows."""
 
     @property
     def confirms(self) -> bool:
@@ -79,13 +70,14 @@ class Oracle:
             )
 
         def work(start: int, stop: int) -> tuple[Look, Tensor]:
-            moved = images[start:stop].detach().clone().requires_grad_()
+            moved, part = images[start:stop].detach().clone().requires_grad_(), samples.slice(start, stop)
             with torch.enable_grad():
                 outputs = self._outputs(self.search, moved)
+                self._count("asked", part)
                 leaves = _leaves(outputs)
-                look = self._judged(leaves, samples.slice(start, stop))
+                look = self._judged(leaves, part)
                 gradient = _gradient_of(look.values, leaves, outputs, moved)
-            self.passes.backward += self.eot_samples * len(moved)
+            self._count("backward", part)
             # One bad pixel must not spoil an image: a step without information beats a step into NaN.
             gradient = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
             return Look(look.logits.detach(), look.values.detach()), gradient
@@ -95,26 +87,23 @@ class Oracle:
 
     def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
         """The objective at ``images`` without a gradient, by the search model."""
-        return self._look_with(self.search, images, samples)
+        return self._look_with(self.search, images, samples, "asked")
 
     def verdict(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
         """The same by the model itself, in float32: what counts."""
-        asked = self.passes.queries
         with full_float32(images.device):
-            look = self._look_with(self.judge, images, samples)
-        self.passes.queries = asked
+            look = self._look_with(self.judge, images, samples, "judged")
         check_answers(look.predictions)
         return look
 
     @torch.no_grad()
-    def _look_with(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples) -> Look:
+    def _look_with(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples, kind: Kind) -> Look:
         def work(start: int, stop: int) -> Look:
-            return self._ask(model, images[start:stop], samples.slice(start, stop))
+            outputs, part = self._outputs(model, images[start:stop]), samples.slice(start, stop)
+            self._count(kind, part)
+            return self._judged(outputs, part)
 
         return _join(self._in_chunks(len(images), work))
-
-    def _ask(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples) -> Look:
-        return self._judged(self._outputs(model, images), samples)
 
     def _outputs(self, model: Callable[[Tensor], Outputs], images: Tensor) -> Outputs:
         """``eot_samples`` answers for each image, one after the other, of a model that draws."""
@@ -122,9 +111,16 @@ class Oracle:
             images = images.repeat_interleave(self.eot_samples, dim=0)
         outputs = model(images)
         _check_logits(outputs.logits, len(images))
-        self.passes.forward += len(images)
-        self.passes.queries += len(images)
         return outputs
+
+    def _count(self, kind: Kind, samples: Samples) -> None:
+        """Every draw of these samples; a verdict is no query."""
+        if self.tally is not None and samples.rows is not None:
+            self.tally.add(kind, samples.rows, self.eot_samples)
+        images = self.eot_samples * len(samples)
+        self.passes.forward += images if kind in ("asked", "judged") else 0
+        self.passes.queries += images if kind == "asked" else 0
+        self.passes.backward += images if kind == "backward" else 0
 
     def _judged(self, outputs: Outputs, samples: Samples) -> Look:
         """Logits and objective of each image, as means over its answers."""

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.oracle import Passes
+from maxmahal.attacks.spent import Passes, Spent
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Attacked:
     hit: Bool[Tensor, " n"] | None
     """Whether that is the target; None for an attack without a single target."""
     passes: Passes
+    spent: Spent | None = field(default=None, kw_only=True)
+    """The same sample by sample; None where another package did the work."""
 
     @property
     def success(self) -> Bool[Tensor, " n"]:

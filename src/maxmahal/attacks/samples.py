@@ -22,6 +22,8 @@ class Samples:
     ids: Int[Tensor, " n"]
     goal: int
     """``FOOLED``: any wrong class will do; ``HIT``: the target, and nothing else."""
+    rows: Int[Tensor, " n"] | None = None
+    """The place of each sample among those of the run, by which its costs are counted; None where nobody counts."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -32,14 +34,11 @@ class Samples:
 
     def select(self, rows: Int[Tensor, " m"]) -> "Samples":
         """Some of the samples, in this order."""
-        targets = None if self.targets is None else self.targets[rows]
-        return Samples(self.images[rows], self.labels[rows], self.fled[rows], targets, self.ids[rows], self.goal)
+        return _take(self, rows)
 
     def slice(self, start: int, stop: int) -> "Samples":
         """Neighbouring samples, without a copy."""
-        part = slice(start, stop)
-        targets = None if self.targets is None else self.targets[part]
-        return Samples(self.images[part], self.labels[part], self.fled[part], targets, self.ids[part], self.goal)
+        return _take(self, slice(start, stop))
 
     def repeat(self, times: int) -> "Samples":
         """Each sample ``times`` over, its copies side by side."""
@@ -47,16 +46,14 @@ class Samples:
 
     def join(self, others: "Samples") -> "Samples":
         """These samples and then the others."""
-        targets = None
-        if self.targets is not None and others.targets is not None:
-            targets = torch.cat([self.targets, others.targets])
         return Samples(
             torch.cat([self.images, others.images]),
             torch.cat([self.labels, others.labels]),
             torch.cat([self.fled, others.fled]),
-            targets,
+            _both(self.targets, others.targets),
             torch.cat([self.ids, others.ids]),
             self.goal,
+            _both(self.rows, others.rows),
         )
 
     def ranks(self, predictions: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
@@ -65,3 +62,14 @@ class Samples:
         if self.targets is None or self.goal == FOOLED:
             return fooled
         return torch.where(predictions == self.targets, HIT, fooled)
+
+
+def _take(samples: Samples, part: Tensor | slice) -> Samples:
+    targets = None if samples.targets is None else samples.targets[part]
+    rows = None if samples.rows is None else samples.rows[part]
+    labels, fled, ids = samples.labels[part], samples.fled[part], samples.ids[part]
+    return Samples(samples.images[part], labels, fled, targets, ids, samples.goal, rows)
+
+
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return None if first is None or second is None else torch.cat([first, second])

@@ -164,8 +164,9 @@ def _slopes(
     torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
     around, times = around.flatten(0, 2), 2 * pairs
     targets = None if samples.targets is None else samples.targets.repeat_interleave(times)
-    labels, fled, ids = (rows.repeat_interleave(times) for rows in (samples.labels, samples.fled, samples.ids))
-    look = oracle.look(around, Samples(around, labels, fled, targets, ids, samples.goal))
+    rows = None if samples.rows is None else samples.rows.repeat_interleave(times)
+    labels, fled, ids = (each.repeat_interleave(times) for each in (samples.labels, samples.fled, samples.ids))
+    look = oracle.look(around, Samples(around, labels, fled, targets, ids, samples.goal, rows))
     above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
     slopes = ((above - below) / (2 * delta)).to(images.dtype)
     return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)

@@ -28,6 +28,8 @@ class Transformed:
     fooled: Bool[Tensor, " n"]
     passes: int
     """How many images the model was shown."""
+    tries: Int[Tensor, " n"]
+    """How many of them were this sample's."""
     angles: Float[Tensor, " n"] | None = None
     """The turn of each image in degrees, for rotations."""
 
@@ -57,7 +59,7 @@ def worst_of_noise(
         return gaussian_noise(images[rows], std=std, seed=seed, sample_ids=ids, clip=clip)
 
     worst = _worst_of(predict, images, labels, tries, noisy)
-    return Transformed(worst.images, worst.fooled, worst.passes)
+    return Transformed(worst.images, worst.fooled, worst.passes, worst.tries)
 
 
 def worst_of_rotations(
@@ -120,7 +122,8 @@ def _worst_turn(
 
     worst = _worst_of(predict, images, labels, tries, turned)
     everyone = torch.arange(len(images), device=images.device)
-    return Transformed(worst.images, worst.fooled, worst.passes, angles(everyone, worst.attempts))
+    turns = angles(everyone, worst.attempts)
+    return Transformed(worst.images, worst.fooled, worst.passes, worst.tries, turns)
 
 
 @torch.no_grad()
@@ -147,7 +150,7 @@ class _Worst:
         self.images = images.clone()
         self.fooled = torch.zeros_like(labels, dtype=torch.bool)
         self.attempts = torch.zeros_like(labels, dtype=torch.int64)
-        self.passes = 0
+        self.passes, self.tries = 0, torch.zeros_like(labels, dtype=torch.int64)
         self._labels = labels
         self._margins = torch.full_like(labels, torch.inf, dtype=torch.float32)
 
@@ -155,6 +158,7 @@ class _Worst:
         """Take over the rows, none of them fooled yet, for which this try is worse for the model."""
         _check_logits(logits, len(rows))
         self.passes += len(rows)
+        self.tries[rows] += 1
         labels = self._labels[rows]
         fools = logits.argmax(dim=1) != labels
         margins = margin()(Outputs(logits), labels, None).to(self._margins.dtype)
