@@ -10,7 +10,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -40,7 +40,7 @@ def component(registry: Mapping[str, Callable[..., Any]], default: str, context:
     """A dataclass field that holds a ``Component``; ``context`` names arguments that settings do not give."""
     given = frozenset(context)
     return dataclasses.field(
-        default_factory=lambda: _component({"name": default}, registry, given, ""),
+        default_factory=lambda: resolve_component({"name": default}, registry, given, ""),
         metadata={"registry": registry, "context": given, "default": default},
     )
 
@@ -58,7 +58,7 @@ def from_table(cls: type[T], table: Table, where: str = "") -> T:
         about = fields[key].metadata
         if "registry" in about:
             options = {"name": about["default"]} | _as_table(value, path)
-            values[key] = _component(options, about["registry"], about["context"], f"{path}.")
+            values[key] = resolve_component(options, about["registry"], about["context"], f"{path}.")
         elif dataclasses.is_dataclass(hints[key]):
             values[key] = from_table(typing.cast(type[Any], hints[key]), _as_table(value, path), f"{path}.")
         else:
@@ -190,9 +190,10 @@ def _suggest(cls: type[Any], key: str, where: str) -> str:
     return did_you_mean(f"{where}{key}", [f"{where}{name}" for name in hints])
 
 
-def _component(
-    table: Table, registry: Mapping[str, Callable[..., Any]], context: frozenset[str], where: str
+def resolve_component(
+    table: Table, registry: Mapping[str, Callable[..., Any]], context: Collection[str], where: str
 ) -> Component:
+    """A registered name and its options, the ones that ``table`` leaves out at their defaults."""
     options = dict(table)
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in registry:
@@ -254,6 +255,7 @@ __all__ = [
     "merge",
     "parse_override",
     "read_toml",
+    "resolve_component",
     "to_table",
     "to_toml",
 ]

@@ -23,7 +23,7 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             sys.stderr.write(
-                "maxmahal: stopped; every finished epoch is saved, and `train --resume` goes on with it.\n"
+                "maxmahal: stopped; what was finished is saved: `train --resume` or the same command goes on.\n"
             )
         raise
 

@@ -12,6 +12,7 @@ from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.train import load_settings, preset_names, train_model
 from maxmahal.train.folder import Record
+from maxmahal.train.tensorboard import logged
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
 
@@ -43,6 +44,7 @@ def train_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
     ] = False,
+    tensorboard: Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")] = None,
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -53,7 +55,7 @@ def train_command(
     if str(folder) == "." and out is not None:
         raise SettingsError("--out would write the run into the current folder; name one for it, such as --out runs/x.")
     console = Console()
-    with TrainingProgress(console, quiet=quiet) as reporter:
+    with TrainingProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
         result = train_model(
             settings, folder, resume=resume, data_dir=data_dir, device=pick_device(device), reporter=reporter
         )

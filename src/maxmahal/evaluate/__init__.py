@@ -1,6 +1,32 @@
-"""Evaluation: the worst case per sample, re-scored by the model itself."""
+"""Evaluation: suites of attacks, records that survive anything, diagnostics, and the worst case per sample."""
 
+from maxmahal.evaluate.records import Evaluation, RecordsError, read_evaluations
+from maxmahal.evaluate.reporter import EvaluationReporter
+from maxmahal.evaluate.run import evaluate_model, evaluate_models
 from maxmahal.evaluate.strongest import Effort, WorstCase, attack_hard, attack_within
+from maxmahal.evaluate.suite import Stage, Suite, suite_names
+from maxmahal.evaluate.verdict import Verdict, compare, give_verdict, seed_spreads
 from maxmahal.evaluate.worst_case import Budget, Verdicts, evaluate_quickly
 
-__all__ = ["Budget", "Effort", "Verdicts", "WorstCase", "attack_hard", "attack_within", "evaluate_quickly"]
+__all__ = [
+    "Budget",
+    "Effort",
+    "Evaluation",
+    "EvaluationReporter",
+    "RecordsError",
+    "Stage",
+    "Suite",
+    "Verdict",
+    "Verdicts",
+    "WorstCase",
+    "attack_hard",
+    "attack_within",
+    "compare",
+    "evaluate_model",
+    "evaluate_models",
+    "evaluate_quickly",
+    "give_verdict",
+    "read_evaluations",
+    "seed_spreads",
+    "suite_names",
+]

@@ -32,6 +32,8 @@ class Columns:
     forward: Int[np.ndarray, " n"]
     backward: Int[np.ndarray, " n"]
     queries: Int[np.ndarray, " n"]
+    broken_8bit: Int[np.ndarray, " n"] | None = None
+    """Whether the image still breaks the model once it is rounded to bytes: 1, 0, or -1 where nobody looked."""
 
     def __len__(self) -> int:
         return len(self.sample)

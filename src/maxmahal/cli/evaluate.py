@@ -1,0 +1,120 @@
+"""``maxmahal evaluate`` and ``maxmahal suites``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from maxmahal.cli.train import DataDir, pick_device
+from maxmahal.cli.watching import EvaluationProgress
+from maxmahal.errors import SettingsError
+from maxmahal.evaluate import Evaluation, compare, evaluate_models, give_verdict, seed_spreads, suite_names
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.suite import load_suite
+from maxmahal.evaluate.tensorboard import logged
+
+
+def evaluate_command(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET...", help="A run folder, a checkpoint or package.module:factory; NAME=TARGET names it."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of records; the same command goes on after a kill.")],
+    suite: Annotated[str, typer.Option(help="quick, paper, strict, autoattack, or a .toml file.")] = "strict",
+    data: Annotated[
+        str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many test images.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
+    epsilon: Annotated[str | None, typer.Option(help="Another size of the ball than the suite's, e.g. 4/255.")] = None,
+    norm: Annotated[str | None, typer.Option(help="Another norm than the suite's: Linf or L2.")] = None,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="Also craft on every model for every model: the matrix of the paper.")
+    ] = False,
+    save_images: Annotated[
+        bool, typer.Option("--save-images", help="Keep adversarial images: float32, and PNG looked at once more.")
+    ] = False,
+    tensorboard: Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")] = None,
+    data_dir: DataDir = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")] = False,
+) -> None:
+    """Attack models as a suite says, record every sample, and give the verdict."""
+    if str(out) == ".":
+        raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
+    console = Console()
+    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
+        found = evaluate_models(
+            targets,
+            out=out,
+            suite=suite,
+            data=data,
+            limit=limit,
+            seed=seed,
+            norm=norm,
+            epsilon=epsilon,
+            transfer=transfer,
+            data_dir=data_dir,
+            device=pick_device(device),
+            save_images=save_images,
+            reporter=reporter,
+        )
+    print_verdicts(console, found)
+    console.print(
+        f"Records in {out}; `maxmahal report {out} --out report.html` makes a page of them.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def suites_command() -> None:
+    """List the suites and what is in them."""
+    console = Console()
+    for name in suite_names():
+        suite = load_suite(name, KINDS)
+        console.print(f"[bold]{name}[/bold] (version {suite.version}): {suite.about}", highlight=False)
+        for stage in suite.stages:
+            console.print(f"    {stage.title}", highlight=False, markup=False)
+
+
+def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
+    """A row a model, then a sentence each, then who is ahead of whom."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in ("model", "clean", "robust accuracy", "attacks succeed on"):
+        table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
+    verdicts = [give_verdict(evaluation) for evaluation in evaluations]
+    for evaluation, verdict in zip(evaluations, verdicts, strict=True):
+        success = "-" if verdict.success is None else f"{verdict.success.value:.1%}"
+        table.add_row(evaluation.name, f"{verdict.clean.value:.1%}", str(verdict.robust), success)
+    console.print(table)
+    for evaluation, verdict in zip(evaluations, verdicts, strict=True):
+        console.print(f"[bold]{evaluation.name}[/bold]: {verdict.sentence}", highlight=False)
+        for finding in evaluation.findings:
+            if finding.flagged:
+                console.print(f"    {finding.title}: {finding.sentence}", highlight=False, markup=False)
+    _print_comparisons(console, evaluations)
+
+
+def _print_comparisons(console: Console, evaluations: list[Evaluation]) -> None:
+    for place, first in enumerate(evaluations):
+        for second in evaluations[place + 1 :]:
+            pair = compare(first, second)
+            ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
+            console.print(
+                f"{ahead.name} stands on {abs(pair.difference) * 100:.1f} points more of the same images than "
+                f"{behind.name} (exact McNemar test: p = {pair.p_value:.2g}).",
+                highlight=False,
+                markup=False,
+            )
+    for spread in seed_spreads(evaluations):
+        console.print(
+            f"Over the training seeds of {', '.join(spread.names)}: {spread.mean:.1%} ± {spread.deviation:.1%}.",
+            highlight=False,
+            markup=False,
+        )

@@ -1,0 +1,87 @@
+"""Which attacks answer which finding, as stages in the form of a suite's TOML."""
+
+from collections.abc import Sequence
+
+from maxmahal.evaluate.records import Finding
+
+Table = dict[str, object]
+
+
+def _stage(name: str, title: str, attack: str, **options: object) -> Table:
+    return {"name": f"remedy-{name}", "title": title, "attack": attack, "scope": "survivors", **options}
+
+
+# Cheap ones first, for each runs on what those before it left. Margins throughout: they do not saturate, and every
+# model has one.
+REMEDIES: dict[str, tuple[Table, ...]] = {
+    "transfer": (_stage("transfer", "MIM-10 crafted on another model", "transfer", objective="margin", steps=10),),
+    "scale-free": (
+        _stage("scale-free", "APGD-100, margin, 5 starts", "apgd", objective="margin", steps=100, restarts=5),
+        _stage(
+            "scale-free-targets", "APGD-50, margin to 9 classes", "apgd", objective="margin", steps=50, targets="top-9"
+        ),
+    ),
+    "straight-through": (
+        # Plain PGD beside APGD: behind a staircase the best value seldom improves, and APGD halves its steps too soon.
+        _stage(
+            "straight-through-pgd",
+            "PGD-100, margin, straight-through, 3 starts",
+            "pgd",
+            search="straight-through",
+            objective="margin",
+            steps=100,
+            restarts=3,
+        ),
+        _stage(
+            "straight-through-apgd",
+            "APGD-100, margin, straight-through, 3 starts",
+            "apgd",
+            search="straight-through",
+            objective="margin",
+            steps=100,
+            restarts=3,
+        ),
+    ),
+    "steps": (_stage("steps", "APGD-500, margin", "apgd", objective="margin", steps=500),),
+    "restarts": (
+        _stage("restarts", "APGD-100, margin, 10 starts", "apgd", objective="margin", steps=100, restarts=10),
+    ),
+    "eot": (_stage("eot", "APGD-100, margin, 20 draws a look", "apgd", eot=20, objective="margin", steps=100),),
+    "black-box": (
+        _stage("square", "Square, 10,000 queries", "square", queries=10_000),
+        # A wide pair of points, so that it looks across the steps of a staircase.
+        _stage(
+            "spsa",
+            "SPSA-40, 128 queries a step, margin",
+            "spsa",
+            objective="margin",
+            steps=40,
+            evaluations=128,
+            delta=0.05,
+            learning_rate=0.02,
+        ),
+    ),
+}
+
+
+def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
+    """The stages that the flagged findings call for, each once, cheap ones first; ``remedy`` names whose they are."""
+    flagged = [finding for finding in findings if finding.flagged]
+    wanted = {name for finding in flagged for name in finding.adds}
+    tables: list[Table] = []
+    for remedy, stages in REMEDIES.items():
+        if remedy == "transfer" and remedy in wanted:
+            tables += [_from_source(stage, name) for stage in stages for name in _sources(flagged)]
+        elif remedy in wanted:
+            tables += [{**stage, "remedy": remedy} for stage in stages]
+    return tables
+
+
+def _sources(findings: Sequence[Finding]) -> list[str]:
+    """The models whose images fooled the one that was looked at."""
+    return sorted({name for finding in findings for name in finding.numbers.get("sources", [])})
+
+
+def _from_source(stage: Table, source: str) -> Table:
+    own = {"name": f"{stage['name']}-{source}", "title": f"MIM-10 crafted on {source}", "source": source}
+    return {**stage, **own, "remedy": "transfer"}

@@ -1,0 +1,39 @@
+"""The last word on an image: the model itself, in float32; of a model that draws, many draws."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.engine import default_batch_size
+from maxmahal.attacks.objectives import class_logit
+from maxmahal.attacks.oracle import Look, Model, make_oracle
+from maxmahal.attacks.samples import FOOLED, Samples
+
+
+def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
+    """What the model says about each image."""
+    return _look(model, images).predictions
+
+
+def right_shares(
+    model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], draws: int
+) -> Float[Tensor, " n"]:
+    """How often the model is right about each image, over so many draws."""
+    right = torch.zeros(len(images), device=images.device)
+    for _ in range(draws):
+        right += (judge(model, images) == labels).float()
+    return right / draws
+
+
+def draws_lots(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
+    """Whether two looks at the same images differ by more than the order of a sum could."""
+    with torch.random.fork_rng([images.device] if images.device.type == "cuda" else []):
+        torch.manual_seed(0)
+        first, second = _look(model, images).logits, _look(model, images).logits
+    return not torch.allclose(first, second, rtol=1e-4, atol=1e-5)
+
+
+def _look(model: Model, images: Tensor) -> Look:
+    nobody = torch.zeros(len(images), dtype=torch.int64, device=images.device)
+    oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
+    return oracle.verdict(images, Samples(images, nobody, nobody, None, nobody, FOOLED))

@@ -1,0 +1,68 @@
+"""Adversarial images as files: float32 as they were found, and bytes that stay inside the threat."""
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from maxmahal.attacks import L2, Linf
+from maxmahal.evaluate.records.types import Columns
+from maxmahal.files import write_atomically
+
+
+def round_to_bytes(
+    clean: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"], threat: Linf | L2 | None
+) -> UInt8[Tensor, "n c h w"]:
+    """The images as bytes, without leaving the ball, if any: the change is cut where rounding would overstep."""
+    origin = (clean * 255).round()
+    change = (moved - clean) * 255
+    if isinstance(threat, Linf):
+        most = math.floor(threat.radius * 255 + 1e-6)
+        change = change.round().clamp(-most, most)
+    elif threat is None:
+        change = change.round()
+    else:
+        nearest = change.round()
+        inside = nearest.flatten(1).norm(dim=1) <= threat.radius * 255
+        change = torch.where(inside[:, None, None, None], nearest, change.trunc())
+    return (origin + change).clamp(0, 255).to(torch.uint8)
+
+
+def save_chunk(
+    folder: Path,
+    number: int,
+    clean: Float[Tensor, "n c h w"],
+    moved: Float[Tensor, "n c h w"],
+    columns: Columns,
+    threat: Linf | L2 | None,
+) -> None:
+    """The broken samples of a chunk: one .npz of float32 images, and a PNG of bytes for each."""
+    rows = columns.broken.nonzero()[0]
+    if not len(rows):
+        return
+    chosen = torch.from_numpy(rows).to(moved.device)
+    stream = io.BytesIO()
+    np.savez(
+        stream,
+        images=moved[chosen].cpu().numpy(),
+        sample=columns.sample[rows],
+        label=columns.label[rows],
+        prediction=columns.prediction[rows],
+    )
+    write_atomically(folder / f"chunk-{number:05d}.npz", lambda path: path.write_bytes(stream.getvalue()))
+    rounded = round_to_bytes(clean[chosen], moved[chosen], threat).cpu().numpy()
+    for image, sample in zip(rounded, columns.sample[rows].tolist(), strict=True):
+        _save_png(folder / f"sample-{sample:06d}.png", image)
+
+
+def _save_png(path: Path, image: UInt8[np.ndarray, "c h w"]) -> None:
+    from PIL import Image  # only for those who ask for images
+
+    if image.shape[0] not in (1, 3):
+        return  # no picture has two channels; the .npz holds it
+    pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
+    write_atomically(path, lambda temporary: Image.fromarray(pixels).save(temporary, format="PNG"))

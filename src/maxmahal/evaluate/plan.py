@@ -1,0 +1,120 @@
+"""The plan of an evaluation: a pure function of its settings and of what earlier stages recorded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from maxmahal.evaluate.aims import check_objective_name, why_not_objective
+from maxmahal.evaluate.diagnose.remedies import plan_remedies
+from maxmahal.evaluate.kinds import KINDS, WITHOUT_GRADIENTS
+from maxmahal.evaluate.records.types import Finding
+from maxmahal.evaluate.subject import Subject
+from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
+from maxmahal.settings import Component, Table
+
+CLEAN = Stage(name="clean", title="clean", attack=Component("clean"), scope="all")
+DRAWS = 20  # of a model that draws: its accuracy is a mean over them, to about a tenth of a sample's verdict
+EOT = 10  # draws a look while searching; more sharpen the gradient less than another step would
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What decides which attacks make sense on a model."""
+
+    classes: int
+    stochastic: bool
+    """Whether two looks at an image differ."""
+    differentiable: bool
+    """Whether any gradient reaches the images, be it zero."""
+    revivable: bool
+    """Whether steps that pass no useful gradient could be passed straight through."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A stage with its place, and why it will not run, where it cannot."""
+
+    position: int
+    stage: Stage
+    skipped: str
+
+
+def plan_stages(
+    suite: Suite, findings: Sequence[Finding], others: Mapping[str, Subject], *, crafted: bool
+) -> list[Stage]:
+    """The clean images, the suite's attacks, transfer from each model, then what the findings call for."""
+    stages = [CLEAN, *suite.stages]
+    if crafted:
+        stages += [transfer_stage(name) for name in others]
+    if suite.mend:
+        taken = {stage.name for stage in stages}
+        stages += [stage for stage in remedy_stages(findings) if stage.name not in taken]
+    return stages
+
+
+def transfer_stage(source: str) -> Stage:
+    """MIM-10 on another model, as in the paper's Fig. 4, but on true labels and in the suite's ball."""
+    options = {"name": f"transfer-{source}", "title": f"MIM-10 crafted on {source}", "attack": "transfer"}
+    table: Table = {**options, "source": source, "scope": "all", "origin": "transfer"}
+    return stage_from_table(table, KINDS)
+
+
+def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
+    """The attacks that mend what the checks have found."""
+    flagged = [finding for finding in findings if finding.flagged]
+    stages = []
+    for table in plan_remedies(flagged):
+        stage = stage_from_table(dict(table), KINDS)
+        because = ", ".join(finding.check for finding in flagged if stage.remedy in finding.adds)
+        stages.append(replace(stage, origin="diagnosis", because=because))
+    return stages
+
+
+def why_not(stage: Stage, subject: Subject, traits: Traits, others: Mapping[str, Subject]) -> str:
+    """Why a stage cannot run on a model, as a sentence; empty where it can."""
+    kind, options = stage.attack.name, dict(stage.attack.options)
+    if stage.search == "straight-through":
+        if not traits.revivable:
+            return "Nothing in the model could be passed straight through."
+    elif kind not in WITHOUT_GRADIENTS and not traits.differentiable:
+        return "It needs gradients, and none reaches the images through this model."
+    if traits.stochastic and not stage.with_draws:
+        return "Every look at a model that draws costs many; the other attacks average over its draws instead."
+    if kind == "transfer" and options["source"] not in others:
+        return f"There is no model '{options['source']}' in this evaluation to craft on."
+    if "objective" in options:
+        check_objective_name(str(options["objective"]))
+        owner = others[str(options["source"])] if kind == "transfer" else subject
+        return why_not_objective(str(options["objective"]), owner, traits.classes)
+    return ""
+
+
+def describe_stage(planned: Planned, suite: Suite, seed: int) -> dict[str, Any]:
+    """A stage as the records keep it."""
+    stage = planned.stage
+    table = stage_to_table(stage)
+    threat = str(suite.ball_of(stage) or "")
+    own = ("name", "title", "scope", "counts", "origin", "attack")
+    settings = {key: value for key, value in table.items() if key not in own}
+    return {
+        "title": stage.title,
+        "kind": stage.attack.name,
+        "settings": {**settings, "threat": threat, "seed": seed},
+        "threat": threat,
+        "scope": stage.scope,
+        "origin": stage.origin,
+        "counts": stage.counts,
+    }
+
+
+def samples_of(stage: Stage, count: int, shares: Mapping[int, float], ids: Sequence[int]) -> list[int]:
+    """The rows of the data that a stage attacks, in their order."""
+    rows = range(count if stage.limit is None else min(count, stage.limit))
+    if stage.scope == "all":
+        return list(rows)
+    return [row for row in rows if shares.get(ids[row], 1.0) >= 0.5]
+
+
+def split(rows: Sequence[int], chunk: int) -> list[list[int]]:
+    """Neighbouring rows, so many at a time."""
+    return [list(rows[start : start + chunk]) for start in range(0, len(rows), chunk)]

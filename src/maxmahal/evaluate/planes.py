@@ -1,0 +1,69 @@
+"""Feature space in two dimensions: as it is, or projected on the plane in which the class centers lie widest apart."""
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.losses import CenterHead
+from maxmahal.models import Classifier
+
+POINTS = 600  # enough to see the clusters of ten classes, few enough to draw
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A point and two directions of feature space."""
+
+    kind: str
+    origin: Float[np.ndarray, " d"]
+    axes: Float[np.ndarray, "d 2"]
+    centers: Float[np.ndarray, "l 2"]
+    """Of the classes, in the plane; empty for losses without."""
+
+    def project(self, features: Float[Tensor, "n d"]) -> Float[np.ndarray, "n 2"]:
+        """Where features fall."""
+        projected: np.ndarray = (features.detach().cpu().double().numpy() - self.origin) @ self.axes
+        return projected
+
+    def to_bytes(self) -> bytes:
+        """As the records keep it."""
+        stream = io.BytesIO()
+        np.savez(stream, kind=self.kind, origin=self.origin, axes=self.axes, centers=self.centers)
+        return stream.getvalue()
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "Plane":
+        """As it was kept."""
+        arrays = np.load(io.BytesIO(blob), allow_pickle=False)
+        return cls(str(arrays["kind"]), arrays["origin"], arrays["axes"], arrays["centers"])
+
+
+def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Plane:
+    """The features themselves where there are two; else the plane of the centers, or of the classes' means."""
+    with torch.no_grad():
+        features = model.features(images).cpu().double().numpy()
+    head = model.head
+    centers = head.centers.detach().cpu().double().numpy() if isinstance(head, CenterHead) else None
+    dim = features.shape[1]
+    if dim == 2:
+        return Plane("features", np.zeros(2), np.eye(2), np.zeros((0, 2)) if centers is None else centers)
+    if centers is not None:
+        axes = _principal_axes(centers - centers.mean(axis=0))
+        return Plane("centers", centers.mean(axis=0), axes, (centers - centers.mean(axis=0)) @ axes)
+    owners = labels.cpu().numpy()
+    means = np.stack([features[owners == label].mean(axis=0) for label in np.unique(owners)])
+    origin = means.mean(axis=0)
+    return Plane("class means", origin, _principal_axes(means - origin), np.zeros((0, 2)))
+
+
+def _principal_axes(points: Float[np.ndarray, "l d"]) -> Float[np.ndarray, "d 2"]:
+    directions = np.linalg.svd(points, full_matrices=False)[2][:2].T
+    if directions.shape[1] < 2:  # a single class, or features of one dimension
+        directions = np.concatenate([directions, np.zeros((len(directions), 2 - directions.shape[1]))], axis=1)
+    # A direction's sign is arbitrary: make its largest entry positive, so that every run draws the same picture.
+    signs = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(2)])
+    return np.asarray(directions * np.where(signs == 0, 1.0, signs))

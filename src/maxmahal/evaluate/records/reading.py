@@ -1,0 +1,183 @@
+"""Reading records: everything that a folder knows, as plain values."""
+
+import io
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from maxmahal.evaluate.records.schema import FILE, open_for_reading, record_errors
+from maxmahal.evaluate.records.store import finding_from_json
+from maxmahal.evaluate.records.types import Columns, Evaluation, Picture, Points, Rating, StageRecords
+
+_COLUMNS = (
+    "sample, label, clean_prediction, prediction, right_before, broken, right_share, distortion, iterations, "
+    "forward, backward, queries, broken_8bit"
+)
+
+
+def read_evaluations(folders: str | Path | Sequence[str | Path]) -> list[Evaluation]:
+    """Every evaluation in one or several folders, finished or not, in the order they were begun."""
+    several = [folders] if isinstance(folders, str | Path) else folders
+    return [evaluation for folder in several for evaluation in _read_folder(Path(folder).expanduser())]
+
+
+def _read_folder(folder: Path) -> list[Evaluation]:
+    connection = open_for_reading(folder)
+    try:
+        with record_errors(folder / FILE):
+            connection.execute("BEGIN")  # one moment of a file that others may be writing
+            rows = connection.execute(
+                "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations ORDER BY id"
+            ).fetchall()
+            return [_evaluation(connection, *row) for row in rows]
+    finally:
+        connection.close()
+
+
+def _evaluation(
+    connection: sqlite3.Connection,
+    number: int,
+    name: str,
+    data: str,
+    suite: str,
+    seed: int,
+    samples: int,
+    body: str,
+    finished: int,
+    plane: bytes | None,
+) -> Evaluation:
+    facts = json.loads(body)
+    stages = _stages(connection, number)
+    findings = connection.execute("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", (number,))
+    kind, centers = read_plane(plane)
+    return Evaluation(
+        name=name,
+        target=facts["target"],
+        data=data,
+        suite=suite,
+        suite_version=facts["same"]["suite"]["version"],
+        suite_about=facts["same"]["suite"]["about"],
+        seed=seed,
+        samples=samples,
+        norm=facts["same"]["suite"]["norm"],
+        epsilon=facts["same"]["suite"]["epsilon"],
+        radius=facts["radius"],
+        model_fingerprint=facts["same"]["model"],
+        data_fingerprint=facts["same"]["data"],
+        class_names=tuple(facts["class_names"]),
+        model=facts["model"],
+        environment=facts["environment"],
+        training=facts["training"],
+        stages=tuple(stages.values()),
+        findings=tuple(finding_from_json(text) for (text,) in findings),
+        pictures=tuple(_pictures(connection, number, stages)),
+        points=tuple(_points(connection, number, stages)),
+        centers_xy=centers,
+        plane=kind,
+        finished=bool(finished),
+    )
+
+
+def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageRecords]:
+    query = "SELECT position, name, body, skipped, planned, chunks FROM stages WHERE evaluation = ? ORDER BY position"
+    stages = {}
+    for position, name, body, skipped, planned, chunks in connection.execute(query, (evaluation,)).fetchall():
+        facts = json.loads(body)
+        done, *sums = connection.execute(
+            "SELECT COUNT(*), TOTAL(seconds), IFNULL(SUM(forward), 0), IFNULL(SUM(backward), 0), "
+            "IFNULL(SUM(queries), 0) FROM chunks WHERE evaluation = ? AND stage = ?",
+            (evaluation, position),
+        ).fetchone()
+        stages[position] = StageRecords(
+            name=name,
+            title=facts["title"],
+            kind=facts["kind"],
+            settings=facts["settings"],
+            threat=facts["threat"],
+            scope=facts["scope"],
+            origin=facts["origin"],
+            counts=facts["counts"],
+            skipped=skipped,
+            finished=bool(skipped) or (chunks is not None and done == chunks),
+            planned=planned or 0,
+            columns=_columns(connection, evaluation, position),
+            rating=Rating(*sums),
+        )
+    return stages
+
+
+def _columns(connection: sqlite3.Connection, evaluation: int, stage: int) -> Columns:
+    query = f"SELECT {_COLUMNS} FROM records WHERE evaluation = ? AND stage = ? ORDER BY sample"
+    rows = connection.execute(query, (evaluation, stage)).fetchall()
+    values: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(_COLUMNS.split(","))
+
+    def whole(column: int) -> np.ndarray:
+        return np.array([-1 if value is None else value for value in values[column]], dtype=np.int64)
+
+    def real(column: int) -> np.ndarray:
+        return np.array([np.nan if value is None else value for value in values[column]], dtype=np.float64)
+
+    return Columns(
+        sample=whole(0),
+        label=whole(1),
+        clean_prediction=whole(2),
+        prediction=whole(3),
+        right_before=whole(4) == 1,
+        broken=whole(5) == 1,
+        right_share=real(6),
+        distortion=real(7),
+        iterations=whole(8),
+        forward=whole(9),
+        backward=whole(10),
+        queries=whole(11),
+        broken_8bit=whole(12),
+    )
+
+
+def _pictures(connection: sqlite3.Connection, evaluation: int, stages: dict[int, StageRecords]) -> list[Picture]:
+    query = "SELECT stage, sample, shape, clean, adversarial FROM pictures WHERE evaluation = ? ORDER BY sample, stage"
+    pictures = []
+    for stage, sample, shape, clean, adversarial in connection.execute(query, (evaluation,)):
+        columns = stages[stage].columns
+        row = int(np.searchsorted(columns.sample, sample))
+        size = tuple(json.loads(shape))
+        pictures.append(
+            Picture(
+                sample=sample,
+                stage=stages[stage].name,
+                label=int(columns.label[row]),
+                clean_prediction=int(columns.clean_prediction[row]),
+                prediction=int(columns.prediction[row]),
+                distortion=float(columns.distortion[row]),
+                clean=np.frombuffer(clean, dtype="<f4").reshape(size),
+                adversarial=np.frombuffer(adversarial, dtype="<f4").reshape(size),
+            )
+        )
+    return pictures
+
+
+def _points(connection: sqlite3.Connection, evaluation: int, stages: dict[int, StageRecords]) -> list[Points]:
+    found = []
+    for position, stage in stages.items():
+        query = "SELECT sample, x, y FROM points WHERE evaluation = ? AND stage = ? ORDER BY sample"
+        rows = connection.execute(query, (evaluation, position)).fetchall()
+        if rows:
+            sample = np.array([row[0] for row in rows], dtype=np.int64)
+            label = stage.columns.label[np.searchsorted(stage.columns.sample, sample)]
+            xy = np.array([row[1:] for row in rows], dtype=np.float64)
+            found.append(Points(stage.name, sample, label, xy))
+    return found
+
+
+def read_plane(blob: bytes | None) -> tuple[str, Float[np.ndarray, "l 2"] | None]:
+    """How features came into the plane, and where the centers lie in it."""
+    if blob is None:
+        return "", None
+    arrays = np.load(io.BytesIO(blob), allow_pickle=False)
+    centers = arrays["centers"]
+    return str(arrays["kind"]), centers if len(centers) else None

@@ -1,0 +1,123 @@
+"""The file of records: SQLite in WAL mode.
+
+Why SQLite: a commit is all or nothing and, with ``synchronous = FULL``, on disk when it returns, so a kill or a power
+cut costs at most the chunk that was being computed; several processes may write; it comes with Python, needs no server,
+and anybody can open it. A columnar file is better to hand on, so records can be exported as Parquet.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from maxmahal.errors import MaxmahalError
+from maxmahal.files import StorageError
+
+FORMAT = "maxmahal-records-1"
+FILE = "records.sqlite"
+PATIENCE = 60.0  # seconds to wait for another process to finish its commit; one takes milliseconds
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS evaluations (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, data TEXT NOT NULL, suite TEXT NOT NULL, seed INTEGER NOT NULL,
+    samples INTEGER NOT NULL, body TEXT NOT NULL, finished INTEGER NOT NULL DEFAULT 0, plane BLOB,
+    UNIQUE (name, data, suite, seed, samples)
+);
+CREATE TABLE IF NOT EXISTS findings (
+    evaluation INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (evaluation, name)
+);
+CREATE TABLE IF NOT EXISTS stages (
+    evaluation INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL,
+    skipped TEXT NOT NULL, planned INTEGER, chunks INTEGER, PRIMARY KEY (evaluation, position)
+);
+CREATE TABLE IF NOT EXISTS chunks (
+    evaluation INTEGER NOT NULL, stage INTEGER NOT NULL, number INTEGER NOT NULL, seconds REAL NOT NULL,
+    forward INTEGER NOT NULL, backward INTEGER NOT NULL, queries INTEGER NOT NULL, device TEXT NOT NULL,
+    PRIMARY KEY (evaluation, stage, number)
+);
+CREATE TABLE IF NOT EXISTS records (
+    evaluation INTEGER NOT NULL, stage INTEGER NOT NULL, sample INTEGER NOT NULL, label INTEGER NOT NULL,
+    clean_prediction INTEGER NOT NULL, prediction INTEGER NOT NULL, right_before INTEGER NOT NULL,
+    broken INTEGER NOT NULL, right_share REAL NOT NULL, distortion REAL, iterations INTEGER, forward INTEGER,
+    backward INTEGER, queries INTEGER, broken_8bit INTEGER, PRIMARY KEY (evaluation, stage, sample)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pictures (
+    evaluation INTEGER NOT NULL, stage INTEGER NOT NULL, sample INTEGER NOT NULL, shape TEXT NOT NULL,
+    clean BLOB NOT NULL, adversarial BLOB NOT NULL, PRIMARY KEY (evaluation, stage, sample)
+);
+CREATE TABLE IF NOT EXISTS points (
+    evaluation INTEGER NOT NULL, stage INTEGER NOT NULL, sample INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL,
+    PRIMARY KEY (evaluation, stage, sample)
+) WITHOUT ROWID;
+"""
+
+
+class RecordsError(MaxmahalError, ValueError):
+    """A folder of records cannot be read, or belongs to something else."""
+
+
+def open_for_writing(folder: Path) -> sqlite3.Connection:
+    """The file of records in ``folder``, made where there is none."""
+    path = folder / FILE
+    with record_errors(path):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
+        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
+            connection.executescript(_TABLES)
+            connection.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (FORMAT,))
+        _check_format(connection, path)
+    return connection
+
+
+def open_for_reading(folder: Path) -> sqlite3.Connection:
+    """The file of records in ``folder``, checked for damage."""
+    path = folder if folder.suffix == ".sqlite" else folder / FILE
+    if not path.is_file():
+        raise RecordsError(f"There are no records in {folder}; `maxmahal evaluate ... --out {folder}` makes them.")
+    with record_errors(path):
+        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        _check_format(connection, path)
+        answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if answer != "ok":
+            raise RecordsError(f"{path} is damaged ({answer}); {_WAY_OUT}")
+    return connection
+
+
+_WAY_OUT = "restore a copy of it, or move it away and evaluate again."
+
+
+@contextmanager
+def record_errors(path: Path) -> Iterator[None]:
+    """Whatever SQLite refuses, as one sentence with a way out."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if any(words in text for words in ("disk is full", "disk I/O", "readonly", "unable to open")):
+            raise StorageError(
+                f"Cannot write {path}: {text}. Make room or choose another folder; every finished chunk is intact."
+            ) from error
+        if "locked" in text:
+            raise RecordsError(f"{path} has been held by another process for {PATIENCE:g} s; wait for it.") from error
+        raise RecordsError(f"{path} is not a file of records ({text}); {_WAY_OUT}") from error
+    except sqlite3.DatabaseError as error:
+        raise RecordsError(f"{path} is damaged or not a file of records ({error}); {_WAY_OUT}") from error
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+    row = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone() if known else None
+    if row is None or row[0] != FORMAT:
+        found = "no format" if row is None else f"'{row[0]}'"
+        raise RecordsError(
+            f"{path} holds records of another version of maxmahal ({found}, expected '{FORMAT}'); "
+            "read it with that version, or choose another folder."
+        )

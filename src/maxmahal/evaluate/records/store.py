@@ -1,0 +1,246 @@
+"""Writing records: an evaluation, its plan, its findings and, chunk by chunk, what happened to each sample."""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from maxmahal.evaluate.records.schema import FILE, RecordsError, open_for_writing, record_errors
+from maxmahal.evaluate.records.types import Columns, Finding, Rating
+from maxmahal.settings import Table, first_difference
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What an evaluation is of; two that agree in it are one and the same."""
+
+    name: str
+    data: str
+    suite: str
+    seed: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class ChunkPictures:
+    """The images of a few samples, for a gallery."""
+
+    sample: list[int]
+    clean: Float[np.ndarray, "n c h w"]
+    adversarial: Float[np.ndarray, "n c h w"]
+
+
+@dataclass(frozen=True)
+class ChunkPoints:
+    """Where samples lie in the plane of features."""
+
+    sample: Int[np.ndarray, " n"]
+    xy: Float[np.ndarray, "n 2"]
+
+
+class Store:
+    """The records of a folder, open for writing. Every method commits what it does, whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._connection = open_for_writing(folder)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def begin(self, identity: Identity, body: Table) -> int:
+        """The number of the evaluation, which is made where it is not there yet.
+
+        One that is there must be of the same model, data and suite: ``body["same"]`` holds what must not differ.
+        """
+
+        def work(connection: sqlite3.Connection) -> tuple[int, Table]:
+            key = tuple(vars(identity).values())
+            connection.execute(
+                "INSERT OR IGNORE INTO evaluations (name, data, suite, seed, samples, body) VALUES (?, ?, ?, ?, ?, ?)",
+                (*key, json.dumps(body)),
+            )
+            number, text = connection.execute(
+                "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)", key
+            ).fetchone()
+            return number, json.loads(text)
+
+        number, found = self._commit(work)
+        difference = first_difference(found["same"], json.loads(json.dumps(body["same"])))
+        if difference:
+            raise RecordsError(
+                f"{self.path.parent} already holds an evaluation of '{identity.name}' that differs ({difference}); "
+                f"choose another --out, or another name with NAME=TARGET."
+            )
+        return number
+
+    def add_finding(self, evaluation: int, position: int, finding: Finding) -> None:
+        """What a check saw; the first to say so counts."""
+        values = (evaluation, position, finding.check, json.dumps(asdict(finding)))
+        self._commit(
+            lambda connection: connection.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", values)
+        )
+
+    def findings(self, evaluation: int) -> list[Finding]:
+        """What the checks have seen so far."""
+        rows = self._rows("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", evaluation)
+        return [finding_from_json(body) for (body,) in rows]
+
+    def plan(self, evaluation: int, position: int, name: str, body: Table, skipped: str) -> None:
+        """Put a stage into the plan; a plan that is there already must say the same."""
+        text = json.dumps(body)
+
+        def work(connection: sqlite3.Connection) -> str:
+            connection.execute(
+                "INSERT OR IGNORE INTO stages VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+                (evaluation, position, name, text, skipped),
+            )
+            query = "SELECT body FROM stages WHERE evaluation = ? AND position = ?"
+            return str(connection.execute(query, (evaluation, position)).fetchone()[0])
+
+        difference = first_difference(json.loads(self._commit(work)), json.loads(text))
+        if difference:
+            raise RecordsError(
+                f"{self.path.parent} holds another plan for stage {position + 1} ({difference}); choose another --out."
+            )
+
+    def size(self, evaluation: int, stage: int, samples: int, chunks: int) -> None:
+        """How much a stage has to do, once that is known."""
+        values = (samples, chunks, evaluation, stage)
+        query = "UPDATE stages SET planned = ?, chunks = ? WHERE evaluation = ? AND position = ?"
+        self._commit(lambda connection: connection.execute(query, values))
+
+    def done_chunks(self, evaluation: int, stage: int) -> set[int]:
+        """The numbers of the chunks that are safely recorded."""
+        query = "SELECT number FROM chunks WHERE evaluation = ? AND stage = ?"
+        return {number for (number,) in self._rows(query, evaluation, stage)}
+
+    def worst_shares(self, evaluation: int, before: int | None = None) -> dict[int, float]:
+        """For each sample, the least share of right answers under the counting stages, or those ``before`` one."""
+        query = (
+            "SELECT sample, MIN(right_share) FROM records JOIN stages ON records.evaluation = stages.evaluation "
+            "AND records.stage = stages.position WHERE records.evaluation = ? "
+            "AND json_extract(stages.body, '$.counts') AND stages.position < ? GROUP BY sample"
+        )
+        return dict(self._rows(query, evaluation, sys.maxsize if before is None else before))
+
+    def clean_predictions(self, evaluation: int) -> dict[int, tuple[int, float]]:
+        """What the model said about each image before any attack, and how often it was right."""
+        query = "SELECT sample, prediction, right_share FROM records WHERE evaluation = ? AND stage = 0"
+        return {sample: (prediction, share) for sample, prediction, share in self._rows(query, evaluation)}
+
+    def add_chunk(
+        self,
+        evaluation: int,
+        stage: int,
+        number: int,
+        columns: Columns,
+        rating: Rating,
+        device: str,
+        pictures: ChunkPictures | None,
+        points: ChunkPoints | None,
+    ) -> bool:
+        """Record a finished chunk, whole; False where another process was first, whose records then stand."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            added = connection.execute(
+                "INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (evaluation, stage, number, *vars(rating).values(), device),
+            ).rowcount
+            if not added:
+                return False
+            place = ", ".join("?" * 15)
+            connection.executemany(f"INSERT INTO records VALUES ({place})", _rows_of(columns, evaluation, stage))
+            if pictures is not None:
+                connection.executemany(
+                    "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?)", _picture_rows(pictures, evaluation, stage)
+                )
+            if points is not None:
+                rows = zip(points.sample.tolist(), points.xy.tolist(), strict=True)
+                connection.executemany(
+                    "INSERT INTO points VALUES (?, ?, ?, ?, ?)",
+                    [(evaluation, stage, sample, x, y) for sample, (x, y) in rows],
+                )
+            return True
+
+        return self._commit(work)
+
+    def keep_plane(self, evaluation: int, plane: bytes) -> bytes:
+        """The plane of features that all points are drawn in: the first one that was proposed."""
+
+        def work(connection: sqlite3.Connection) -> bytes:
+            query = "UPDATE evaluations SET plane = ? WHERE id = ? AND plane IS NULL"
+            connection.execute(query, (plane, evaluation))
+            return bytes(connection.execute("SELECT plane FROM evaluations WHERE id = ?", (evaluation,)).fetchone()[0])
+
+        return self._commit(work)
+
+    def finish(self, evaluation: int) -> None:
+        """Every stage of the plan is done."""
+        query = "UPDATE evaluations SET finished = 1 WHERE id = ?"
+        self._commit(lambda connection: connection.execute(query, (evaluation,)))
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with record_errors(self.path):
+            return self._connection.execute(query, values).fetchall()
+
+    def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with record_errors(self.path), transaction(self._connection):
+            return work(self._connection)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing; the lock is taken at once, so that two writers wait for each other rather than collide."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def finding_from_json(text: str) -> Finding:
+    """A finding as it was saved."""
+    values = json.loads(text)
+    return Finding(**{**values, "adds": tuple(values["adds"])})
+
+
+def _rows_of(columns: Columns, evaluation: int, stage: int) -> Iterator[tuple[object, ...]]:
+    unknown = np.full(len(columns), -1)
+    rounded = unknown if columns.broken_8bit is None else columns.broken_8bit
+    costs = (columns.iterations, columns.forward, columns.backward, columns.queries, rounded)
+    return zip(
+        [evaluation] * len(columns),
+        [stage] * len(columns),
+        columns.sample.tolist(),
+        columns.label.tolist(),
+        columns.clean_prediction.tolist(),
+        columns.prediction.tolist(),
+        columns.right_before.tolist(),
+        columns.broken.tolist(),
+        columns.right_share.tolist(),
+        [value if np.isfinite(value) else None for value in columns.distortion.tolist()],
+        *([value if value >= 0 else None for value in cost.tolist()] for cost in costs),
+        strict=True,
+    )
+
+
+def _picture_rows(pictures: ChunkPictures, evaluation: int, stage: int) -> Sequence[tuple[object, ...]]:
+    shape = json.dumps(pictures.clean.shape[1:])
+    return [
+        (evaluation, stage, sample, shape, clean.astype("<f4").tobytes(), moved.astype("<f4").tobytes())
+        for sample, clean, moved in zip(pictures.sample, pictures.clean, pictures.adversarial, strict=True)
+    ]

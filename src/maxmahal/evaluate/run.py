@@ -1,0 +1,182 @@
+"""Evaluate models under a suite, into a folder of records; killed at any moment, the same call goes on."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from maxmahal.data import ImageData, load_dataset
+from maxmahal.errors import ArgumentError, SettingsError
+from maxmahal.evaluate.claims import Claims
+from maxmahal.evaluate.environment import as_command, describe_environment
+from maxmahal.evaluate.judging import draws_lots
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.plan import DRAWS
+from maxmahal.evaluate.records.reading import read_evaluations
+from maxmahal.evaluate.records.store import Identity, Store
+from maxmahal.evaluate.records.types import Evaluation
+from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
+from maxmahal.evaluate.session import LOOKED_AT, Session
+from maxmahal.evaluate.subject import Subject, Target, check_fit, fingerprint_data, load_subject, split_name
+from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.settings import Table
+
+
+def evaluate_model(
+    target: Target,
+    *,
+    out: str | Path,
+    suite: str | Path | Suite = "strict",
+    data: str | ImageData | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    norm: str | None = None,
+    epsilon: str | float | None = None,
+    data_dir: str | Path | None = None,
+    device: torch.device | str = "cpu",
+    save_images: bool = False,
+    reporter: EvaluationReporter | None = None,
+) -> Evaluation:
+    """Attack one model as a suite says and record every sample in the folder ``out``; returns the records.
+
+    ``target`` is a run folder, a checkpoint, ``package.module:factory``, an ``nn.Module`` in eval mode or a function
+    from images to logits; ``data`` a data set's name, the user's own, or the images a run was tested on by default.
+    """
+    (found,) = evaluate_models(
+        [target],
+        out=out,
+        suite=suite,
+        data=data,
+        limit=limit,
+        seed=seed,
+        norm=norm,
+        epsilon=epsilon,
+        data_dir=data_dir,
+        device=device,
+        save_images=save_images,
+        reporter=reporter,
+    )
+    return found
+
+
+def evaluate_models(
+    targets: Sequence[Target] | Mapping[str, Target],
+    *,
+    out: str | Path,
+    suite: str | Path | Suite = "strict",
+    data: str | ImageData | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    norm: str | None = None,
+    epsilon: str | float | None = None,
+    transfer: bool = False,
+    data_dir: str | Path | None = None,
+    device: torch.device | str = "cpu",
+    save_images: bool = False,
+    reporter: EvaluationReporter | None = None,
+) -> list[Evaluation]:
+    """Several models under one suite on the same images; with ``transfer`` each is crafted on for every other."""
+    chosen = _suite(suite, norm, epsilon)
+    subjects = _subjects(targets, device)
+    images = _data(data, subjects, data_dir)
+    for subject in subjects.values():
+        check_fit(subject, images)
+    some = images.first(_limit(limit, chosen))
+    folder = Path(out).expanduser()
+    options = {"limit": limit, "seed": seed, "norm": norm, "epsilon": epsilon}
+    watcher = SilentReporter() if reporter is None else reporter
+    store, numbers = Store(folder), {}
+    claims = Claims(folder)
+    try:
+        for name, subject in subjects.items():
+            body = _facts(subject, chosen, some, options, str(out), sorted(subjects) if transfer else [])
+            identity = Identity(name, images.name, chosen.name, seed, len(some))
+            numbers[name] = store.begin(identity, body)
+        for name, subject in subjects.items():
+            session = Session(
+                store,
+                claims,
+                numbers[name],
+                subject,
+                chosen,
+                some,
+                seed=seed,
+                others=subjects,
+                crafted=transfer,
+                images_folder=folder / "images" if save_images else None,
+                reporter=watcher,
+            )
+            session.finish()
+    finally:
+        claims.close()
+        store.close()
+    everything = {
+        (each.name, each.data, each.suite, each.seed, each.samples): each for each in read_evaluations(folder)
+    }
+    return [everything[name, images.name, chosen.name, seed, len(some)] for name in subjects]
+
+
+def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:
+    if isinstance(suite, Suite):
+        if norm is not None or epsilon is not None:
+            raise ArgumentError("norm and epsilon belong to a suite given by its name; this one has its own.")
+        return suite
+    return load_suite(suite, KINDS, norm=norm, epsilon=None if epsilon is None else str(epsilon))
+
+
+def _subjects(targets: Sequence[Target] | Mapping[str, Target], device: torch.device | str) -> dict[str, Subject]:
+    named = list(targets.items()) if isinstance(targets, Mapping) else [_named(target) for target in targets]
+    if not named:
+        raise ArgumentError("Name at least one model to evaluate.")
+    subjects: dict[str, Subject] = {}
+    for name, target in named:
+        subject = load_subject(target, name=name, device=device)
+        if subject.name in subjects:
+            raise SettingsError(f"Two models are called '{subject.name}'; name one of them with NAME=TARGET.")
+        subjects[subject.name] = subject
+    return subjects
+
+
+def _named(target: Target) -> tuple[str, Target]:
+    if isinstance(target, str) and not Path(target).exists():
+        return split_name(target)
+    return "", target
+
+
+def _data(data: str | ImageData | None, subjects: Mapping[str, Subject], data_dir: str | Path | None) -> ImageData:
+    if isinstance(data, ImageData):
+        return data
+    if data is None:
+        trained_on = {subject.card.settings.data.source for subject in subjects.values() if subject.card is not None}
+        if len(trained_on) != 1:
+            raise SettingsError("Say which images to attack with --data; nothing tells it for these models.")
+        (data,) = trained_on
+    return load_dataset(data, "test", data_dir)
+
+
+def _limit(limit: int | None, suite: Suite) -> int | None:
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")
+    return suite.samples if limit is None else limit
+
+
+def _facts(
+    subject: Subject, suite: Suite, data: ImageData, options: Mapping[str, object], out: str, crafted_on: list[str]
+) -> Table:
+    """What the records say about the evaluation as a whole; ``same`` is what must not change when it goes on."""
+    stochastic = draws_lots(subject.model, data.first(LOOKED_AT).to(subject.device).float_images())
+    command = as_command(f"{subject.name}={subject.target}", suite.name, data.name, options, out)
+    return {
+        "same": {
+            "model": subject.fingerprint,
+            "data": fingerprint_data(data),
+            "suite": suite.to_table(),
+            "transfer": crafted_on,
+        },
+        "target": subject.target,
+        "radius": suite.threat_of(None).radius,
+        "class_names": list(data.class_names),
+        "model": {**subject.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},
+        "environment": describe_environment(subject.device, command),
+        "training": subject.training,
+    }

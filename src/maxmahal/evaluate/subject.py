@@ -1,0 +1,194 @@
+"""A model under evaluation, whatever it came from: its name, what it is, and how attacks should hold it."""
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from maxmahal.attacks import Model, Prepared, prepare
+from maxmahal.data import ImageData
+from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
+from maxmahal.imports import call_function, import_function, names_a_function
+from maxmahal.models import Classifier, Head
+from maxmahal.settings import Table, to_table
+from maxmahal.train import RunFolder, load_model
+from maxmahal.train.checkpoint import ModelCard, load_card
+
+Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One model; ``card`` and ``training`` are known of our own runs only."""
+
+    name: str
+    target: str
+    model: nn.Module | Callable[[Tensor], Tensor]
+    fingerprint: str
+    card: ModelCard | None = None
+    training: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Literal["classifier", "module", "function"]:
+        """What can be asked of it: features and centers, gradients, or answers alone."""
+        if isinstance(self.model, Classifier):
+            return "classifier"
+        return "module" if isinstance(self.model, nn.Module) else "function"
+
+    @property
+    def head(self) -> Head | None:
+        """The loss it was trained with, where it is one of ours."""
+        return self.model.head if isinstance(self.model, Classifier) else None
+
+    @cached_property
+    def fast(self) -> Model:
+        """What attacks search on; the model itself confirms what they find."""
+        return prepare(self.model) if isinstance(self.model, nn.Module) else self.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where images have to be to be shown to it."""
+        if isinstance(self.model, nn.Module):
+            for tensor in (*self.model.parameters(), *self.model.buffers()):
+                return tensor.device
+        return torch.device("cpu")
+
+    def about(self) -> Table:
+        """What the records say of it."""
+        settings = {} if self.card is None else to_table(self.card.settings)
+        count = 0
+        if isinstance(self.model, nn.Module):
+            count = sum(parameter.numel() for parameter in self.model.parameters())
+        return {
+            "kind": self.kind,
+            "parameters": count,
+            "loss": "" if self.card is None else self.card.settings.loss.name,
+            "backbone": "" if self.card is None else self.card.settings.model.backbone,
+            "settings": settings,
+            "table": "" if self.card is None else self.card.settings.table,
+            "epoch": 0 if self.card is None else self.card.epoch,
+        }
+
+
+def load_subject(target: Target, *, name: str = "", device: torch.device | str = "cpu") -> Subject:
+    """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, or the model itself."""
+    if isinstance(target, nn.Module):
+        return _own(target, name or type(target).__name__, "a model passed from Python")
+    if not isinstance(target, (str, Path)):
+        return _own(target, name or _word(target), "a function passed from Python")
+    text = str(target)
+    if names_a_function(text) and not Path(text).exists():
+        return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
+    return _from_checkpoint(Path(text).expanduser(), name, torch.device(device))
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """``NAME=TARGET`` as its two parts; without a name the first is empty."""
+    name, equals, target = text.partition("=")
+    if not equals:
+        return "", text
+    if not name or not target:
+        raise SettingsError(f"'{text}' is not NAME=TARGET; write for example mmc=runs/digits-mmc.")
+    return name, target
+
+
+def check_fit(subject: Subject, data: ImageData) -> None:
+    """Show the model two images of the data: whether it takes their shape and knows their classes."""
+    images = data.first(2).to(subject.device).float_images()
+    if isinstance(subject.model, nn.Module) and subject.model.training:
+        raise ArgumentError(f"{subject.target} is in train mode; return it with model.eval() called.")
+    try:
+        with torch.no_grad():
+            logits = subject.model(images)
+    except Exception as error:  # a stranger's model may raise anything about images it was not made for
+        reason = " ".join(str(error).split())[:200]
+        raise ArgumentError(
+            f"{subject.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
+            f"({type(error).__name__}: {reason}); choose other --data or wrap the model."
+        ) from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(images):
+        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise ArgumentError(f"{subject.target} must return one row of logits for each of 2 images; it returned {got}.")
+    if logits.shape[1] != data.num_classes:
+        raise ArgumentError(
+            f"{subject.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
+            "choose the data it was trained for."
+        )
+
+
+def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
+    """Of the weights, the structure and the code of the class: another model has another one."""
+    digest = hashlib.sha256()
+    kind = type(model) if isinstance(model, nn.Module) else model
+    digest.update(_word(kind).encode())
+    if not isinstance(model, Classifier):
+        digest.update(_source(kind).encode())
+    if isinstance(model, nn.Module):
+        digest.update(repr(model).encode())
+        for name, tensor in model.state_dict().items():
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def fingerprint_data(data: ImageData) -> str:
+    """Of the images, their labels, their numbers and the names of their classes."""
+    digest = hashlib.sha256(repr((data.class_names, data.image_shape)).encode())
+    for tensor in (data.images, data.labels, data.sample_ids):
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) -> Subject:
+    if isinstance(model, Prepared):
+        raise ArgumentError("Pass the model itself; evaluation prepares it on its own.")
+    if not callable(model):
+        raise ArgumentError(f"A target must be a path, module:factory, an nn.Module or a function; got {model!r}.")
+    if isinstance(model, nn.Module) and model.training:
+        raise ArgumentError(f"{name} is in train mode, where batch norm mixes samples; call model.eval() first.")
+    return Subject(name, target, model, fingerprint_model(model))
+
+
+def _from_factory(text: str, name: str, device: torch.device) -> Subject:
+    made = call_function(text, import_function(text))
+    if not isinstance(made, nn.Module) and not callable(made):
+        raise ArgumentError(
+            f"{text} must return an nn.Module in eval mode or a function from images to logits; "
+            f"it returned a {type(made).__name__}."
+        )
+    if isinstance(made, nn.Module):
+        if made.training:
+            raise ArgumentError(f"{text} returned a model in train mode; call .eval() on it before returning it.")
+        made = made.to(device)
+    return Subject(name, text, made, fingerprint_model(made))
+
+
+def _from_checkpoint(path: Path, name: str, device: torch.device) -> Subject:
+    if not path.exists():
+        raise CheckpointError(
+            f"There is no run folder, checkpoint or function '{path}'; give a folder that `maxmahal train` made, "
+            "a .safetensors file, or package.module:factory."
+        )
+    file = path / "last.safetensors" if path.is_dir() else path
+    model = load_model(file, device=device)
+    folder = RunFolder(file.parent)
+    training = folder.read_metrics() if folder.metrics.exists() else []
+    default = path.name if path.is_dir() else f"{path.parent.resolve().name}-{path.stem}"
+    return Subject(name or default or "model", str(path), model, fingerprint_model(model), load_card(file), training)
+
+
+def _word(thing: object) -> str:
+    return getattr(thing, "__qualname__", type(thing).__qualname__)
+
+
+def _source(kind: object) -> str:
+    try:
+        return inspect.getsource(kind)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return ""  # typed into an interpreter, or built in: its name has to do

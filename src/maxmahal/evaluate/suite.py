@@ -1,0 +1,191 @@
+"""Suites: which attacks, in which order, how hard; named and versioned TOML files, the package's or the user's."""
+
+import dataclasses
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from maxmahal.attacks import L2, Linf
+from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.evaluate.records.types import Origin, Scope
+from maxmahal.settings import Component, Table, convert, read_toml, resolve_component, to_table
+
+Norm = Literal["Linf", "L2"]
+WITHOUT_BALL = frozenset({"clean", "carlini", "fmn", "noise", "rotation"})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One attack of a suite."""
+
+    name: str
+    attack: Component
+    title: str = ""
+    scope: Scope = "survivors"
+    counts: bool = True
+    epsilon: str | None = None
+    """Its own, where it differs from the suite's; such a stage does not count towards the worst case."""
+    limit: int | None = None
+    """Only the first so many samples."""
+    search: Literal["fast", "straight-through"] = "fast"
+    """What it searches on: the prepared model, or one whose dead steps pass gradients through (BPDA)."""
+    eot: int = 1
+    """Draws to average over at each look at a model that draws."""
+    with_draws: bool = True
+    """Whether it is worth its price on a model that draws, where every look costs many."""
+    origin: Origin = "suite"
+    because: str = ""
+    """The check that asked for it."""
+    remedy: str = ""
+
+    def __post_init__(self) -> None:
+        for label, value in (("limit", self.limit), ("eot", self.eot)):
+            if value is not None and value < 1:
+                raise SettingsError(f"{self.name}: {label} must be at least 1; got {value}.")
+        if self.epsilon is not None and self.counts:
+            raise SettingsError(
+                f"{self.name} has an epsilon of its own, so it cannot count towards the suite's worst case; "
+                "set counts = false."
+            )
+        if not self.counts and self.scope == "survivors":
+            raise SettingsError(f"{self.name} does not count, so it must run on all samples; set scope = 'all'.")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """An evaluation as it is planned; ``version`` grows whenever a number could change."""
+
+    name: str
+    version: int
+    about: str
+    stages: tuple[Stage, ...]
+    norm: Norm = "Linf"
+    epsilon: str = "8/255"
+    samples: int | None = None
+    """How many samples to take where the user does not say; all by default."""
+    chunk: int = 250
+    """Samples that are attacked and recorded together: what a kill can cost."""
+    diagnose: bool = False
+    """Whether to look for signs of false robustness."""
+    mend: bool = False
+    """Whether to add the attacks that such signs call for."""
+
+    def __post_init__(self) -> None:
+        for label, value in (("version", self.version), ("chunk", self.chunk), ("samples", self.samples)):
+            if value is not None and value < 1:
+                raise SettingsError(f"Suite {self.name}: {label} must be at least 1; got {value}.")
+        if not self.stages:
+            raise SettingsError(f"Suite {self.name} has no attacks; add at least one [[stage]].")
+        names = [stage.name for stage in self.stages]
+        for name in names:
+            if names.count(name) > 1 or name == "clean":
+                raise SettingsError(f"Suite {self.name} has two stages called '{name}'; rename one.")
+        self.threat_of(None)
+
+    def threat_of(self, stage: Stage | None) -> Linf | L2:
+        """The ball in which a stage, or the suite, looks."""
+        epsilon = self.epsilon if stage is None or stage.epsilon is None else stage.epsilon
+        return Linf(epsilon) if self.norm == "Linf" else L2(epsilon)
+
+    def ball_of(self, stage: Stage) -> Linf | L2 | None:
+        """As ``threat_of``, but None for attacks that stay in none: minimum-norm ones, noise, rotation."""
+        return None if stage.attack.name in WITHOUT_BALL else self.threat_of(stage)
+
+    def to_table(self) -> Table:
+        """Every setting with every default, for the records."""
+        table = {key: value for key, value in vars(self).items() if key != "stages" and value is not None}
+        return {**table, "stages": [stage_to_table(stage) for stage in self.stages]}
+
+
+def suite_names() -> list[str]:
+    """The suites shipped with the package."""
+    return sorted(_shipped())
+
+
+def load_suite(
+    suite: str | Path,
+    registry: Mapping[str, Callable[..., Any]],
+    *,
+    norm: str | None = None,
+    epsilon: str | None = None,
+) -> Suite:
+    """A shipped suite by its name, or a TOML file; with another ball where one is given."""
+    shipped = _shipped()
+    text = str(suite)
+    if text in shipped:
+        path = shipped[text]
+    elif text.endswith(".toml"):
+        path = Path(text).expanduser()
+    else:
+        raise SettingsError(
+            f"There is no suite '{text}'; {did_you_mean(text, shipped)} The path of a .toml file works too."
+        )
+    table = read_toml(path)
+    table.setdefault("name", path.stem)
+    parsed = suite_from_table(table, registry, str(path.name))
+    return _within(parsed, norm, epsilon)
+
+
+def suite_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str) -> Suite:
+    """A suite from its TOML, every key checked."""
+    stages = table.get("stage", [])
+    if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
+        raise SettingsError(f"{where}: stages are written as [[stage]] sections, one an attack.")
+    values = _fields(Suite, {key: value for key, value in table.items() if key != "stage"}, where)
+    for needed in ("version", "about"):
+        if needed not in values:
+            raise SettingsError(f"{where} needs a '{needed}'; add it at the top.")
+    return Suite(**values, stages=tuple(stage_from_table(stage, registry, where) for stage in stages))
+
+
+def stage_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str = "stage") -> Stage:
+    """One stage: what is said about it, and the options of its attack."""
+    own = {field.name for field in dataclasses.fields(Stage)} - {"attack"}
+    name = table.get("name")
+    if not isinstance(name, str) or not name:
+        raise SettingsError(f"{where}: every stage needs a name, such as name = 'apgd-margin'.")
+    options = {key: value for key, value in table.items() if key not in own and key != "attack"}
+    attack = resolve_component({"name": table.get("attack"), **options}, registry, {"asked"}, f"{name}.")
+    stage = Stage(attack=attack, **_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, {name}"))
+    return stage if stage.title else replace(stage, title=name)
+
+
+def stage_to_table(stage: Stage) -> Table:
+    """The inverse of ``stage_from_table``, with every default written out."""
+    attack = to_table(stage.attack)
+    named = {key: value for key, value in vars(stage).items() if key != "attack" and value not in (None, "")}
+    return {**named, "attack": attack.pop("name"), **{key: value for key, value in attack.items() if value is not None}}
+
+
+def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
+    """The suite in another ball; stages with an epsilon of their own belong to the old one and cannot follow."""
+    if norm is None and epsilon is None:
+        return suite
+    norm = norm or suite.norm
+    if norm not in ("Linf", "L2"):
+        raise SettingsError(f"--norm {norm} is unknown; use Linf or L2.")
+    if norm == "L2" and epsilon is None and suite.norm != "L2":
+        raise SettingsError("--norm L2 needs an --epsilon too: the suite's own is meant for Linf.")
+    try:
+        return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
+    except ArgumentError as error:
+        raise SettingsError(f"--epsilon {epsilon}: {error}") from error
+
+
+def _fields(cls: type[Any], table: Table, where: str) -> Table:
+    hints = typing.get_type_hints(cls)
+    known = [field.name for field in dataclasses.fields(cls)]
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise SettingsError(f"{where}: '{key}' is not a setting; {did_you_mean(key, known)}")
+        values[key] = convert(value, hints[key], f"{where}: {key}")
+    return values
+
+
+def _shipped() -> dict[str, Path]:
+    folder = Path(str(resources.files("maxmahal") / "suites"))
+    return {path.stem: path for path in folder.glob("*.toml")}

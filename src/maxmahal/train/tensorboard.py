@@ -1,0 +1,57 @@
+"""Training curves in TensorBoard, for those who have it: pip install 'maxmahal[tensorboard]'."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from maxmahal.errors import ArgumentError
+from maxmahal.train.loop import Metrics, Reporter
+
+
+def open_log(folder: Path) -> Any:
+    """TensorBoard's own writer."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ArgumentError("TensorBoard is not installed: pip install 'maxmahal[tensorboard]'.") from error
+    return SummaryWriter(str(folder))
+
+
+class LoggedTraining:
+    """A reporter that passes everything on and logs the metrics of each epoch."""
+
+    def __init__(self, reporter: Reporter, log: Any) -> None:
+        self._reporter, self._log = reporter, log
+
+    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
+        """Where the run stands."""
+        self._reporter.start(epochs, epochs_done, steps_per_epoch)
+
+    def step(self) -> None:
+        """One more step is done."""
+        self._reporter.step()
+
+    def epoch(self, metrics: Metrics) -> None:
+        """The metrics of an epoch, by its number."""
+        for name, value in metrics.items():
+            if name != "epoch":
+                self._log.add_scalar(f"train/{name}", value, int(metrics["epoch"]))
+        self._reporter.epoch(metrics)
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        self._reporter.note(text)
+
+
+@contextmanager
+def logged(reporter: Reporter, folder: Path | None) -> Iterator[Reporter]:
+    """The reporter itself, or one that also logs into ``folder``."""
+    if folder is None:
+        yield reporter
+        return
+    log = open_log(folder)
+    try:
+        yield LoggedTraining(reporter, log)
+    finally:
+        log.close()
