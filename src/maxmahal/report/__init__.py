@@ -1,5 +1,14 @@
-"""Reports: pictures and tables made from records."""
+"""Reports made from records and nothing else: a page, tables, figures."""
 
-from maxmahal.report.features import FeaturePanel, plot_features
+from maxmahal.report.figures import write_figures
+from maxmahal.report.page import write_page
+from maxmahal.report.tables import results_tables, to_csv, to_latex, to_markdown
 
-__all__ = ["FeaturePanel", "plot_features"]
+__all__ = [
+    "results_tables",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+    "write_figures",
+    "write_page",
+]

@@ -1,0 +1,266 @@
+"""Records for other programs: CSV, JSON and Parquet with a row for each sample of each attack; RobustBench's card."""
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.evaluate.records.types import Columns, Evaluation, StageRecords
+from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.verdict import CLEAN, give_verdict, right_shares
+from maxmahal.files import write_atomically, write_text_atomically
+
+TEXT, WHOLE, REAL, TRUTH = "text", "whole", "real", "truth"
+COLUMNS = {
+    "model": TEXT,
+    "target": TEXT,
+    "data": TEXT,
+    "suite": TEXT,
+    "suite_version": WHOLE,
+    "seed": WHOLE,
+    "sample": WHOLE,
+    "attack": TEXT,
+    "kind": TEXT,
+    "threat": TEXT,
+    "scope": TEXT,
+    "origin": TEXT,
+    "counts": TRUTH,
+    "label": WHOLE,
+    "clean_prediction": WHOLE,
+    "prediction": WHOLE,
+    "right_before": TRUTH,
+    "broken": TRUTH,
+    "broken_8bit": TRUTH,
+    "right_share": REAL,
+    "distortion": REAL,
+    "iterations": WHOLE,
+    "forward": WHOLE,
+    "backward": WHOLE,
+    "queries": WHOLE,
+    "settings": TEXT,
+    "model_fingerprint": TEXT,
+    "data_fingerprint": TEXT,
+    "device": TEXT,
+    "torch_version": TEXT,
+    "maxmahal_version": TEXT,
+}
+"""The columns of every format, in order, and what each holds."""
+AUTOATTACK = "autoattack"
+COSTS = ("iterations", "forward", "backward", "queries")
+
+_Block = dict[str, Any]
+"""One stage by column: a plain value where all its rows share it, else an array, masked where nothing is known."""
+
+
+def write_records(evaluations: Sequence[Evaluation], path: Path, format: str) -> None:
+    """Every row of ``evaluations`` in one file; what nobody knows is empty in CSV and null in JSON and Parquet."""
+    if format not in FORMATS:
+        raise ArgumentError(f"Records cannot be written as '{format}'; {did_you_mean(format, FORMATS)}")
+    write = FORMATS[format]
+    blocks = (_block(each, stage) for each in evaluations for stage in each.stages if len(stage.columns))
+    write_atomically(path, lambda temporary: write(blocks, temporary))
+
+
+def select(
+    evaluations: Sequence[Evaluation],
+    model: str | None = None,
+    attack: str | None = None,
+    broken: bool | None = None,
+    sample: int | None = None,
+) -> list[Evaluation]:
+    """Only these rows, to be written; no verdict can be given on what is left."""
+    _check_known("model", model, {each.name for each in evaluations})
+    chosen = [each for each in evaluations if model in (None, each.name)]
+    _check_known("attack", attack, {stage.name for each in chosen for stage in each.stages})
+    selected = []
+    for evaluation in chosen:
+        stages = [_filter(stage, broken, sample) for stage in evaluation.stages if attack in (None, stage.name)]
+        if kept := tuple(stage for stage in stages if len(stage.columns)):
+            selected.append(replace(evaluation, stages=kept))
+    return selected
+
+
+def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
+    """RobustBench's entry for a model, as far as records know it: null is what its author has to fill in."""
+    if not evaluation.finished:
+        raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; run it again to go on, then export.")
+    verdict, model = give_verdict(evaluation), evaluation.model
+    settings = model.get("settings") or {}
+    one_pass = model.get("kind") == "classifier" and not model.get("stochastic")
+    standard = _autoattack(evaluation)
+    worst = _percent(verdict.robust)
+    rounds = f"version {evaluation.suite_version}, seed {evaluation.seed}, {verdict.robust.total} samples"
+    footnote = f"{worst}% is the worst case per sample over every attack of maxmahal's suite {evaluation.suite}"
+    return {
+        "link": None,
+        "name": evaluation.name,
+        "authors": None,
+        # A run of ours sees its own data set and nothing else.
+        "additional_data": False if settings.get("data", {}).get("source") == evaluation.data else None,
+        "number_forward_passes": 1 if one_pass else None,
+        "dataset": evaluation.data,
+        "venue": None,
+        "architecture": settings.get("model", {}).get("backbone"),
+        "eps": evaluation.epsilon,
+        "clean_acc": _percent(verdict.clean),
+        "reported": None,
+        "autoattack_acc": standard,
+        "external": None if worst == standard else worst,
+        "footnote": f"{footnote} ({rounds}).",
+        "unreliable": {"held": False, "mended": False, "unresolved": True}.get(verdict.trust),
+    }
+
+
+def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
+    """The card where RobustBench keeps it: DATA/NORM/NAME.json, with the suite in the name unless it is AutoAttack."""
+    name = evaluation.name if evaluation.suite == AUTOATTACK else f"{evaluation.name}.{evaluation.suite}"
+    parts = [re.sub(r"[^\w.+-]|^\.", "_", part) for part in (evaluation.data, evaluation.norm, f"{name}.json")]
+    path = folder.joinpath(*parts)
+    write_text_atomically(path, json.dumps(robustbench_card(evaluation), indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
+def _autoattack(evaluation: Evaluation) -> str | None:
+    """The accuracy that is AutoAttack's own: without what a diagnosis added, and only where all of it ran."""
+    own = [stage for stage in evaluation.stages if stage.origin == "suite" and stage.counts and stage.name != CLEAN]
+    if evaluation.suite != AUTOATTACK or any(stage.skipped for stage in own):
+        return None
+    shares = right_shares(replace(evaluation, stages=(evaluation.stage(CLEAN), *own)))
+    return _percent(Rate(float(shares.sum()), len(shares)))
+
+
+def _percent(rate: Rate) -> str:
+    return f"{100 * rate.count / rate.total:.2f}"
+
+
+def _block(evaluation: Evaluation, stage: StageRecords) -> _Block:
+    columns, versions = stage.columns, evaluation.environment.get("versions", {})
+    eight = np.full(len(columns), -1) if columns.broken_8bit is None else columns.broken_8bit
+    shared = {
+        "model": evaluation.name,
+        "attack": stage.name,
+        "settings": json.dumps(_plain(stage.settings), sort_keys=True, ensure_ascii=False, default=str),
+        "device": evaluation.environment.get("device"),
+        "torch_version": versions.get("torch"),
+        "maxmahal_version": versions.get("maxmahal"),
+    }
+    of_evaluation = ("target", "data", "suite", "suite_version", "seed", "model_fingerprint", "data_fingerprint")
+    shared |= {name: getattr(evaluation, name) for name in of_evaluation}
+    shared |= {name: getattr(stage, name) for name in ("kind", "threat", "scope", "origin", "counts")}
+    rows = {field.name: getattr(columns, field.name) for field in fields(Columns)}
+    rows |= {name: np.ma.masked_less(rows[name], 0) for name in COSTS}
+    rows["broken_8bit"] = np.ma.masked_array(eight == 1, mask=eight < 0)
+    rows |= {name: np.ma.masked_invalid(rows[name]) for name in ("right_share", "distortion")}
+    return {name: {**shared, **rows}[name] for name in COLUMNS}
+
+
+def _plain(value: Any) -> Any:
+    """The same settings with the numbers that JSON does not have as text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_csv(blocks: Iterator[_Block], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(",".join(COLUMNS) + "\n")
+        for block in blocks:
+            template = ",".join(_slots(block, _csv_field)) + "\n"
+            stream.writelines(template % row for row in _rows(block, missing=""))
+
+
+def _write_json(blocks: Iterator[_Block], path: Path) -> None:
+    """A list of objects, one a line."""
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    with path.open("w", encoding="utf-8") as stream:
+        separator = "["
+        for block in blocks:
+            slots = zip(COLUMNS, _slots(block, encode), strict=True)
+            template = "{" + ", ".join(f'"{name}": {slot}' for name, slot in slots) + "}"
+            for row in _rows(block, missing="null"):
+                stream.write(f"{separator}\n{template % row}")
+                separator = ","
+        stream.write("[]\n" if separator == "[" else "\n]\n")
+
+
+def _slots(block: _Block, encode: Callable[[Any], str]) -> list[str]:
+    """For each column a place to fill, or what fills it in every row: encoded once, not once a row."""
+    return ["%s" if isinstance(value, np.ndarray) else encode(value).replace("%", "%%") for value in block.values()]
+
+
+def _rows(block: _Block, missing: str) -> Iterator[tuple[Any, ...]]:
+    """What goes into the places, row by row: numbers, which print as exactly as they read, and words."""
+    words = {True: "true", False: "false", None: missing}
+    columns = []
+    for name, value in block.items():
+        if isinstance(value, np.ndarray):
+            known = value.tolist()
+            truth = COLUMNS[name] == TRUTH
+            columns.append([words[each] for each in known] if truth else [missing if v is None else v for v in known])
+    return zip(*columns, strict=True)
+
+
+def _csv_field(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    stream = io.StringIO()
+    csv.writer(stream).writerow([value, ""])  # alone in its row, an empty text would be quoted
+    return stream.getvalue().removesuffix(",\r\n")
+
+
+def _write_parquet(blocks: Iterator[_Block], path: Path) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ArgumentError(
+            "Records as Parquet need the package pyarrow; install it with: pip install 'maxmahal[parquet]'"
+        ) from error
+    types = {TEXT: pyarrow.string(), WHOLE: pyarrow.int64(), REAL: pyarrow.float64(), TRUTH: pyarrow.bool_()}
+    schema = pyarrow.schema([(name, types[holds]) for name, holds in COLUMNS.items()])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for block in blocks:
+            count = len(block["sample"])
+            arrays = []
+            for value, field in zip(block.values(), schema, strict=True):
+                if isinstance(value, np.ndarray):
+                    mask = np.ma.getmaskarray(value)
+                    arrays.append(pyarrow.array(np.ma.getdata(value), field.type, mask=mask))
+                else:
+                    arrays.append(pyarrow.repeat(pyarrow.scalar(value, field.type), count))
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+FORMATS: dict[str, Callable[[Iterator[_Block], Path], None]] = {
+    "csv": _write_csv,
+    "json": _write_json,
+    "parquet": _write_parquet,
+}
+
+
+def _check_known(what: str, asked: str | None, known: set[str]) -> None:
+    if asked is not None and asked not in known:
+        raise ArgumentError(f"The records have no {what} '{asked}'; {did_you_mean(asked, known)}")
+
+
+def _filter(stage: StageRecords, broken: bool | None, sample: int | None) -> StageRecords:
+    columns = stage.columns
+    keep: Bool[np.ndarray, " n"] = np.ones(len(columns), dtype=bool)
+    if broken is not None:
+        keep &= columns.broken == broken
+    if sample is not None:
+        keep &= columns.sample == sample
+    values = {field.name: getattr(columns, field.name) for field in fields(Columns)}
+    kept: dict[str, Any] = {name: None if value is None else value[keep] for name, value in values.items()}
+    return replace(stage, columns=Columns(**kept))

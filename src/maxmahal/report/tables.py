@@ -1,0 +1,254 @@
+"""Tables of results: one neutral structure made from records, written as Markdown, CSV or LaTeX."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.records.types import Evaluation, StageRecords
+from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.verdict import CLEAN, StageVerdict, Verdict, give_verdict
+from maxmahal.report.paper import paper_number
+
+MINIMUM_NORM = frozenset({"carlini", "fmn"})
+"""Attacks that always win, sooner or later: how far they had to go is what tells models apart."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What people read, and the unrounded number behind it (None where it is no single number)."""
+
+    text: str
+    value: float | int | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a header and rows as wide as it; accuracies are in percent."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Row:
+    evaluation: Evaluation
+    verdict: Verdict | None
+    """None as long as not even the clean images are done."""
+
+
+_Column = tuple[str, Callable[[_Row], Cell]]
+_NOT_YET = Cell("not run yet")
+
+
+def results_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """One table for each suite, data set and threat: only within these can models be compared."""
+    groups: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        groups.setdefault(_title(evaluation), []).append(evaluation)
+    return [results_table(group) for group in groups.values()]
+
+
+def results_table(evaluations: Sequence[Evaluation]) -> Table:
+    """Models of one suite, data set and threat: a row each, and a column for every attack that any of them met."""
+    titles = list(dict.fromkeys(_title(evaluation) for evaluation in evaluations))
+    if len(titles) != 1:
+        raise ArgumentError(
+            f"One table holds evaluations of one suite, data set and threat; got {' and '.join(titles) or 'none'}. "
+            "Call results_tables for one table each."
+        )
+    rows = [_Row(evaluation, _verdict(evaluation)) for evaluation in evaluations]
+    several_seeds = len({evaluation.seed for evaluation in evaluations}) > 1
+    columns: list[_Column] = [
+        ("model", lambda row: _model(row.evaluation, several_seeds)),
+        ("samples", _samples),
+        ("clean (%)", _clean),
+        *_paper_column("clean (%)", CLEAN, rows),
+    ]
+    for key, header in _stage_headers(rows).items():
+        columns += [(header, _stage_column(*key)), *_paper_column(header, key[0], rows)]
+    columns.append(("worst case (%)", _worst_case))
+    cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
+    return Table(titles[0], tuple(header for header, _ in columns), cells)
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table below its title."""
+    lines = [_markdown_row(table.header), "|---|" + "---:|" * (len(table.header) - 1)]
+    lines += [_markdown_row([cell.text for cell in row]) for row in table.rows]
+    return "\n".join([f"**{_escape_markdown(table.title)}**", "", *lines, ""])
+
+
+def to_csv(table: Table) -> str:
+    """Unrounded numbers, and text where a cell is no number; an interval gets two columns of its own."""
+    wide = [any(row[place].interval for row in table.rows) for place in range(len(table.header))]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    header = []
+    for name, spread in zip(table.header, wide, strict=True):
+        header += [name, f"{name} low", f"{name} high"] if spread else [name]
+    writer.writerow(header)
+    for row in table.rows:
+        fields: list[object] = []
+        for cell, spread in zip(row, wide, strict=True):
+            fields.append(cell.text if cell.value is None else cell.value)
+            fields += (cell.interval or ("", "")) if spread else ()
+        writer.writerow(fields)
+    return stream.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    r"""A ``tabular`` for the booktabs package; its title is a comment, as the caption is the author's."""
+    lines = [
+        f"% {' '.join(table.title.split())}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
+        r"\toprule",
+        _latex_row(table.header),
+        r"\midrule",
+        *(_latex_row([cell.text for cell in row]) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def mean_distortion(stage: StageRecords) -> float | None:
+    """How far the images that a minimum-norm attack turned from right to wrong had to move, on average."""
+    columns = stage.columns
+    found = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
+    return float(found.mean()) if len(found) else None
+
+
+def _title(evaluation: Evaluation) -> str:
+    version = f"{evaluation.suite} version {evaluation.suite_version}"
+    return f"{evaluation.data}, {evaluation.norm} {evaluation.epsilon}, suite {version}"
+
+
+def _verdict(evaluation: Evaluation) -> Verdict | None:
+    started = any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
+    return give_verdict(evaluation) if started else None
+
+
+def _model(evaluation: Evaluation, several_seeds: bool) -> Cell:
+    return Cell(f"{evaluation.name} (seed {evaluation.seed})" if several_seeds else evaluation.name)
+
+
+def _samples(row: _Row) -> Cell:
+    planned, done = row.evaluation.samples, row.verdict.clean.total if row.verdict else 0
+    return Cell(str(done) if done == planned else f"{done} of {planned}", done)
+
+
+def _clean(row: _Row) -> Cell:
+    return _rate_cell(row.verdict.clean) if row.verdict else _NOT_YET
+
+
+def _worst_case(row: _Row) -> Cell:
+    if row.verdict is None:
+        return _NOT_YET
+    robust = row.verdict.robust
+    low, high = robust.interval
+    so_far = "" if row.evaluation.finished else " so far"
+    return Cell(str(robust).replace(" %", "") + so_far, _percent(robust), (100 * low, 100 * high))
+
+
+def _stage_headers(rows: Sequence[_Row]) -> dict[tuple[str, bool], str]:
+    """Headers by the stage's name and whether it is cumulative; a title that two stages share gets their names."""
+    found: dict[tuple[str, bool], StageRecords] = {}
+    for row in rows:
+        for column in row.verdict.stages if row.verdict else ():
+            if column.stage.name != CLEAN:
+                found.setdefault((column.stage.name, column.cumulative), column.stage)
+    names: dict[str, set[str]] = {}
+    for stage in found.values():
+        names.setdefault(stage.title, set()).add(stage.name)
+    headers = {}
+    for (name, cumulative), stage in found.items():
+        title = stage.title if len(names[stage.title]) == 1 else f"{stage.title} ({name})"
+        unit = "mean distortion" if _is_minimum_norm(stage) else "%, cumulative" if cumulative else "%"
+        headers[name, cumulative] = f"{title} ({unit})"
+    return headers
+
+
+def _stage_column(name: str, cumulative: bool) -> Callable[[_Row], Cell]:
+    def cell(row: _Row) -> Cell:
+        for column in row.verdict.stages if row.verdict else ():
+            if (column.stage.name, column.cumulative) == (name, cumulative):
+                return _stage_cell(column)
+        return Cell("")
+
+    return cell
+
+
+def _stage_cell(column: StageVerdict) -> Cell:
+    stage = column.stage
+    if stage.skipped:
+        return Cell("skipped")
+    if column.accuracy is None:
+        return _NOT_YET
+    if _is_minimum_norm(stage):
+        distance = mean_distortion(stage)
+        cell = Cell("none broken") if distance is None else Cell(f"{distance:.3f}", distance)
+    else:
+        cell = _rate_cell(column.accuracy)
+    return cell if stage.finished else Cell(f"{cell.text} so far", cell.value)
+
+
+def _paper_column(header: str, stage_name: str, rows: Sequence[_Row]) -> list[_Column]:
+    """A column of the paper's numbers, unless it has none for any of these models."""
+
+    def cell(row: _Row) -> Cell:
+        numbers = paper_number(row.evaluation.model.get("table", ""), stage_name)
+        if len({number.text for number in numbers}) > 1:
+            return Cell(", ".join(f"{number.text} ({number.source.partition(',')[0]})" for number in numbers))
+        return Cell(numbers[0].text, None if numbers[0].bound else numbers[0].value) if numbers else Cell("")
+
+    return [(f"paper: {header}", cell)] if any(cell(row).text for row in rows) else []
+
+
+def _is_minimum_norm(stage: StageRecords) -> bool:
+    return stage.kind in MINIMUM_NORM and not stage.threat
+
+
+def _rate_cell(rate: Rate) -> Cell:
+    """Without its interval, unless it is none or all of the samples: 0.0 would claim more than they show."""
+    bound = rate.count in (0, rate.total)
+    return Cell(str(rate).removesuffix(" %") if bound else f"{_percent(rate):.1f}", _percent(rate))
+
+
+def _percent(rate: Rate) -> float:
+    return 100 * rate.count / rate.total
+
+
+def _markdown_row(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_escape_markdown, texts))} |"
+
+
+def _escape_markdown(text: str) -> str:
+    # "<= 1" opens no tag and "[18.7, 81.3]" no link: these stay readable.
+    return re.sub(r"([\\`*_|]|<(?=[A-Za-z/!?])|\](?=[(\[:]))", r"\\\1", " ".join(text.split()))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<=": r"$\leq$",
+    ">=": r"$\geq$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+_LATEX_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
+
+
+def _latex_row(texts: Sequence[str]) -> str:
+    # A row that begins with "[" would be read as an argument of the line break before it.
+    cells = (_LATEX_SPECIAL.sub(lambda found: _LATEX[found.group()], " ".join(text.split())) for text in texts)
+    return " & ".join(f"{{{cell}}}" if cell.startswith(("[", "*")) else cell for cell in cells) + r" \\"
