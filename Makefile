@@ -37,9 +37,13 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 test: lint
+	@tools/chromium.sh
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not soak"
 
+# Without a browser the page's tests are skipped in `make test`; here they must run.
 soak: $(VENV)/dev.stamp
+	@tools/chromium.sh
+	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m soak
 
 mutants: $(VENV)/dev.stamp
@@ -51,6 +55,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/attack_overhead.py
 	$(BIN)/python benchmarks/attack_growth.py
 	$(BIN)/python benchmarks/attack_peers.py
+	$(BIN)/python benchmarks/record_overhead.py
 
 studies: $(VENV)/dev.stamp
 	$(BIN)/python studies/batch_invariance.py

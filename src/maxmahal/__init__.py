@@ -8,6 +8,7 @@ The three lines that swap a loss:
 """
 
 from maxmahal.centers import hierarchical_centers, max_mahalanobis_centers, random_centers
+from maxmahal.evaluate import evaluate_model, evaluate_models
 from maxmahal.losses import EMC, GSCE, LGM, MMC, MMLDA, SCE, ArcFace, CenterLoss, CosFace
 from maxmahal.models import Classifier, Head
 from maxmahal.train import load_model as load
@@ -27,6 +28,8 @@ __all__ = [
     "CosFace",
     "Head",
     "__version__",
+    "evaluate_model",
+    "evaluate_models",
     "hierarchical_centers",
     "load",
     "load_settings",

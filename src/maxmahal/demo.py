@@ -1,34 +1,34 @@
-"""The main job on embedded data: train three models, attack them, and say what came out."""
+"""The main job on embedded data: train models, attack them, record it, and make a page that says what came out."""
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-import torch
+from maxmahal.evaluate import Evaluation, EvaluationReporter, Verdict, evaluate_models, give_verdict, read_evaluations
+from maxmahal.report import write_page
+from maxmahal.train import Reporter, load_settings, train_model
 
-from maxmahal.attacks import Linf, margin, pgd
-from maxmahal.data import ImageData, load_dataset
-from maxmahal.evaluate import Budget, evaluate_quickly
-from maxmahal.files import write_text_atomically
-from maxmahal.losses import CenterHead
-from maxmahal.models import Classifier, eval_mode, map_batches
-from maxmahal.report import FeaturePanel, plot_features
-from maxmahal.train import Reporter, RunFolder, load_model, load_settings, train_model
-
-BUDGET = Budget(threat=Linf(0.15), steps=50, step_size=0.015, noise_std=0.1, max_degrees=30.0)
 ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "AT (MMC)": "digits-at-mmc"}
+FLAT_ROWS = {"SCE, 2 features": "digits-sce", "MMC, 2 features": "digits-mmc"}
+SUITE, FLAT_SUITE = "demo", "quick"
+CLAIMS = ("own-loss", "cross-entropy", "margin")  # stages that a weaker evaluation would have stopped at
 LOOKS_ROBUST = 0.25  # below this an attack has shown well enough that a model is not robust
 MASKED_BY = 0.1  # an attack this far above the worst case was fooled by the model rather than stopped by it
 
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One model: accuracies by attack, and what they mean."""
+    """One model: its records, their verdict, and what they mean."""
 
     title: str
-    preset: str
-    accuracies: dict[str, float]
+    evaluation: Evaluation
+    verdict: Verdict
     sentence: str
+
+    def accuracy(self, stage: str) -> float | None:
+        """Under one attack, as a share; None where it could not run."""
+        found = next(each for each in self.verdict.stages if each.stage.name == stage)
+        return None if found.accuracy is None else found.accuracy.value
 
 
 @dataclass(frozen=True)
@@ -36,38 +36,54 @@ class DemoResult:
     """Everything the demo made."""
 
     rows: list[DemoRow]
-    images: int
-    record: Path
-    picture: Path
+    records: Path
+    page: Path
 
 
-def run_demo(out: Path, *, epochs: int | None = None, seed: int = 0, reporter: Reporter | None = None) -> DemoResult:
-    """Train, attack, record and draw; a demo that was interrupted goes on where it stopped."""
-    test = load_dataset("digits", "test")
-    accuracies: dict[str, dict[str, float]] = {}
-    for title, preset in ROWS.items():
-        model = _trained(preset, out / preset, [], epochs, seed, reporter)
-        if reporter is not None:
-            reporter.note(f"Attacking {title}.")
-        accuracies[title] = evaluate_quickly(model, test, BUDGET).accuracies()
-    baseline = accuracies["SCE"]["clean"]
-    rows = [DemoRow(title, ROWS[title], row, describe(row, baseline)) for title, row in accuracies.items()]
-    record, picture = out / "demo.json", out / "features.png"
-    budget = {**asdict(BUDGET), "threat": f"Linf {BUDGET.threat.epsilon}"}
-    content = {"test_images": len(test), "budget": budget, "rows": [asdict(row) for row in rows]}
-    write_text_atomically(record, json.dumps(content, indent=2) + "\n")
-    plot_features(_feature_panels(test, out, epochs, seed, reporter), test.class_names, picture)
-    return DemoResult(rows, len(test), record, picture)
+def train_demo(
+    out: Path, *, epochs: int | None = None, seed: int = 0, reporter: Reporter | None = None
+) -> dict[str, Path]:
+    """Run folders by their titles; those that are finished are not trained again, one that was interrupted goes on."""
+    runs = {title: _trained(preset, out / preset, [], epochs, seed, reporter) for title, preset in ROWS.items()}
+    # With two features the plane of the picture is the feature space itself.
+    flat = {
+        title: _trained(preset, out / f"{preset}-2d", ["model.feature_dim=2"], epochs, seed, reporter)
+        for title, preset in FLAT_ROWS.items()
+    }
+    return {**runs, **flat}
 
 
-def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
+def attack_demo(
+    out: Path, runs: Mapping[str, Path], *, limit: int | None = None, reporter: EvaluationReporter | None = None
+) -> DemoResult:
+    """Attack, record and draw what ``train_demo`` trained; killed, it goes on where it stopped."""
+    records, page = out / "records", out / "report.html"
+    main, flat = ({title: runs[title] for title in rows} for rows in (ROWS, FLAT_ROWS))
+    found = evaluate_models(
+        main, out=records, suite=SUITE, data="digits", limit=limit, transfer=True, reporter=reporter
+    )
+    evaluate_models(flat, out=records, suite=FLAT_SUITE, data="digits", limit=limit, epsilon="0.15", reporter=reporter)
+    write_page(read_evaluations(records), page)
+    verdicts = [give_verdict(evaluation) for evaluation in found]
+    rows = [
+        DemoRow(evaluation.name, evaluation, verdict, describe(verdict, verdicts[0].clean.value))
+        for evaluation, verdict in zip(found, verdicts, strict=True)
+    ]
+    return DemoResult(rows, records, page)
+
+
+def describe(verdict: Verdict, baseline_clean: float) -> str:
     """One honest sentence about a row, from its numbers alone."""
-    clean, worst = accuracies["clean"], accuracies["worst case"]
-    attacks = ("own loss", "cross-entropy", "margin", "strongest")
-    misled = max(attacks, key=lambda attack: accuracies[attack])
-    if accuracies[misled] > LOOKS_ROBUST and accuracies[misled] - worst > MASKED_BY:
+    clean, worst = verdict.clean.value, verdict.robust.value
+    claims = {
+        each.stage.title: each.accuracy.value
+        for each in verdict.stages
+        if each.stage.name in CLAIMS and each.accuracy is not None
+    }
+    misled = max(claims, key=lambda title: claims[title])
+    if claims[misled] > LOOKS_ROBUST and claims[misled] - worst > MASKED_BY:
         return (
-            f"Looks robust to PGD on {misled} ({accuracies[misled]:.1%}) but the worst case is {worst:.1%}: "
+            f"Looks robust to {misled} ({claims[misled]:.1%}) but the worst case is {worst:.1%}: "
             f"most of that robustness was the attack's failure, not the model's strength."
         )
     if worst < 0.5 * clean:
@@ -79,41 +95,13 @@ def describe(accuracies: dict[str, float], baseline_clean: float) -> str:
     return f"Keeps {worst:.1%} under every attack tried, {price}; stronger attacks may find less."
 
 
-def _feature_panels(
-    test: ImageData, out: Path, epochs: int | None, seed: int, reporter: Reporter | None
-) -> list[FeaturePanel]:
-    """SCE and MMC trained with two features, so that the plane is the feature space itself; and MMC under attack."""
-    flat = ["model.feature_dim=2"]
-    sce = _trained("digits-sce", out / "digits-sce-2d", flat, epochs, seed, reporter)
-    mmc = _trained("digits-mmc", out / "digits-mmc-2d", flat, epochs, seed, reporter)
-    with eval_mode(sce), eval_mode(mmc):
-        attacked = pgd(
-            mmc,
-            test.float_images(),
-            test.labels,
-            objective=margin(),
-            threat=BUDGET.threat,
-            steps=BUDGET.steps,
-            step_size=BUDGET.step_size,
-            seed=BUDGET.seed,
-            sample_ids=test.sample_ids,
-        ).images
-        centers = mmc.head.centers if isinstance(mmc.head, CenterHead) else None
-        with torch.no_grad():
-            return [
-                FeaturePanel("SCE", map_batches(sce.features, test), test.labels, None),
-                FeaturePanel("MMC", map_batches(mmc.features, test), test.labels, centers),
-                FeaturePanel("MMC, attacked on the margin", mmc.features(attacked), test.labels, centers),
-            ]
-
-
 def _trained(
     preset: str, out: Path, overrides: list[str], epochs: int | None, seed: int, reporter: Reporter | None
-) -> Classifier:
+) -> Path:
     chosen = [*overrides, f"train.seed={seed}"]
     if epochs is not None:
         chosen.append(f"train.epochs={epochs}")
     if reporter is not None:
         reporter.note(f"Training {out.name}.")
     train_model(load_settings(preset, chosen), out, resume=True, reporter=reporter)
-    return load_model(RunFolder(out).last)
+    return out

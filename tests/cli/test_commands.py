@@ -1,16 +1,18 @@
 """The command line as a user meets it: what it prints, and how it answers mistakes."""
 
-import json
 import os
 import pickle
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import maxmahal
 from maxmahal import cli, demo
+from maxmahal.evaluate import give_verdict, read_evaluations
+from maxmahal.evaluate.statistics import Rate
 from maxmahal.train import preset_names
 
 TINY = ["--set", "train.epochs=2", "--set", "train.batch_size=24", "--set", "model.feature_dim=8"]
@@ -53,7 +55,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # 
 def test_version_and_help(run) -> None:
     assert run("--version").out.strip() == maxmahal.__version__
     text = run("--help").out
-    assert all(command in text for command in ("train", "presets", "data", "demo", "doctor"))
+    assert all(
+        command in text
+        for command in ("train", "presets", "evaluate", "records", "report", "suites", "data", "demo", "doctor")
+    )
 
 
 def test_presets_lists_every_preset_with_its_row(run) -> None:
@@ -188,39 +193,59 @@ def test_a_bug_keeps_its_traceback(run, monkeypatch: pytest.MonkeyPatch) -> None
         run("train", "digits-mmc")
 
 
-def test_the_demo_records_what_it_prints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "BUDGET", demo.Budget(threat=demo.Linf(0.1), steps=2, step_size=0.05))
-    outcome = run("demo", "--out", tmp_path, "--epochs", 1, "--quiet")
+SMALL_DEMO = "version = 1\nabout = 'small'\nepsilon = '0.1'\n" + "".join(
+    f"""
+[[stage]]
+name = "{name}"
+attack = "{attack}"
+scope = "all"
+{options}
+"""
+    for name, attack, options in (
+        ("own-loss", "pgd", "objective = 'own'\nsteps = 2"),
+        ("cross-entropy", "pgd", "objective = 'cross-entropy'\nsteps = 2"),
+        ("margin", "pgd", "objective = 'margin'\nsteps = 2"),
+        ("noise", "noise", "counts = false"),
+        ("rotation", "rotation", "counts = false"),
+    )
+)
+
+
+def test_the_demo_ends_with_a_report_of_what_it_prints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = tmp_path / "small.toml"
+    suite.write_text(SMALL_DEMO)
+    monkeypatch.setattr(demo, "SUITE", str(suite))
+    outcome = run("demo", "--out", tmp_path / "demo", "--epochs", 1, "--limit", 40, "--quiet")
     assert outcome.code == 0, outcome.err
-    record = json.loads((tmp_path / "demo.json").read_text())
-    assert [row["preset"] for row in record["rows"]] == ["digits-sce", "digits-mmc", "digits-at-mmc"]
-    for row in record["rows"]:
-        accuracies = row["accuracies"]
-        attacks = ("clean", "own loss", "cross-entropy", "margin", "strongest")
-        assert accuracies["worst case"] <= min(accuracies[attack] for attack in attacks)
-        assert f"{100 * accuracies['worst case']:.1f}" in outcome.out
-        assert row["sentence"] in outcome.out
-    assert (tmp_path / "features.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "digits-at-mmc" / "best.safetensors").exists()
+    evaluations = {each.name: each for each in read_evaluations(tmp_path / "demo" / "records")}
+    assert list(evaluations) == ["SCE", "MMC", "AT (MMC)", "SCE, 2 features", "MMC, 2 features"]
+    for name in demo.ROWS:
+        verdict = give_verdict(evaluations[name])
+        assert verdict.robust.value <= min(
+            each.accuracy.value for each in verdict.stages if each.stage.counts and each.accuracy
+        )
+        assert f"{100 * verdict.robust.value:.1f}" in outcome.out
+        assert demo.describe(verdict, give_verdict(evaluations["SCE"]).clean.value) in " ".join(outcome.out.split())
+    page = tmp_path / "demo" / "report.html"
+    assert str(page) in outcome.out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "demo" / "digits-at-mmc" / "best.safetensors").exists()
 
 
 @pytest.mark.parametrize(
-    ("own", "cross", "margin", "worst", "clean", "words"),
+    ("claims", "worst", "clean", "words"),
     [
-        (0.9, 0.8, 0.05, 0.04, 0.99, "Looks robust to PGD on own loss (90.0%) but the worst case is 4.0%"),
-        (0.01, 0.02, 0.0, 0.0, 0.98, "not robust at this epsilon"),
-        (
-            0.82,
-            0.83,
-            0.81,
-            0.8,
-            0.95,
-            "Keeps 80.0% under every attack tried, at a cost of 3.0 points of clean accuracy",
-        ),
+        ((90, 80, 5), 4, 99, "Looks robust to own-loss (90.0%) but the worst case is 4.0%"),
+        ((1, 2, 0), 0, 98, "not robust at this epsilon"),
+        ((82, 83, 81), 80, 95, "Keeps 80.0% under every attack tried, at a cost of 3.0 points of clean accuracy"),
     ],
 )
 def test_the_demos_sentence_follows_from_the_numbers(
-    own: float, cross: float, margin: float, worst: float, clean: float, words: str
+    unchecked: None, claims: tuple[int, int, int], worst: int, clean: int, words: str
 ) -> None:
-    row = {"clean": clean, "own loss": own, "cross-entropy": cross, "margin": margin, "strongest": margin}
-    assert words in demo.describe({**row, "worst case": worst}, baseline_clean=0.98)
+    stages = [
+        SimpleNamespace(stage=SimpleNamespace(name=name, title=name), accuracy=Rate(count, 100))
+        for name, count in zip(demo.CLAIMS, claims, strict=True)
+    ]
+    verdict = SimpleNamespace(clean=Rate(clean, 100), robust=Rate(worst, 100), stages=stages)
+    assert words in demo.describe(verdict, baseline_clean=0.98)

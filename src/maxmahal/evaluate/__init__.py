@@ -6,10 +6,8 @@ from maxmahal.evaluate.run import evaluate_model, evaluate_models
 from maxmahal.evaluate.strongest import Effort, WorstCase, attack_hard, attack_within
 from maxmahal.evaluate.suite import Stage, Suite, suite_names
 from maxmahal.evaluate.verdict import Verdict, compare, give_verdict, seed_spreads
-from maxmahal.evaluate.worst_case import Budget, Verdicts, evaluate_quickly
 
 __all__ = [
-    "Budget",
     "Effort",
     "Evaluation",
     "EvaluationReporter",
@@ -17,14 +15,12 @@ __all__ = [
     "Stage",
     "Suite",
     "Verdict",
-    "Verdicts",
     "WorstCase",
     "attack_hard",
     "attack_within",
     "compare",
     "evaluate_model",
     "evaluate_models",
-    "evaluate_quickly",
     "give_verdict",
     "read_evaluations",
     "seed_spreads",

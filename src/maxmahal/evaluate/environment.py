@@ -4,7 +4,7 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -36,11 +36,13 @@ def describe_device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
-def as_command(target: str, suite: str, data: str, options: Mapping[str, object], out: str) -> str:
+def as_command(targets: Sequence[str], suite: str, data: str, options: Mapping[str, object], out: str) -> str:
     """The command line that does what a call from Python did."""
-    words = ["maxmahal", "evaluate", target, "--suite", suite, "--data", data]
+    words = ["maxmahal", "evaluate", *targets, "--suite", suite, "--data", data]
     for name, value in options.items():
-        if value is not None:
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not None and value is not False:
             words += [f"--{name}", str(value)]
     return shlex.join([*words, "--out", out])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from maxmahal.data import ImageData, load_dataset
-from maxmahal.errors import ArgumentError, SettingsError
+from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.claims import Claims
 from maxmahal.evaluate.environment import as_command, describe_environment
 from maxmahal.evaluate.judging import draws_lots
@@ -79,19 +79,38 @@ def evaluate_models(
     chosen = _suite(suite, norm, epsilon)
     subjects = _subjects(targets, device)
     images = _data(data, subjects, data_dir)
+    some = _some(images, limit, chosen)
     for subject in subjects.values():
-        check_fit(subject, images)
-    some = images.first(_limit(limit, chosen))
+        check_fit(subject, some)
     folder = Path(out).expanduser()
-    options = {"limit": limit, "seed": seed, "norm": norm, "epsilon": epsilon}
+    command = as_command(
+        [f"{name}={subject.target}" for name, subject in subjects.items()],
+        chosen.name if isinstance(suite, Suite) else str(suite),
+        data if isinstance(data, str) else images.name,
+        {
+            "limit": limit,
+            "seed": seed,
+            "norm": norm,
+            "epsilon": epsilon,
+            "transfer": transfer,
+            "save-images": save_images,
+        },
+        str(out),
+    )
     watcher = SilentReporter() if reporter is None else reporter
     store, numbers = Store(folder), {}
     claims = Claims(folder)
     try:
-        for name, subject in subjects.items():
-            body = _facts(subject, chosen, some, options, str(out), sorted(subjects) if transfer else [])
-            identity = Identity(name, images.name, chosen.name, seed, len(some))
-            numbers[name] = store.begin(identity, body)
+        bodies = {
+            Identity(name, images.name, chosen.name, seed, len(some)): _facts(
+                subject, chosen, some, command, sorted(subjects) if transfer else []
+            )
+            for name, subject in subjects.items()
+        }
+        for identity, body in bodies.items():
+            store.check(identity, body)  # all of them first: either every evaluation begins, or none
+        for identity, body in bodies.items():
+            numbers[identity.name] = store.begin(identity, body)
         for name, subject in subjects.items():
             session = Session(
                 store,
@@ -133,6 +152,8 @@ def _subjects(targets: Sequence[Target] | Mapping[str, Target], device: torch.de
         subject = load_subject(target, name=name, device=device)
         if subject.name in subjects:
             raise SettingsError(f"Two models are called '{subject.name}'; name one of them with NAME=TARGET.")
+        if "/" in subject.name or subject.name.startswith("."):
+            raise SettingsError(f"'{subject.name}' cannot name a model, for images go into a folder of its name.")
         subjects[subject.name] = subject
     return subjects
 
@@ -154,18 +175,21 @@ def _data(data: str | ImageData | None, subjects: Mapping[str, Subject], data_di
     return load_dataset(data, "test", data_dir)
 
 
+def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
+    if not len(images):
+        raise DataError(f"{images.name} holds no images to attack; choose other --data.")
+    return images.first(_limit(limit, suite))
+
+
 def _limit(limit: int | None, suite: Suite) -> int | None:
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
     return suite.samples if limit is None else limit
 
 
-def _facts(
-    subject: Subject, suite: Suite, data: ImageData, options: Mapping[str, object], out: str, crafted_on: list[str]
-) -> Table:
+def _facts(subject: Subject, suite: Suite, data: ImageData, command: str, crafted_on: list[str]) -> Table:
     """What the records say about the evaluation as a whole; ``same`` is what must not change when it goes on."""
     stochastic = draws_lots(subject.model, data.first(LOOKED_AT).to(subject.device).float_images())
-    command = as_command(f"{subject.name}={subject.target}", suite.name, data.name, options, out)
     return {
         "same": {
             "model": subject.fingerprint,

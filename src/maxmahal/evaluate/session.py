@@ -63,7 +63,7 @@ class Session:
         findings = self._diagnose() if self._suite.diagnose else []
         plan = self._plan(findings)
         self._record_plan(plan)
-        for planned in plan:
+        for planned in plan[1:]:
             self._run_stage(planned)
         self._store.finish(self._number)
 
@@ -132,7 +132,7 @@ class Session:
         """The answers of all checks; those that are recorded already stand."""
         known = {finding.check for finding in self._store.findings(self._number)}
         if known < set(CHECKS):
-            self._reporter.stage("diagnostics", len(CHECKS), len(known))
+            self._reporter.stage("diagnostics", len(CHECKS) - len(known), 0)
         for position, (name, check) in enumerate(CHECKS.items()):
             if name not in known:
                 finding = check(self._probe)

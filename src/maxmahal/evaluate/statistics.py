@@ -3,6 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float
 
 from maxmahal.errors import ArgumentError
 
@@ -93,14 +97,17 @@ def _mass(counts: range, total: int, share: float) -> float:
         return 1.0 if 0 in counts else 0.0
     if share >= 1:
         return 1.0 if total in counts else 0.0
-    log_in, log_out = math.log(share), math.log1p(-share)
-    known = math.lgamma(total + 1)
-    logs = [
-        known - math.lgamma(count + 1) - math.lgamma(total - count + 1) + count * log_in + (total - count) * log_out
-        for count in counts
-    ]
-    largest = max(logs)
-    return min(1.0, math.exp(largest) * math.fsum(math.exp(log - largest) for log in logs))
+    chosen = np.arange(counts.start, counts.stop)
+    logs = _log_choices(total)[chosen] + chosen * math.log(share) + (total - chosen) * math.log1p(-share)
+    largest = float(logs.max())
+    return min(1.0, math.exp(largest) * float(np.exp(logs - largest).sum()))
+
+
+@lru_cache(maxsize=16)
+def _log_choices(total: int) -> Float[np.ndarray, " n"]:
+    """The logarithm of how many ways there are to choose 0, 1, ..., ``total`` of ``total``."""
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
+    return np.asarray(factorials[-1] - factorials - factorials[::-1])
 
 
 def _bisect(rising: Callable[[float], float]) -> float:

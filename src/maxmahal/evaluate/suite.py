@@ -8,8 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from maxmahal.attacks import L2, Linf
+from maxmahal.attacks import L2, Linf, parse_epsilon
+from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.evaluate.aims import check_objective_name
 from maxmahal.evaluate.records.types import Origin, Scope
 from maxmahal.settings import Component, Table, convert, read_toml, resolve_component, to_table
 
@@ -52,6 +54,16 @@ class Stage:
             )
         if not self.counts and self.scope == "survivors":
             raise SettingsError(f"{self.name} does not count, so it must run on all samples; set scope = 'all'.")
+        if self.counts and self.attack.name in WITHOUT_BALL - {"clean"}:
+            raise SettingsError(
+                f"{self.name}: {self.attack.name} stays in no ball, so it cannot count towards the suite's worst case; "
+                "set counts = false and scope = 'all'."
+            )
+        if "/" in self.name or self.name.startswith("."):
+            raise SettingsError(
+                f"'{self.name}' cannot name a stage, for images go into a folder of its name; rename it."
+            )
+        _check_options(self)
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,12 @@ class Suite:
         for name in names:
             if names.count(name) > 1 or name == "clean":
                 raise SettingsError(f"Suite {self.name} has two stages called '{name}'; rename one.")
-        self.threat_of(None)
+        for stage in (None, *self.stages):
+            try:
+                self.threat_of(stage)
+            except ArgumentError as error:
+                where = f"Suite {self.name}" if stage is None else f"Suite {self.name}, {stage.name}"
+                raise SettingsError(f"{where}: {error}") from error
 
     def threat_of(self, stage: Stage | None) -> Linf | L2:
         """The ball in which a stage, or the suite, looks."""
@@ -97,7 +114,9 @@ class Suite:
     def to_table(self) -> Table:
         """Every setting with every default, for the records."""
         table = {key: value for key, value in vars(self).items() if key != "stages" and value is not None}
-        return {**table, "stages": [stage_to_table(stage) for stage in self.stages]}
+        # By name, so that what differs between two suites can be said in a few words.
+        stages = {stage.name: stage_to_table(stage) for stage in self.stages}
+        return {**table, "order": list(stages), "stages": stages}
 
 
 def suite_names() -> list[str]:
@@ -160,6 +179,22 @@ def stage_to_table(stage: Stage) -> Table:
     return {**named, "attack": attack.pop("name"), **{key: value for key, value in attack.items() if value is not None}}
 
 
+def _check_options(stage: Stage) -> None:
+    """What an attack would refuse once it runs, told before anything is recorded."""
+    for key, value in stage.attack.options:
+        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+            raise SettingsError(f"{stage.name}: {key} must be at least 1; got {value}.")
+        if key == "targets" and value is not None and value not in TARGETS:
+            raise SettingsError(f"{stage.name}: targets = '{value}' is unknown; {did_you_mean(str(value), TARGETS)}")
+        try:
+            if key == "objective":
+                check_objective_name(str(value))
+            if key == "step_size" and value is not None:
+                parse_epsilon(value, "step_size")
+        except (ArgumentError, SettingsError) as error:
+            raise SettingsError(f"{stage.name}: {error}") from error
+
+
 def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
     """The suite in another ball; stages with an epsilon of their own belong to the old one and cannot follow."""
     if norm is None and epsilon is None:
@@ -171,8 +206,8 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
         raise SettingsError("--norm L2 needs an --epsilon too: the suite's own is meant for Linf.")
     try:
         return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
-    except ArgumentError as error:
-        raise SettingsError(f"--epsilon {epsilon}: {error}") from error
+    except SettingsError as error:
+        raise SettingsError(f"--epsilon {epsilon} does not do: {error}") from error
 
 
 def _fields(cls: type[Any], table: Table, where: str) -> Table:

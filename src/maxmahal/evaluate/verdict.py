@@ -12,6 +12,7 @@ from maxmahal.evaluate.records.types import Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Comparison, Rate
 
 CLEAN = "clean"
+NOTHING_LEFT = 0.03  # a model that stands on so few samples hides nothing that a missing attack could still find
 Trust = Literal["held", "mended", "unresolved", "unchecked", "unfinished"]
 
 
@@ -45,7 +46,7 @@ class Verdict:
 
 def right_shares(evaluation: Evaluation) -> Float[np.ndarray, " n"]:
     """For each sample, the least share of right answers under any counting attack so far; clean errors count."""
-    clean = evaluation.stage(CLEAN).columns
+    clean = _clean(evaluation).columns
     worst = clean.right_share.copy()
     for stage in evaluation.stages:
         if stage.counts and len(stage.columns):
@@ -61,9 +62,7 @@ def stands(evaluation: Evaluation) -> Bool[np.ndarray, " n"]:
 
 def give_verdict(evaluation: Evaluation) -> Verdict:
     """The table's columns, the worst case, and how far it can be trusted."""
-    clean = evaluation.stage(CLEAN)
-    if not len(clean.columns):
-        raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to go on.")
+    clean = _clean(evaluation)
     total = len(clean.columns)
     robust = Rate(float(right_shares(evaluation).sum()), total)
     right = clean.columns.right_before
@@ -72,7 +71,7 @@ def give_verdict(evaluation: Evaluation) -> Verdict:
     return Verdict(
         clean=Rate(float(clean.columns.right_share.sum()), total),
         robust=robust,
-        success=Rate(broken, int(right.sum())) if right.any() else None,
+        success=Rate(float(broken), int(right.sum())) if right.any() else None,
         stages=tuple(_stage_verdicts(evaluation)),
         trust=trust,
         sentence=_sentence(evaluation, robust, trust),
@@ -87,6 +86,9 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
             "evaluate both with the same --data and --limit."
         )
     ours, theirs = stands(first), stands(second)
+    for evaluation, looked_at in ((first, ours), (second, theirs)):
+        if len(looked_at) < evaluation.samples:
+            raise ArgumentError(f"{evaluation.name} has not seen all of its images yet; run its evaluation to the end.")
     return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
 
 
@@ -102,13 +104,14 @@ class SeedSpread:
 
 def seed_spreads(evaluations: Sequence[Evaluation]) -> list[SeedSpread]:
     """One for each group of models that differ in nothing but ``train.seed``."""
-    groups: dict[str, dict[str, Evaluation]] = {}
+    groups: dict[str, dict[int, Evaluation]] = {}
     for evaluation in evaluations:
         if key := _method_key(evaluation):
-            groups.setdefault(key, {})[evaluation.model_fingerprint] = evaluation
+            # Two checkpoints of one run share its seed: only the first speaks for it.
+            groups.setdefault(key, {}).setdefault(evaluation.model["settings"]["train"]["seed"], evaluation)
     spreads = []
     for group in groups.values():
-        if len(group) > 1:
+        if len({each.model_fingerprint for each in group.values()}) > 1:
             values = np.array([float(right_shares(each).mean()) for each in group.values()])
             names = tuple(each.name for each in group.values())
             spreads.append(SeedSpread(names, float(values.mean()), float(values.std(ddof=1))))
@@ -121,11 +124,20 @@ def _method_key(evaluation: Evaluation) -> str:
         return ""
     train = {key: value for key, value in settings["train"].items() if key != "seed"}
     whole = {key: value for key, value in settings.items() if key not in ("about", "table", "train")}
-    return repr((whole, train, evaluation.data_fingerprint, evaluation.suite, evaluation.epsilon, evaluation.seed))
+    suite = (evaluation.suite, evaluation.suite_version, evaluation.norm, evaluation.epsilon, evaluation.seed)
+    return repr((whole, train, evaluation.data_fingerprint, suite))
+
+
+def _clean(evaluation: Evaluation) -> StageRecords:
+    """The clean images; an evaluation that was stopped at once has not even planned them."""
+    for stage in evaluation.stages:
+        if stage.name == CLEAN and len(stage.columns):
+            return stage
+    raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to go on.")
 
 
 def _stage_verdicts(evaluation: Evaluation) -> list[StageVerdict]:
-    clean = evaluation.stage(CLEAN).columns
+    clean = _clean(evaluation).columns
     standing = clean.right_share.copy()
     verdicts = []
     for stage in evaluation.stages:
@@ -152,20 +164,31 @@ def _trust(evaluation: Evaluation) -> Trust:
         return "unfinished"
     if not evaluation.findings:
         return "unchecked"
-    flagged = [finding for finding in evaluation.findings if finding.flagged]
-    if not flagged:
+    if not any(finding.flagged for finding in evaluation.findings):
         return "held"
-    added = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if not stage.skipped}
-    return "mended" if all(set(finding.adds) & added for finding in flagged) else "unresolved"
+    nothing_left = float(right_shares(evaluation).mean()) <= NOTHING_LEFT
+    return "mended" if nothing_left or not unanswered(evaluation) else "unresolved"
+
+
+def unanswered(evaluation: Evaluation) -> list[str]:
+    """Remedies that flagged findings call for and that did not run, by their names."""
+    ran = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if not stage.skipped}
+    wanted = [remedy for finding in evaluation.findings if finding.flagged for remedy in finding.adds]
+    return [remedy for remedy in dict.fromkeys(wanted) if remedy not in ran]
 
 
 def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
     threat = f"{evaluation.norm} {evaluation.epsilon}"
     said = f"Robust accuracy {robust} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
+    if trust == "mended" and unanswered(evaluation):
+        return f"{said}; there were signs of false robustness, but nothing is left for them to hide."
     endings = {
         "held": ", and no sign of false robustness.",
         "mended": ", with the attacks that the signs of false robustness called for.",
-        "unresolved": "; signs of false robustness remain, so take it as an upper bound.",
+        "unresolved": (
+            f"; signs of false robustness remain that no attack could answer ({', '.join(unanswered(evaluation))}), "
+            "so take it as an upper bound."
+        ),
         "unchecked": "; nobody looked for false robustness, so take it as an upper bound.",
         "unfinished": " so far: the evaluation is not finished.",
     }

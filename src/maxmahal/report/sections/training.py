@@ -1,0 +1,51 @@
+"""Test error against training time (the paper's Figure 3a)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from maxmahal.report.render import Section, render
+from maxmahal.report.scales import Axis
+from maxmahal.report.subjects import Subject
+from maxmahal.report.svg import Chart
+from maxmahal.report.wording import duration, percent
+
+_MARKED = 30
+
+
+def training_section(subjects: Sequence[Subject]) -> Section | None:
+    """None where no model brought its training along."""
+    runs = [(subject, epochs) for subject in subjects if (epochs := _epochs(subject))]
+    if not runs:
+        return None
+    errors = [_error(entry) for _, epochs in runs for entry in epochs]
+    latest = max(entry["train_seconds"] for _, epochs in runs for entry in epochs)
+    least = min((error for error in errors if error > 0), default=0.0)
+    log = least > 0 and max(errors) / least > 5 and min(errors) > 0
+    low, high = (least / 1.15, min(max(errors) * 1.15, 1.0)) if log else (0.0, max(max(errors), 0.01))
+    unit, name = (3600.0, "hours") if latest > 7200 else (60.0, "minutes") if latest > 300 else (1.0, "seconds")
+    x = Axis(f"training time in {name}", 0.0, latest / unit)
+    y = Axis("test error in %", low, high, "log" if log else "linear", text=lambda share: f"{100 * share:.3g}")
+    chart = Chart("Test error against training time", x, y)
+    for subject, epochs in runs:
+        times, faults = [entry["train_seconds"] / unit for entry in epochs], [_error(entry) for entry in epochs]
+        chart.line(times, faults, subject.slot)
+        some = range(0, len(epochs), max(1, len(epochs) // _MARKED))
+        tips = [_tip(subject, epochs[index]) for index in some]
+        chart.points([times[index] for index in some], [faults[index] for index in some], subject.slot, tips)
+    last = [(subject, epochs[-1], _error(epochs[-1])) for subject, epochs in runs]
+    body = render("sections/training.html.j2", chart=chart.render(), runs=last, log=log)
+    return Section("training", "Training", "Training", body)
+
+
+def _epochs(subject: Subject) -> list[dict[str, Any]]:
+    entries = [entry for entry in subject.evaluation.training if "train_seconds" in entry]
+    return [entry for entry in entries if entry.get("test_accuracy") is not None]
+
+
+def _error(entry: dict[str, Any]) -> float:
+    return 1.0 - float(entry["test_accuracy"])
+
+
+def _tip(subject: Subject, entry: dict[str, Any]) -> str:
+    when = f"epoch {entry['epoch']}, " if "epoch" in entry else ""
+    return f"{subject.label}, {when}{duration(entry['train_seconds'])}: test error {percent(_error(entry))} %"

@@ -1,0 +1,225 @@
+"""``maxmahal evaluate`` and ``maxmahal suites`` as a user meets them."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from maxmahal import cli
+from maxmahal.evaluate import evaluate_model, read_evaluations, suite_names
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+SUITE = """
+version = 1
+about = "small"
+epsilon = "0.1"
+chunk = 4
+
+[[stage]]
+name = "pgd"
+title = "PGD-2 [own]"
+attack = "pgd"
+steps = 2
+
+[[stage]]
+name = "square"
+attack = "square"
+queries = 4
+"""
+NETS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, seed):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 16, generator=torch.Generator().manual_seed(seed)))
+    def forward(self, images):
+        return (images.flatten(1) - 0.5) @ self.weight.T
+
+def make(): return Net(0).eval()
+def other(): return Net(1).eval()
+def training(): return Net(0)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a suite, networks and images, to work in."""
+    (tmp_path / "small.toml").write_text(SUITE)
+    (tmp_path / "clinets.py").write_text(NETS)
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (20, 4, 4), dtype=np.uint8)
+    weight = torch.randn(3, 16, generator=torch.Generator().manual_seed(0)).numpy()
+    labels = ((images.reshape(20, 16) / 255 - 0.5) @ weight.T).argmax(axis=1)
+    labels[:3] = [0, 1, 2]
+    np.savez(tmp_path / "mine.npz", images=images, labels=labels, test_images=images, test_labels=labels)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "clinets", raising=False)
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path
+
+
+ARGUMENTS = ["--suite", "small.toml", "--data", "mine.npz", "--out", "out"]
+
+
+class Outcome:
+    """What a command left: exit code, standard output, standard error."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    def refused(self, *parts: str) -> None:
+        assert self.code == 2, (self.out, self.err)
+        assert self.err.startswith("maxmahal: ")
+        assert self.err.count("\n") == 1
+        for part in parts:
+            assert part in self.err
+
+
+@pytest.fixture
+def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["maxmahal", *arguments])
+        capfd.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Outcome(code, *capfd.readouterr())
+
+    return call
+
+
+def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
+    done = run("evaluate", "ours[0]=clinets:make", "clinets:other", *ARGUMENTS)
+    assert done.code == 0, done.err
+    assert "\x1b" not in done.out
+    found = read_evaluations(here / "out")
+    assert [(each.name, each.samples, each.finished) for each in found] == [("ours[0]", 20, True), ("other", 20, True)]
+    assert re.search(r"^ours\[0\]: 20 samples$", done.out, re.M)
+    assert re.search(r"^  PGD-2 \[own\]: \d+ samples, \S+/s, robust so far \S+%$", done.out, re.M)
+    assert re.search(r"^ *ours\[0\] +\S+% +\S+ % \[\S+, \S+\]", done.out, re.M)
+    assert re.search(r"^ours\[0\]: Robust accuracy .* at Linf 0.1, .* of small; nobody looked", done.out, re.M)
+    assert re.search(r"stands on \S+ points more of the same images than other \(exact McNemar test: p = ", done.out)
+    assert "Records in out; `maxmahal report out --out report.html`" in done.out
+
+
+def test_the_same_command_again_computes_nothing_and_says_the_same(run, here: Path) -> None:
+    first = run("evaluate", "clinets:make", *ARGUMENTS, "--quiet")
+    again = run("evaluate", "clinets:make", *ARGUMENTS, "--quiet")
+    assert first.code == again.code == 0
+    assert first.out == again.out
+    assert "samples," not in first.out
+    assert "Robust accuracy" in first.out
+    assert "Records in" not in first.out
+
+
+def test_the_recorded_command_does_the_same_again(run, here: Path) -> None:
+    run("evaluate", "a=clinets:make", "clinets:other", *ARGUMENTS, "--limit", "9", "--seed", "3", "--transfer")
+    before = read_evaluations(here / "out")
+    words = before[0].environment["command"].split()
+    assert words[:2] == ["maxmahal", "evaluate"]
+    for word in ("a=clinets:make", "other=clinets:other", "small.toml", "mine.npz", "--transfer"):
+        assert word in words
+    done = run(*words[1:])
+    assert done.code == 0, done.err
+    assert len(read_evaluations(here / "out")) == len(before) == 2
+
+
+def test_options_reach_the_evaluation(run, here: Path) -> None:
+    done = run(
+        "evaluate", "clinets:make", *ARGUMENTS, "--limit", "5", "--seed", "7", "--norm", "L2", "--epsilon", "1/2",
+        "--save-images",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (found,) = read_evaluations(here / "out")
+    assert (found.samples, found.seed, found.norm, found.epsilon, found.radius) == (5, 7, "L2", "1/2", 0.5)
+    broken = found.stage("pgd").columns.broken.sum()
+    assert broken > 0
+    assert len(list((here / "out" / "images" / "make" / "pgd").glob("*.png"))) == broken
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["clinets:training", *ARGUMENTS], ["train mode"]),
+        (["clinets:make", "clinets:make", *ARGUMENTS], ["Two models are called 'make'"]),
+        (["clinets:make", *ARGUMENTS, "--limit", "0"], ["--limit must be at least 1; got 0"]),
+        (["clinets:make", *ARGUMENTS[2:], "--suite", "strictt"], ["did you mean 'strict'"]),
+        (["clinets:make", *ARGUMENTS, "--epsilon", "8"], ["8/255"]),
+        (["clinets:make", *ARGUMENTS, "--norm", "L2"], ["--epsilon"]),
+        (["runs/nothing", *ARGUMENTS], ["runs/nothing"]),
+        (["clinets:make", "--suite", "small.toml", "--out", "out"], ["--data"]),
+        (["clinets:make", "--suite", "small.toml", "--data", "none.npz", "--out", "out"], ["none.npz"]),
+        (["clinets:make", *ARGUMENTS[:4], "--out", "."], ["--out"]),
+        (["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"], ["Cannot make the folder mine.npz"]),
+        (["clinets:make", *ARGUMENTS, "--device", "tpu"], ["--device tpu"]),
+    ],
+)
+def test_mistakes_are_answered_in_one_sentence(run, here: Path, arguments: list[str], parts: list[str]) -> None:
+    run("evaluate", *arguments).refused(*parts)
+    assert not (here / "out").exists()
+    assert not (here / "records.sqlite").exists()
+
+
+def test_records_of_another_model_are_refused(run, here: Path) -> None:
+    assert run("evaluate", "net=clinets:make", *ARGUMENTS).code == 0
+    run("evaluate", "net=clinets:other", *ARGUMENTS).refused("already holds an evaluation of 'net'", "NAME=TARGET")
+
+
+def test_suites_lists_every_suite_with_its_stages(run) -> None:
+    out = run("suites").out
+    for name in suite_names():
+        assert re.search(rf"^{name} \(version \d+\): ", out, re.M)
+    assert "APGD-100, margin to each of 9 classes" in out
+
+
+def test_tensorboard_without_the_package_is_told_before_anything_is_done(
+    run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    run("evaluate", "clinets:make", *ARGUMENTS, "--tensorboard", "log").refused("maxmahal[tensorboard]")
+    assert not (here / "out").exists()
+
+
+def test_a_terminal_gets_the_bar(here: Path) -> None:
+    """A real one: the output of the command is a pseudo-terminal."""
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "maxmahal", "evaluate", "clinets:make", *ARGUMENTS]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+    process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(ours)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    shown = text.decode()
+    assert "\x1b[" in shown
+    assert "━" in shown
+    assert "robust so far" in shown
+    assert "/s" in shown
+
+
+def test_python_and_the_command_line_record_the_same(run, here: Path) -> None:
+    run("evaluate", "clinets:make", *ARGUMENTS)
+    found = evaluate_model("clinets:make", out=here / "python", suite="small.toml", data="mine.npz")
+    (from_command,) = read_evaluations(here / "out")
+    for left, right in zip(found.stages, from_command.stages, strict=True):
+        assert left.columns.prediction.tolist() == right.columns.prediction.tolist()
+        assert left.settings == right.settings
