@@ -10,7 +10,7 @@ from maxmahal.report.subjects import Subject
 from maxmahal.report.wording import short
 
 _BYTES = 1_200_000  # of pictures in all, so that the page stays one that can be mailed
-_EACH = 12
+_EACH = 6
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,18 @@ def gallery_section(subjects: Sequence[Subject]) -> Section | None:
     walls = []
     for subject in shown:
         pictures = subject.evaluation.pictures
-        exhibits = _within(_BYTES // len(shown), [_exhibit(subject.evaluation, each) for each in pictures[:_EACH]])
+        chosen = choose(pictures)[:_EACH]
+        exhibits = _within(_BYTES // len(shown), [_exhibit(subject.evaluation, each) for each in chosen])
         walls.append((subject, exhibits, len(pictures)))
     return Section("gallery", "What the attacks did", "Gallery", render("sections/gallery.html.j2", walls=walls))
+
+
+def choose(pictures: Sequence[Picture]) -> list[Picture]:
+    """One picture a sample, each of another attack than the one before as long as there are several."""
+    by_sample: dict[int, list[Picture]] = {}
+    for picture in pictures:
+        by_sample.setdefault(picture.sample, []).append(picture)
+    return [several[turn % len(several)] for turn, several in enumerate(by_sample.values())]
 
 
 def _within(budget: int, exhibits: list[Exhibit]) -> list[Exhibit]:

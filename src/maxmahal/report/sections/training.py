@@ -10,6 +10,7 @@ from maxmahal.report.svg import Chart
 from maxmahal.report.wording import duration, percent
 
 _MARKED = 30
+_APART = 5  # runs whose lengths differ by more are squeezed together on a linear axis
 
 
 def training_section(subjects: Sequence[Subject]) -> Section | None:
@@ -23,7 +24,12 @@ def training_section(subjects: Sequence[Subject]) -> Section | None:
     log = least > 0 and max(errors) / least > 5 and min(errors) > 0
     low, high = (least / 1.15, min(max(errors) * 1.15, 1.0)) if log else (0.0, max(max(errors), 0.01))
     unit, name = (3600.0, "hours") if latest > 7200 else (60.0, "minutes") if latest > 300 else (1.0, "seconds")
-    x = Axis(f"training time in {name}", 0.0, latest / unit)
+    first = min(entry["train_seconds"] for _, epochs in runs for entry in epochs)
+    quickest = min(epochs[-1]["train_seconds"] for _, epochs in runs)
+    spread = first > 0 and latest / quickest > _APART
+    x = Axis(
+        f"training time in {name}", (first if spread else 0.0) / unit, latest / unit, "log" if spread else "linear"
+    )
     y = Axis("test error in %", low, high, "log" if log else "linear", text=lambda share: f"{100 * share:.3g}")
     chart = Chart("Test error against training time", x, y)
     for subject, epochs in runs:
