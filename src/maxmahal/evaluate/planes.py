@@ -1,4 +1,4 @@
-"""Feature space in two dimensions: as it is, or projected on the plane in which the class centers lie widest apart."""
+"""Feature space in two dimensions: as it is, or projected on a plane in which the classes lie apart."""
 
 import io
 from dataclasses import dataclass
@@ -43,7 +43,11 @@ class Plane:
 
 
 def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Plane:
-    """The features themselves where there are two; else the plane of the centers, or of the classes' means."""
+    """The features themselves where there are two; else a plane of the centers, or of the classes' means.
+
+    Centers that are all equally far apart spread no further along one plane than along another: any two principal axes
+    would pile most of them up. Where they allow it, they are laid out on a circle instead.
+    """
     with torch.no_grad():
         features = model.features(images).cpu().double().numpy()
     head = model.head
@@ -52,12 +56,27 @@ def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[
     if dim == 2:
         return Plane("features", np.zeros(2), np.eye(2), np.zeros((0, 2)) if centers is None else centers)
     if centers is not None:
-        axes = _principal_axes(centers - centers.mean(axis=0))
-        return Plane("centers", centers.mean(axis=0), axes, (centers - centers.mean(axis=0)) @ axes)
+        origin = centers.mean(axis=0)
+        axes = _circle_axes(centers - origin)
+        kind = "circle of centers" if axes is not None else "centers"
+        axes = _principal_axes(centers - origin) if axes is None else axes
+        return Plane(kind, origin, axes, (centers - origin) @ axes)
     owners = labels.cpu().numpy()
     means = np.stack([features[owners == label].mean(axis=0) for label in np.unique(owners)])
     origin = means.mean(axis=0)
     return Plane("class means", origin, _principal_axes(means - origin), np.zeros((0, 2)))
+
+
+def _circle_axes(points: Float[np.ndarray, "l d"]) -> Float[np.ndarray, "d 2"] | None:
+    """Two orthonormal directions in which the points form a regular polygon; None where there are none."""
+    angles = 2 * np.pi * np.arange(len(points)) / len(points)
+    polygon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    axes = np.linalg.pinv(points) @ polygon
+    lengths = np.linalg.norm(axes, axis=0)
+    if len(points) < 3 or not np.allclose(points @ axes, polygon, atol=1e-6):
+        return None
+    axes = axes / lengths
+    return axes if abs(float(axes[:, 0] @ axes[:, 1])) < 1e-6 and np.isclose(*lengths) else None
 
 
 def _principal_axes(points: Float[np.ndarray, "l d"]) -> Float[np.ndarray, "d 2"]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Outputs, craft, custom
 from maxmahal.evaluate.diagnose.features import Features
-from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches
+from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent, share
 from maxmahal.evaluate.records import Finding
 from maxmahal.random import derive, signs
@@ -51,8 +51,8 @@ class Readouts:
         return (features.double() * weights).sum(dim=-1) - self.thresholds.reshape(shape)
 
 
-@check("binarization")
-def binarization(probe: Probe) -> Finding:
+@isolated("binarization")
+def check_binarization(probe: Probe) -> Finding:
     """Plant, look at random, attack."""
     if not isinstance(probe.model, nn.Module):
         sentence = "Not applicable: a function shows no features to plant an adversarial example in."

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from maxmahal.attacks import Model, cross_entropy, margin, prepare
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.pgd import ProjectedDescent
-from maxmahal.evaluate.diagnose.probe import Probe, check, gives_gradients, in_batches
-from maxmahal.evaluate.diagnose.trials import auto_descent, percent, plain_descent, random_squares, share
+from maxmahal.evaluate.diagnose.probe import Probe, gives_gradients, in_batches, isolated
+from maxmahal.evaluate.diagnose.trials import auto_descent, is_many, percent, plain_descent, random_squares, share
 from maxmahal.evaluate.records import Finding
 
 TITLE = "Black box against white box"
@@ -22,13 +22,14 @@ TRANSFER_STEPS = 20
 FLAG_SHARE = 0.03
 
 
-@check("black-box-wins")
-def black_box_wins(probe: Probe) -> Finding:
+@isolated("black-box-wins")
+def check_black_box(probe: Probe) -> Finding:
     """Square and transfer on the samples that white-box attacks leave standing."""
     standing = probe.is_right.clone()
     if probe.has_gradients:
         standing &= ~plain_descent(probe, margin(), steps=STEPS)
-        standing &= ~auto_descent(probe, cross_entropy(), steps=STEPS)
+        for start, objective in enumerate((cross_entropy(), margin(), margin())):
+            standing &= ~auto_descent(probe, objective, steps=STEPS, start=start, among=standing)
     substitutes = {name: other for name, other in probe.others.items() if gives_gradients(other, probe.images)}
     squares = random_squares(probe, queries=QUERIES, among=standing)
     by_source = {name: standing & _fooled_by_images_of(probe, name, other) for name, other in substitutes.items()}
@@ -38,10 +39,10 @@ def black_box_wins(probe: Probe) -> Finding:
         "square": share(squares),
         "transfer": share(transferred),
         "substitutes": len(substitutes),
-        "sources": [name for name, fooled in by_source.items() if share(fooled) > FLAG_SHARE],
+        "sources": [name for name, fooled in by_source.items() if is_many(share(fooled), FLAG_SHARE, probe)],
     }
     seen = _describe(probe, numbers)
-    if share(squares | transferred) <= FLAG_SHARE:
+    if not is_many(share(squares | transferred), FLAG_SHARE, probe):
         sentence = f"{seen}: who knows less does not break more, as it should be."
         return Finding("black-box-wins", TITLE, False, sentence, "", (), numbers)
     adds = ("black-box", "straight-through") + (("transfer",) if numbers["sources"] else ())

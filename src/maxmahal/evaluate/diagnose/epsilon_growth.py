@@ -4,8 +4,8 @@ import math
 from itertools import pairwise
 
 from maxmahal.attacks import Linf, cross_entropy, margin
-from maxmahal.evaluate.diagnose.probe import Probe, check
-from maxmahal.evaluate.diagnose.trials import auto_descent, percent, random_squares, share
+from maxmahal.evaluate.diagnose.probe import Probe, isolated
+from maxmahal.evaluate.diagnose.trials import auto_descent, is_many, percent, random_squares, share
 from maxmahal.evaluate.records import Finding
 
 TITLE = "Accuracy against epsilon"
@@ -18,21 +18,21 @@ FLAG_LEFT = 0.05
 FLAG_RISE = 0.05
 
 
-@check("epsilon-growth")
-def epsilon_growth(probe: Probe) -> Finding:
+@isolated("epsilon-growth")
+def check_epsilon_growth(probe: Probe) -> Finding:
     """One short strong attack at each of several epsilons."""
     epsilons = _epsilons(probe)
     accuracies = [share(probe.is_right)] + [_accuracy(probe, epsilon) for epsilon in epsilons[1:]]
     numbers = {"epsilons": epsilons, "accuracies": accuracies}
     rise, place = max((after - before, i) for i, (before, after) in enumerate(pairwise(accuracies)))
     last = f"epsilon {epsilons[-1]:.3g}, where every image can be made grey,"
-    if accuracies[-1] > FLAG_LEFT:
+    if is_many(accuracies[-1], FLAG_LEFT, probe):
         sentence = (
             f"At {last} the attack still leaves {percent(accuracies[-1])} standing, which no model can earn: it fails "
             "to find what must exist."
         )
         return _flagged(sentence, numbers)
-    if rise > FLAG_RISE:
+    if is_many(rise, FLAG_RISE, probe):
         sentence = (
             f"From epsilon {epsilons[place]:.3g} to {epsilons[place + 1]:.3g} the accuracy rises from "
             f"{percent(accuracies[place])} to {percent(accuracies[place + 1])}, though the larger ball holds the "
@@ -68,4 +68,4 @@ def _accuracy(probe: Probe, epsilon: float) -> float:
     if not probe.has_gradients:
         return share(~random_squares(probe, queries=QUERIES, threat=threat))
     fooled = auto_descent(probe, margin(), steps=STEPS, threat=threat)
-    return share(~(fooled | auto_descent(probe, cross_entropy(), steps=STEPS, threat=threat)))
+    return share(~(fooled | auto_descent(probe, cross_entropy(), steps=STEPS, threat=threat, among=~fooled)))

@@ -47,6 +47,7 @@ class Flowing(TorchFunctionMode):
         if not self._wanted:
             return func(*args, **kwargs)
         if func is torch._C._set_grad_enabled and not args[0]:
+            self.count += 1
             return None  # a block without gradients hides them just as rounding does
         subject = args[0] if args and isinstance(args[0], Tensor) else None
         if func in _DEPARTURES and subject is not None:
@@ -81,6 +82,20 @@ class Flowing(TorchFunctionMode):
         self.count += 1
         carried: Tensor = straight_through(lambda _: value.detach())(carrier.to(value.dtype))
         return carried
+
+
+class Outside(nn.Module):
+    """A module that ``Flowing`` does not reach into, for one that is passed by as a whole."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The module's own output, without a gradient."""
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            output: Tensor = self.module(inputs.detach())
+        return output
 
 
 class FlowingModel(nn.Module):

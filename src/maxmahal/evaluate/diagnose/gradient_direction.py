@@ -6,7 +6,7 @@ from torch import Tensor
 
 from maxmahal.attacks import Outputs, margin
 from maxmahal.attacks.engine import default_batch_size
-from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches
+from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent, share
 from maxmahal.evaluate.records import Finding
 from maxmahal.random import derive, normal
@@ -19,8 +19,8 @@ DIRECTIONS = 8
 FLAG_SHARE = 0.7
 
 
-@check("gradient-direction")
-def gradient_direction(probe: Probe) -> Finding:
+@isolated("gradient-direction")
+def check_gradient_direction(probe: Probe) -> Finding:
     """A step against the margin's gradient beside steps of the same size in random directions."""
     if not probe.has_gradients or not bool(probe.is_right.any()):
         sentence = "Not applicable: there is no gradient whose direction could be compared with the model's answers."

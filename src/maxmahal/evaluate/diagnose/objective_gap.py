@@ -1,7 +1,7 @@
 """Does the usual objective hide what another one finds?"""
 
 from maxmahal.attacks import cross_entropy, margin
-from maxmahal.evaluate.diagnose.probe import Probe, check
+from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import percent, plain_descent, share
 from maxmahal.evaluate.records import Finding
 
@@ -12,8 +12,8 @@ STEPS = 20
 FLAG_GAP = 0.10
 
 
-@check("objective-gap")
-def objective_gap(probe: Probe) -> Finding:
+@isolated("objective-gap")
+def check_objective_gap(probe: Probe) -> Finding:
     """The same PGD with each of the two."""
     if not probe.has_gradients:
         sentence = "Not applicable: without gradients there is no PGD whose objectives could be compared."

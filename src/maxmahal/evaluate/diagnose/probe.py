@@ -70,14 +70,25 @@ def choose_probe(count: int, seed: int) -> Int[Tensor, " n"]:
 
 def gives_gradients(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
     """Whether gradients come back from a model's logits to the images; never from a function's."""
-    if not isinstance(model, nn.Module):
-        return False
-    moved = images[:1].detach().clone().requires_grad_()
-    with torch.enable_grad():
-        logits = model(moved)
-        if not logits.requires_grad:
-            return False
-        return torch.autograd.grad(logits.sum(), moved, allow_unused=True)[0] is not None
+    return isinstance(model, nn.Module) and pull_back(model, images[:1]) is not None
+
+
+def pull_back(function: Callable[[Tensor], Tensor], inputs: Tensor, along: Tensor | None = None) -> Tensor | None:
+    """The gradient of all outputs' sum, or of their product with ``along``; None where none comes back at all."""
+    moved = inputs.detach().clone().requires_grad_()
+    try:
+        with torch.enable_grad():
+            outputs = function(moved)
+            if not outputs.requires_grad:
+                return None
+            weights = torch.ones_like(outputs) if along is None else along.expand_as(outputs)
+            gradient: Tensor | None = torch.autograd.grad(outputs, moved, weights, allow_unused=True)[0]
+    except RuntimeError as error:
+        # A step that torch has no derivative of, or one that leaves for numpy and finds a gradient wanted.
+        if any(words in str(error) for words in ("is not implemented", "that requires grad")):
+            return None
+        raise
+    return gradient
 
 
 def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> Tensor:
@@ -89,7 +100,7 @@ def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c 
 Check = Callable[[Probe], Finding]
 
 
-def check(name: str) -> Callable[[Check], Check]:
+def isolated(name: str) -> Callable[[Check], Check]:
     """Give a check a stream of torch's random numbers of its own, so that a model that draws draws the same each time.
 
     The caller's stream is put back afterwards.

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks.oracle import full_float32
-from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches
+from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent
 from maxmahal.evaluate.records import Finding
 
@@ -17,8 +17,8 @@ ROUNDING = 1e-3
 FLAG_SHARE = 0.02
 
 
-@check("randomness")
-def randomness(probe: Probe) -> Finding:
+@isolated("randomness")
+def check_randomness(probe: Probe) -> Finding:
     """Two looks at one batch, and a third at its images in other company."""
     images = probe.images
     with full_float32(images.device):

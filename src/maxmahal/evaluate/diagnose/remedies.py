@@ -48,7 +48,7 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
     ),
     "eot": (_stage("eot", "APGD-100, margin, 20 draws a look", "apgd", eot=20, objective="margin", steps=100),),
     "black-box": (
-        _stage("square", "Square, 10,000 queries", "square", queries=10_000),
+        _stage("square", "Square, 5000 queries, another seed", "square", queries=5000),
         # A wide pair of points, so that it looks across the steps of a staircase.
         _stage(
             "spsa",

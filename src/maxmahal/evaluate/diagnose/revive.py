@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Prepared, straight_through
 from maxmahal.attacks.speedups import NO_SPEEDUPS
-from maxmahal.evaluate.diagnose.flowing import Flowing, FlowingModel
+from maxmahal.evaluate.diagnose.flowing import Flowing, FlowingModel, Outside
+from maxmahal.evaluate.diagnose.probe import pull_back
 
 _IMAGES = 16  # to try modules on: enough that no unit is silent for all of them by chance
 # Of a module's input, by size: how far its output may lie from it for the identity to be a fair stand-in.
@@ -31,20 +32,28 @@ def revive(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Prepared | Non
         stand_in = copy.deepcopy(model).requires_grad_(False)
     except Exception:  # a model may hold anything: locks, handles, tensors inside a graph
         return None
-    wrapped = [name for name, inputs in _candidates(stand_in, images).items() if _misleads(stand_in, name, inputs)]
-    for name in wrapped:
-        parent, _, own = name.rpartition(".")
-        setattr(stand_in.get_submodule(parent), own, straight_through(stand_in.get_submodule(name)))
+    wrapped = _wrap_what_misleads(stand_in, images)
     inline = _inline_steps(stand_in, images)
-    if not wrapped and not inline:
-        return None
     flowing = FlowingModel(stand_in)
-    if not _gradient_flows(flowing, images):
+    before, after = _gradient(model, images), _gradient(flowing, images)
+    if after is None or not bool(after.any()) or (before is not None and torch.allclose(before, after)):
         return None
     notes = {"modules": f"straight-through gradients for {', '.join(wrapped)}"} if wrapped else {}
     if inline:
-        notes["inline"] = f"straight-through gradients for {inline} steps inside a forward"
+        notes["inline"] = f"straight-through gradients for steps inside a forward ({inline})"
     return Prepared(model, flowing, NO_SPEEDUPS, notes)
+
+
+def _wrap_what_misleads(model: nn.Module, images: Tensor) -> list[str]:
+    """Exchange modules for straight-through ones in place; which, with their types, for people to read."""
+    wrapped = []
+    for name, inputs in _candidates(model, images).items():
+        module = model.get_submodule(name)
+        if _misleads(module, inputs):
+            parent, _, own = name.rpartition(".")
+            setattr(model.get_submodule(parent), own, straight_through(Outside(module)))
+            wrapped.append(f"{name} ({type(module).__name__})")
+    return wrapped
 
 
 def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
@@ -73,22 +82,16 @@ def _keeper(found: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[o
     return keep
 
 
-def _misleads(model: nn.Module, name: str, inputs: Tensor) -> bool:
+def _misleads(module: nn.Module, inputs: Tensor) -> bool:
     """Whether a module's gradient is missing, zero, or nothing like its change over an attack's step."""
-    module = model.get_submodule(name)
     generator = torch.Generator().manual_seed(0)
     signs = torch.randint(0, 2, inputs.shape, generator=generator).to(inputs) * 2 - 1
     step = _STEP * float(inputs.max() - inputs.min())
     above, here, below = (_call(module, inputs + way * step * signs) for way in (1.0, 0.0, -1.0))
     change = above - below
-    moved = inputs.clone().requires_grad_()
-    with torch.enable_grad():
-        output = _call(module, moved, with_gradient=True)
-        gradient = None
-        if output.requires_grad:
-            (gradient,) = torch.autograd.grad(output, moved, change, allow_unused=True)
     if not bool(change.any()):
-        return False  # flat here whatever is done, or a constant: nothing to pass on
+        return False  # a constant: nothing to pass on
+    gradient = pull_back(lambda moved: _call(module, moved), inputs, change)
     if gradient is None or not bool(gradient.any()):
         return True
     if float((here - inputs).norm()) > _NEAR_IDENTITY * float(inputs.norm()):
@@ -98,9 +101,9 @@ def _misleads(model: nn.Module, name: str, inputs: Tensor) -> bool:
     return not _HONEST[0] <= ratio <= _HONEST[1]
 
 
-def _call(module: nn.Module, inputs: Tensor, *, with_gradient: bool = False) -> Tensor:
+def _call(module: nn.Module, inputs: Tensor) -> Tensor:
     """The module's output, with the same draws at every call if it draws."""
-    with torch.set_grad_enabled(with_gradient), torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
+    with torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
         torch.manual_seed(0)
         output: Tensor = module(inputs)
     return output
@@ -108,19 +111,16 @@ def _call(module: nn.Module, inputs: Tensor, *, with_gradient: bool = False) -> 
 
 def _inline_steps(model: nn.Module, images: Tensor) -> int:
     """How many steps inside forwards would have stopped a gradient."""
-    moved = images.clone().requires_grad_()
-    with torch.enable_grad(), torch.random.fork_rng([images.device] if images.is_cuda else []):
+    with torch.enable_grad():
         mode = Flowing()
         with mode:
-            model(moved)
+            _call(model, images.clone().requires_grad_())
     return mode.count
 
 
-def _gradient_flows(model: nn.Module, images: Tensor) -> bool:
-    moved = images.clone().requires_grad_()
-    with torch.enable_grad(), torch.random.fork_rng([images.device] if images.is_cuda else []):
-        logits = model(moved)
-        # One weight a class: equal ones would cancel where logits always sum to the same.
-        weighted = (logits * torch.arange(1.0, 1.0 + logits.shape[1]).to(logits)).sum()
-        gradient = torch.autograd.grad(weighted, moved, allow_unused=True)[0] if weighted.requires_grad else None
-    return gradient is not None and bool(gradient.any())
+def _gradient(model: nn.Module, images: Tensor) -> Tensor | None:
+    """Of a sum of the logits, with one weight a class: equal ones would cancel where logits sum to the same."""
+    with torch.no_grad():
+        classes = _call(model, images[:1]).shape[1]
+    weights = torch.arange(1.0, 1.0 + classes, device=images.device)
+    return pull_back(lambda moved: _call(model, moved), images, weights)

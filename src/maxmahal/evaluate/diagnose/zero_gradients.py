@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Outputs, margin
 from maxmahal.attacks.engine import default_batch_size
-from maxmahal.evaluate.diagnose.probe import Probe, check
+from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import percent
 from maxmahal.evaluate.records import Finding
 
@@ -21,8 +21,8 @@ FLAG_FLAT = 0.05
 FLAG_SATURATED = 0.3
 
 
-@check("zero-gradients")
-def zero_gradients(probe: Probe) -> Finding:
+@isolated("zero-gradients")
+def check_zero_gradients(probe: Probe) -> Finding:
     """Input gradients as other libraries' attacks see them: plain float32, without rescaling."""
     if not isinstance(probe.model, nn.Module):
         return _no_path("The model is a function, so there is no gradient to follow")

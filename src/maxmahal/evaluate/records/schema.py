@@ -5,6 +5,7 @@ cut costs at most the chunk that was being computed; several processes may write
 and anybody can open it. A columnar file is better to hand on, so records can be exported as Parquet.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,12 +69,14 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
             reason = error.strerror or str(error)
             raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
-            connection.executescript(_TABLES)
-            connection.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (FORMAT,))
-        _check_format(connection, path)
+        with _closed_on_error(connection):
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                # All or nothing, and one process at a time: nobody may see tables without their format.
+                format_row = f"INSERT OR IGNORE INTO about VALUES ('format', '{FORMAT}');"
+                connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {format_row} COMMIT;")
+            _check_format(connection, path)
     return connection
 
 
@@ -83,12 +86,38 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise RecordsError(f"There are no records in {folder}; `maxmahal evaluate ... --out {folder}` makes them.")
     with record_errors(path):
-        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
-        _check_format(connection, path)
-        answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if answer != "ok":
-            raise RecordsError(f"{path} is damaged ({answer}); {_WAY_OUT}")
+        connection = _connect_to_read(path)
+        with _closed_on_error(connection):
+            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise RecordsError(f"{path} is empty; `maxmahal evaluate ... --out {folder}` fills it.")
+            _check_format(connection, path)
+            answer = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
+            if answer != "ok":
+                raise RecordsError(f"{path} is damaged ({answer}); {_WAY_OUT}")
     return connection
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """As usual; or, in a folder that we may not write to, without the files that guard against others' writing."""
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    with _closed_on_error(connection):
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            return connection
+        except sqlite3.OperationalError:
+            if os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists():
+                raise
+    connection.close()
+    return sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, isolation_level=None)
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 _WAY_OUT = "restore a copy of it, or move it away and evaluate again."

@@ -76,13 +76,22 @@ class Store:
             return number, json.loads(text)
 
         number, found = self._commit(work)
+        self._refuse_other(identity, found, body)
+        return number
+
+    def check(self, identity: Identity, body: Table) -> None:
+        """Refuse what ``begin`` would refuse, and write nothing."""
+        query = "SELECT body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
+        for (text,) in self._rows(query, *vars(identity).values()):
+            self._refuse_other(identity, json.loads(text), body)
+
+    def _refuse_other(self, identity: Identity, found: Table, body: Table) -> None:
         difference = first_difference(found["same"], json.loads(json.dumps(body["same"])))
         if difference:
             raise RecordsError(
                 f"{self.path.parent} already holds an evaluation of '{identity.name}' that differs ({difference}); "
                 f"choose another --out, or another name with NAME=TARGET."
             )
-        return number
 
     def add_finding(self, evaluation: int, position: int, finding: Finding) -> None:
         """What a check saw; the first to say so counts."""

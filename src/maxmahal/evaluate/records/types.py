@@ -155,7 +155,8 @@ class Evaluation:
     centers_xy: Float[np.ndarray, "l 2"] | None
     """The class centers in the same plane as ``points``; None for losses without centers."""
     plane: str
-    """How features came into the plane: "features" (two dimensions), "centers", "class means", or "" without any."""
+    """How features came into the plane: "features" (two dimensions), "circle of centers", "centers" (their principal
+    axes), "class means", or "" without any."""
     finished: bool
 
     def stage(self, name: str) -> StageRecords:
