@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli import data, demo, doctor, evaluate, train
+from maxmahal.cli import data, demo, doctor, evaluate, report, train
 
 app = typer.Typer(
     help="Classifiers around preset class centers, and honest measurement of robustness.",
@@ -17,6 +17,8 @@ app = typer.Typer(
 app.command("train")(train.train_command)
 app.command("presets")(train.presets_command)
 app.command("evaluate")(evaluate.evaluate_command)
+app.command("report")(report.report_command)
+app.command("records")(report.records_command)
 app.command("suites")(evaluate.suites_command)
 app.command("demo")(demo.demo_command)
 app.command("doctor")(doctor.doctor_command)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from maxmahal.cli.train import DataDir, pick_device
@@ -65,6 +66,8 @@ def evaluate_command(
             reporter=reporter,
         )
     print_verdicts(console, found)
+    if quiet:
+        return
     console.print(
         f"Records in {out}; `maxmahal report {out} --out report.html` makes a page of them.",
         highlight=False,
@@ -91,10 +94,10 @@ def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
     verdicts = [give_verdict(evaluation) for evaluation in evaluations]
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         success = "-" if verdict.success is None else f"{verdict.success.value:.1%}"
-        table.add_row(evaluation.name, f"{verdict.clean.value:.1%}", str(verdict.robust), success)
+        table.add_row(escape(evaluation.name), f"{verdict.clean.value:.1%}", escape(str(verdict.robust)), success)
     console.print(table)
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
-        console.print(f"[bold]{evaluation.name}[/bold]: {verdict.sentence}", highlight=False)
+        console.print(f"[bold]{escape(evaluation.name)}[/bold]: {escape(verdict.sentence)}", highlight=False)
         for finding in evaluation.findings:
             if finding.flagged:
                 console.print(f"    {finding.title}: {finding.sentence}", highlight=False, markup=False)

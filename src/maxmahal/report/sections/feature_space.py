@@ -20,7 +20,7 @@ _NAMED = 20
 COLOURS = 10
 PLANES = {
     "features": "The features have two dimensions; this is feature space itself.",
-    "circle of centers": "A projection of feature space in which the class centers, all equally far apart, form a circle.",
+    "circle of centers": "A projection in which the class centers, all equally far apart, form a circle.",
     "centers": "The plane through feature space along which the class centers spread most.",
     "class means": "The plane through feature space along which the means of the classes spread most.",
 }

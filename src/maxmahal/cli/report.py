@@ -1,0 +1,129 @@
+"""``maxmahal report`` and ``maxmahal records``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.evaluate import Evaluation, read_evaluations
+from maxmahal.evaluate.records.export import select, write_records, write_robustbench
+from maxmahal.files import write_text_atomically
+from maxmahal.report import results_tables, to_csv, to_latex, to_markdown, write_figures, write_page
+
+TABLES = {"md": to_markdown, "csv": to_csv, "latex": to_latex}
+FIGURES = ("png", "svg", "pdf")
+EXPORTS = ("csv", "json", "parquet", "robustbench")
+ROWS_SHOWN = 20
+
+
+def report_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of records.")],
+    out: Annotated[Path, typer.Option(help="The page, the file of tables, or the folder of figures.")],
+    format: Annotated[
+        str, typer.Option(help="html, md, csv or latex for tables; png, svg or pdf for figures.")
+    ] = "html",
+) -> None:
+    """Make a page, tables or figures of records."""
+    evaluations = read_evaluations(folders)
+    _refuse_nothing(evaluations, folders)
+    console = Console()
+    if format == "html":
+        write_page(evaluations, out)
+    elif format in TABLES:
+        text = "\n\n".join(TABLES[format](table).rstrip("\n") for table in results_tables(evaluations))
+        write_text_atomically(out, text + "\n")
+    elif format in FIGURES:
+        for path in write_figures(evaluations, out, [format]):
+            _say(console, f"Wrote {path}.")
+        return
+    else:
+        raise SettingsError(f"--format {format} is unknown; {did_you_mean(format, ['html', *TABLES, *FIGURES])}")
+    unfinished = [evaluation.name for evaluation in evaluations if not evaluation.finished]
+    if unfinished:
+        _say(console, f"Not finished, and the report says so: {', '.join(unfinished)}.")
+    _say(console, f"Wrote {out}.")
+
+
+def records_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of records.")],
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    attack: Annotated[str | None, typer.Option(help="Only this attack.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Only the sample of this id.")] = None,
+    broken: Annotated[
+        bool | None, typer.Option("--broken/--standing", help="Only what an attack broke, or only what stood.")
+    ] = None,
+    export: Annotated[Path | None, typer.Option(help="Write them to this file instead of showing them.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="csv, json, parquet or robustbench (default: by the file's ending).")
+    ] = None,
+) -> None:
+    """Show, filter and export records."""
+    evaluations = read_evaluations(folder)
+    _refuse_nothing(evaluations, [folder])
+    chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
+    console = Console()
+    if export is None:
+        _show_stages(console, chosen)
+        if model or attack or broken is not None or sample is not None:
+            _show_rows(console, chosen)
+        return
+    kind = format or export.suffix.lstrip(".")
+    if kind not in EXPORTS:
+        raise SettingsError(f"Records cannot be written as '{kind}'; choose one of: {', '.join(EXPORTS)}.")
+    if kind == "robustbench":
+        write_robustbench(_only(chosen), export)
+    else:
+        write_records(chosen, export, kind)
+    _say(console, f"Wrote {export}.")
+
+
+def _only(evaluations: list[Evaluation]) -> Evaluation:
+    if len(evaluations) != 1:
+        names = ", ".join(evaluation.name for evaluation in evaluations)
+        raise SettingsError(f"RobustBench's card is of one model; choose one of {names} with --model.")
+    return evaluations[0]
+
+
+def _refuse_nothing(evaluations: list[Evaluation], folders: list[Path]) -> None:
+    if not evaluations:
+        where = ", ".join(map(str, folders))
+        raise SettingsError(f"{where} holds no evaluation yet; `maxmahal evaluate` makes one.")
+
+
+def _show_stages(console: Console, evaluations: list[Evaluation]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("model", "suite", "attack", "attacked", "broken", "seconds", "state"):
+        table.add_column(column, justify="right" if column in ("attacked", "broken", "seconds") else "left")
+    for evaluation in evaluations:
+        for stage in evaluation.stages:
+            state = "skipped" if stage.skipped else "finished" if stage.finished else "not finished"
+            count, seconds = f"{len(stage.columns)}", f"{stage.rating.seconds:.1f}"
+            broken = f"{int(stage.columns.broken.sum())}"
+            table.add_row(evaluation.name, evaluation.suite, stage.name, count, broken, seconds, state)
+    console.print(table)
+
+
+def _show_rows(console: Console, evaluations: list[Evaluation]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations"):
+        table.add_column(column)
+    count = 0
+    for evaluation in evaluations:
+        for stage in evaluation.stages:
+            columns = stage.columns
+            for row in range(min(len(columns), max(0, ROWS_SHOWN - count))):
+                values = (columns.sample, columns.label, columns.clean_prediction, columns.prediction, columns.broken)
+                told = [str(value[row]) for value in values]
+                cost = f"{columns.distortion[row]:.4g}", f"{columns.iterations[row]}"
+                table.add_row(evaluation.name, stage.name, *told, *cost)
+            count += len(columns)
+    console.print(table)
+    if count > ROWS_SHOWN:
+        _say(console, f"... and {count - ROWS_SHOWN} more; --export FILE.csv writes all of them.")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
