@@ -99,15 +99,18 @@ def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
 
 
 def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
-    done = run("evaluate", "ours[0]=clinets:make", "clinets:other", *ARGUMENTS)
+    done = run("evaluate", "ours[red]=clinets:make", "clinets:other", *ARGUMENTS)
     assert done.code == 0, done.err
     assert "\x1b" not in done.out
     found = read_evaluations(here / "out")
-    assert [(each.name, each.samples, each.finished) for each in found] == [("ours[0]", 20, True), ("other", 20, True)]
-    assert re.search(r"^ours\[0\]: 20 samples$", done.out, re.M)
+    assert [(each.name, each.samples, each.finished) for each in found] == [
+        ("ours[red]", 20, True),
+        ("other", 20, True),
+    ]
+    assert re.search(r"^ours\[red\]: 20 samples$", done.out, re.M)
     assert re.search(r"^  PGD-2 \[own\]: \d+ samples, \S+/s, robust so far \S+%$", done.out, re.M)
-    assert re.search(r"^ *ours\[0\] +\S+% +\S+ % \[\S+, \S+\]", done.out, re.M)
-    assert re.search(r"^ours\[0\]: Robust accuracy .* at Linf 0.1, .* of small; nobody looked", done.out, re.M)
+    assert re.search(r"^ *ours\[red\] +\S+% +\S+ % \[\S+, \S+\]", done.out, re.M)
+    assert re.search(r"^ours\[red\]: Robust accuracy .* at Linf 0.1, .* of small; nobody looked", done.out, re.M)
     assert re.search(r"stands on \S+ points more of the same images than other \(exact McNemar test: p = ", done.out)
     assert "Records in out; `maxmahal report out --out report.html`" in done.out
 

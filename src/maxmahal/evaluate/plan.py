@@ -28,6 +28,8 @@ class Traits:
     """Whether any gradient reaches the images, be it zero."""
     revivable: bool
     """Whether steps that pass no useful gradient could be passed straight through."""
+    sources: frozenset[str] = frozenset()
+    """The models of the same evaluation that give gradients, and so can be crafted on."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ def why_not(stage: Stage, subject: Subject, traits: Traits, others: Mapping[str,
         return "Every look at a model that draws costs many; the other attacks average over its draws instead."
     if kind == "transfer" and options["source"] not in others:
         return f"There is no model '{options['source']}' in this evaluation to craft on."
-    if kind == "transfer" and others[str(options["source"])].kind == "function":
-        return f"It needs gradients of '{options['source']}', and a function has none."
+    if kind == "transfer" and options["source"] not in traits.sources:
+        return f"It needs gradients of '{options['source']}', and none reaches the images through that model."
     if "objective" in options:
         check_objective_name(str(options["objective"]))
         owner = others[str(options["source"])] if kind == "transfer" else subject

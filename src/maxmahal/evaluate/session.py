@@ -80,6 +80,16 @@ class Session:
         return gives_gradients(self._subject.model, self._few.first(2).float_images())
 
     @cached_property
+    def _sources(self) -> frozenset[str]:
+        """The models that can be crafted on."""
+        two = self._data.first(2)
+        return frozenset(
+            name
+            for name, other in self._others.items()
+            if gives_gradients(other.model, two.to(other.device).float_images())
+        )
+
+    @cached_property
     def _stand_in(self) -> Model | None:
         model = self._subject.model
         return revive(model, self._few.float_images()) if isinstance(model, nn.Module) else None
@@ -117,6 +127,7 @@ class Session:
             self._stochastic,
             self._differentiable,
             revivable=asks_to_revive and self._stand_in is not None,
+            sources=self._sources if any(stage.attack.name == "transfer" for stage in stages) else frozenset(),
         )
         return [
             Planned(position, stage, why_not(stage, self._subject, traits, self._others))

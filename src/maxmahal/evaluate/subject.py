@@ -132,9 +132,21 @@ def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
     if isinstance(model, nn.Module):
         digest.update(repr(model).encode())
         for name, tensor in model.state_dict().items():
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(name.encode() + _content(tensor))
+    else:
+        # A function's weights are what it closes over, or what the object behind it holds.
+        cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
+        for value in (*cells, *getattr(model, "__dict__", {}).values()):
+            if isinstance(value, nn.Module):
+                digest.update(fingerprint_model(value).encode())
+            elif isinstance(value, Tensor):
+                digest.update(_content(value))
     return digest.hexdigest()[:32]
+
+
+def _content(tensor: Tensor) -> bytes:
+    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return f" {tensor.dtype} {tuple(tensor.shape)}".encode() + values
 
 
 def fingerprint_data(data: ImageData) -> str:

@@ -184,6 +184,10 @@ def _check_options(stage: Stage) -> None:
     for key, value in stage.attack.options:
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             raise SettingsError(f"{stage.name}: {key} must be at least 1; got {value}.")
+        if isinstance(value, float) and value < 0:
+            raise SettingsError(f"{stage.name}: {key} must not be negative; got {value}.")
+        if key == "evaluations" and value % 2:
+            raise SettingsError(f"{stage.name}: evaluations come in mirrored pairs, so make them even; got {value}.")
         if key == "targets" and value is not None and value not in TARGETS:
             raise SettingsError(f"{stage.name}: targets = '{value}' is unknown; {did_you_mean(str(value), TARGETS)}")
         try:

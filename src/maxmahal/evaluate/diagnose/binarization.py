@@ -6,6 +6,7 @@ construction, and an attack on a model whose gradients are honest finds it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,7 +78,7 @@ def check_binarization(probe: Probe) -> Finding:
     return _judge(numbers)
 
 
-def _judge(numbers: dict[str, float]) -> Finding:
+def _judge(numbers: dict[str, Any]) -> Finding:
     found, by_chance = numbers["found"], numbers["found_by_chance"]
     seen = (
         f"Of {numbers['planted']:.0f} adversarial examples planted in the ball PGD finds {percent(found)}, a random "

@@ -1,0 +1,116 @@
+"""Who computes what: one process a chunk, and nothing is left claimed by the dead."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_evaluations_helpers import curved, everything, identity, labelled_by, many_chunks, rows
+
+from maxmahal.evaluate import evaluate_model, read_evaluations
+from maxmahal.evaluate.claims import Claims
+from maxmahal.files import StorageError
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from maxmahal.evaluate.claims import Claims
+claims = Claims(Path(sys.argv[1]))
+with claims.claim(1, 2, 3) as ours:
+    print(ours, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_chunk_is_ours_until_the_end_of_the_block_and_then_anybodys(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "True\n"
+    claims = Claims(tmp_path)
+    try:
+        for place, expected in (((1, 2, 3), False), ((1, 2, 4), True), ((1, 3, 3), True), ((2, 2, 3), True)):
+            with claims.claim(*place) as ours:
+                assert ours is expected, place
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+        holder.stdin.close()
+        holder.stdout.close()
+        with claims.claim(1, 2, 3) as ours:
+            assert ours
+        with pytest.raises(KeyError), claims.claim(1, 2, 3):
+            raise KeyError
+    finally:
+        claims.close()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="Cannot write"):
+        Claims(tmp_path / "not" / "there")
+
+
+# Counts what each process computed, and makes every chunk slow enough for the others to meet it.
+WORKER = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+torch.set_num_threads(1)
+from small_evaluations_helpers import curved, labelled_by, many_chunks
+from maxmahal.evaluate import evaluate_model, session
+computed, inner = [], session.run_chunk
+def run_chunk(work, planned, number, *rest):
+    computed.append((planned.position, number))
+    time.sleep(0.05)
+    return inner(work, planned, number, *rest)
+session.run_chunk = run_chunk
+session.POLL = 0.02
+model = curved()
+print("ready", flush=True)
+sys.stdin.readline()
+evaluate_model(model, out=sys.argv[2], suite=many_chunks(), data=labelled_by(model))
+print(computed)
+"""
+
+
+def start(out: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", WORKER, str(Path(__file__).parent), str(out)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def computed_by(processes: list[subprocess.Popen[str]]) -> list[list[tuple[int, int]]]:
+    """Let them all go at the same moment."""
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    answers = []
+    for process in processes:
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        answers.append(eval(out))
+    return answers
+
+
+def test_processes_started_at_once_share_the_chunks(tmp_path: Path) -> None:
+    together = computed_by([start(tmp_path / "shared") for _ in range(2)])
+    model = curved()
+    evaluate_model(model, out=tmp_path / "alone", suite=many_chunks(), data=labelled_by(model))
+    alone = [row[1:3] for row in rows(tmp_path / "alone", "chunks")]
+    chunks = [chunk for one in together for chunk in one]
+    assert sorted(chunks) == alone, "every chunk once, by whomever"
+    assert all(together), "each had something to do"
+    (shared,), (expected,) = read_evaluations(tmp_path / "shared"), read_evaluations(tmp_path / "alone")
+    assert shared.finished
+    assert identity(shared) == identity(expected)
+    assert len(rows(tmp_path / "shared", "chunks")) == len(alone)
+    names = ("stages", "pictures", "points")
+    told = [{name: everything(tmp_path / out)[name] for name in names} for out in ("shared", "alone")]
+    assert told[0] == told[1]

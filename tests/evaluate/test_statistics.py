@@ -1,0 +1,93 @@
+"""Intervals and paired tests against scipy, and what must hold of them whatever the counts."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest
+
+from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.statistics import Comparison, Rate, clopper_pearson, lower_tail, mcnemar, upper_tail
+
+# Thousands of sums: checking every annotation on the way would take minutes.
+pytestmark = pytest.mark.usefixtures("unchecked")
+quickly = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+totals = st.integers(1, 1500)
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> tuple[int, int]:
+    total = draw(totals)
+    return draw(st.integers(0, total)), total
+
+
+@given(counts(), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+@quickly
+def test_clopper_pearson_is_scipys_exact_interval(case: tuple[int, int], confidence: float) -> None:
+    expected = binomtest(*case).proportion_ci(confidence_level=confidence, method="exact")
+    assert clopper_pearson(*case, confidence) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@given(counts())
+@quickly
+def test_an_interval_holds_its_share_and_mirrors_that_of_the_rest(case: tuple[int, int]) -> None:
+    count, total = case
+    low, high = clopper_pearson(count, total)
+    assert 0 <= low <= count / total <= high <= 1
+    assert clopper_pearson(total - count, total) == pytest.approx((1 - high, 1 - low), abs=1e-9)
+
+
+@given(counts(), st.integers(2, 5))
+@quickly
+def test_more_samples_and_less_confidence_narrow_it(case: tuple[int, int], times: int) -> None:
+    count, total = case
+    low, high = clopper_pearson(count, total)
+    for narrow in (clopper_pearson(times * count, times * total), clopper_pearson(count, total, 0.8)):
+        assert low - 1e-12 <= narrow[0] <= narrow[1] <= high + 1e-12
+
+
+@given(counts(), st.floats(0.01, 0.99))
+@quickly
+def test_a_sum_of_shares_is_never_narrower_than_its_neighbours(case: tuple[int, int], share: float) -> None:
+    count, total = case
+    if count == total:
+        count -= 1
+    low, high = clopper_pearson(count + share, total)
+    assert low == clopper_pearson(count, total)[0]
+    assert high == clopper_pearson(count + 1, total)[1]
+
+
+@given(counts(), st.floats(0, 1))
+@quickly
+def test_tails_are_those_of_the_binomial(case: tuple[int, int], share: float) -> None:
+    assert lower_tail(*case, share) == pytest.approx(binom.cdf(*case, share), abs=1e-10)
+    assert upper_tail(*case, share) == pytest.approx(binom.sf(case[0] - 1, case[1], share), abs=1e-10)
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+@quickly
+def test_mcnemar_is_the_two_sided_sign_test(first: int, second: int) -> None:
+    expected = binomtest(first, first + second).pvalue if first + second else 1.0
+    assert mcnemar(first, second) == pytest.approx(expected, rel=1e-9)
+    assert mcnemar(first, second) == mcnemar(second, first)
+    assert Comparison(first, second, 600).p_value == mcnemar(first, second)
+    assert Comparison(first, second, 600).difference == pytest.approx((first - second) / 600)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "text"),
+    [
+        (0, 500, "<= 0.74 %"),
+        (500, 500, ">= 99.26 %"),
+        (289, 500, "57.8 % [53.3, 62.2]"),
+        (0, 1, "<= 97.50 %"),
+        (2.5, 5, "50.0 % [5.3, 94.7]"),
+    ],
+)
+def test_how_a_rate_is_printed(count: float, total: int, text: str) -> None:
+    assert str(Rate(float(count), total)) == text
+
+
+@pytest.mark.parametrize(("count", "total"), [(1.0, 0), (-1.0, 4), (5.0, 4), (float("nan"), 4)])
+def test_impossible_rates_are_refused(count: float, total: int) -> None:
+    with pytest.raises(ArgumentError, match="rate needs"):
+        Rate(count, total)

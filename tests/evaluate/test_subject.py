@@ -1,0 +1,258 @@
+"""Targets of every kind, and bad ones: each mistake one sentence, and nothing half-written."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_evaluations_helpers import (
+    CLASSES,
+    Curved,
+    answers_only,
+    classifier,
+    curved,
+    everything,
+    identity,
+    labelled_by,
+    small_suite,
+    stage,
+)
+from torch import nn
+
+from maxmahal.data import ImageData
+from maxmahal.errors import MaxmahalError
+from maxmahal.evaluate import evaluate_model, evaluate_models
+from maxmahal.evaluate.subject import fingerprint_data, fingerprint_model, load_subject, split_name
+from maxmahal.train import Settings, train_model
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+QUICK = small_suite(stage("pgd", "pgd", steps=2), stage("square", "square", queries=3))
+MODEL = curved()
+DATA = labelled_by(MODEL)
+
+FACTORIES = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, classes=4):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(classes, 16, generator=generator))
+    def forward(self, images):
+        return (images.flatten(1) - 0.5) @ self.weight.T
+
+def make(): return Net().eval()
+def make_function():
+    net = Net().eval()
+    def predict(images):
+        with torch.no_grad():
+            return net(images)
+    return predict
+def in_train_mode(): return Net()
+def nothing(): return None
+def raises(): raise RuntimeError("no weights\\nanywhere")
+def three_classes(): return Net(3).eval()
+def one_number(): return lambda images: images.flatten(1).sum(dim=1)
+def a_list(): return lambda images: [0, 1]
+def wants_colour(): return nn.Conv2d(3, 4, 4).eval()
+def needs_argument(path): return Net().eval()
+"""
+
+
+@pytest.fixture
+def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "mynets.py").write_text(FACTORIES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mynets", raising=False)
+    return tmp_path
+
+
+def refused(call: Callable[[], Any]) -> str:
+    """The one sentence with which it is refused."""
+    with pytest.raises(MaxmahalError) as caught:
+        call()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert len(text) < 600
+    return text
+
+
+def test_a_factory_of_a_module_and_of_a_function(factories: Path) -> None:
+    found = evaluate_models(["mynets:make", "blind=mynets:make_function"], out="out", suite=QUICK, data=DATA)
+    assert [(each.name, each.target, each.model["kind"]) for each in found] == [
+        ("make", "mynets:make", "module"),
+        ("blind", "mynets:make_function", "function"),
+    ]
+    assert not found[0].stage("pgd").skipped
+    assert found[1].stage("pgd").skipped
+    first, second = (each.stage("clean").columns.prediction.tolist() for each in found)
+    assert first == second
+
+
+def test_a_module_and_a_function_from_python(tmp_path: Path) -> None:
+    found = evaluate_models({"net": MODEL, "blind": answers_only}, out=tmp_path, suite=QUICK, data=DATA)
+    assert [each.model["kind"] for each in found] == ["module", "function"]
+    assert found[0].model["parameters"] == sum(parameter.numel() for parameter in MODEL.parameters())
+    assert evaluate_model(MODEL, out=tmp_path / "unnamed", suite=QUICK, data=DATA).name == "Curved"
+
+
+def test_a_run_folder_and_its_checkpoint(
+    tmp_path: Path, tiny_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_model(tiny_settings("digits-mmc", "train.epochs=2"), tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    targets = ["run", "run/last.safetensors", "again=run"]
+    found = evaluate_models(targets, out="out", suite=QUICK, limit=7)
+    assert [each.name for each in found] == ["run", "run-last", "again"]
+    assert len({each.model_fingerprint for each in found}) == 1
+    assert [identity(each) for each in found[1:]] == [identity(found[0])] * 2
+    run = found[0]
+    assert (run.samples, run.model["kind"], run.model["loss"], run.model["epoch"]) == (7, "classifier", "mmc", 2)
+    assert run.model["settings"]["train"]["epochs"] == 2
+    assert [entry["epoch"] for entry in run.training] == [1, 2]
+    assert run.plane == "circle of centers"
+
+
+def test_ones_own_images_as_npz(tmp_path: Path) -> None:
+    images, labels = DATA.images.numpy(), DATA.labels.numpy()
+    path = tmp_path / "mine.npz"
+    np.savez(path, images=images, labels=labels, test_images=images[:10], test_labels=labels[:10])
+    found = evaluate_model(MODEL, out=tmp_path / "out", suite=QUICK, data=str(path))
+    same = evaluate_model(MODEL, out=tmp_path / "same", suite=QUICK, data=DATA, limit=10)
+    assert found.samples == 10
+    assert identity(found) == identity(same)
+    assert str(path) in found.environment["command"]
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [
+        ("mynets:in_train_mode", ["mynets:in_train_mode", "train mode", ".eval()"]),
+        ("mynets:nothing", ["mynets:nothing", "NoneType"]),
+        ("mynets:raises", ["mynets:raises", "RuntimeError: no weights anywhere", "mynets.py"]),
+        ("mynets:mak", ["no function 'mak'", "did you mean 'make'"]),
+        ("mynets:needs_argument", ["mynets:needs_argument", "TypeError"]),
+        ("nothere:make", ["no module 'nothere'"]),
+        ("mynets:three_classes", ["3 classes", "4"]),
+        ("mynets:one_number", ["one row of logits", "(2,)"]),
+        ("mynets:a_list", ["one row of logits", "list"]),
+        ("mynets:wants_colour", ["mynets:wants_colour", "cannot take the images", "(1, 4, 4)"]),
+        ("runs/none", ["runs/none", "no run folder"]),
+        ("=runs/none", ["NAME=TARGET"]),
+        ("name=", ["NAME=TARGET"]),
+        ("a/b=mynets:make", ["'a/b' cannot name a model"]),
+        ("mynets.py", ["mynets.py"]),
+    ],
+)
+def test_a_bad_target_is_refused_and_leaves_nothing(factories: Path, target: str, parts: list[str]) -> None:
+    text = refused(lambda: evaluate_models([target], out="out", suite=QUICK, data=DATA))
+    for part in parts:
+        assert part in text
+    assert not (factories / "out").exists()
+
+
+def test_bad_models_from_python(tmp_path: Path) -> None:
+    def attempt(target: Any, **options: Any) -> str:
+        return refused(
+            lambda: evaluate_model(target, **{"out": tmp_path / "out", "suite": QUICK, "data": DATA} | options)
+        )
+
+    assert "train mode" in attempt(Curved())
+    assert "got 3" in attempt(3)
+    assert "--limit must be at least 1; got 0" in attempt(MODEL, limit=0)
+    assert "--data" in attempt(MODEL, data=None)
+    assert "did you mean 'strict'" in attempt(MODEL, suite="strikt")
+    assert "no images" in attempt(MODEL, data=DATA.first(0))
+    assert "this one has its own" in attempt(MODEL, epsilon=0.1)
+    assert "at least one model" in refused(lambda: evaluate_models([], out=tmp_path / "out", suite=QUICK, data=DATA))
+    assert "Two models are called 'Curved'" in refused(
+        lambda: evaluate_models([MODEL, curved(3)], out=tmp_path / "out", suite=QUICK, data=DATA)
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def changed_data() -> ImageData:
+    images = DATA.images.clone()
+    images[0, 0, 0, 0] ^= 1
+    return ImageData.from_arrays(DATA.name, images, DATA.labels, DATA.class_names)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "suite", "part"),
+    [
+        (curved(7), DATA, QUICK, "model was"),
+        (MODEL, changed_data(), QUICK, "data was"),
+        (MODEL, DATA, small_suite(stage("pgd", "pgd", steps=3), QUICK.stages[1]), "pgd.steps was 2 and is now 3"),
+        (MODEL, DATA, small_suite(*QUICK.stages, version=2), "suite.version was 1 and is now 2"),
+        (MODEL, DATA, small_suite(*QUICK.stages, epsilon="0.1"), "suite.epsilon was '0.08' and is now '0.1'"),
+        (MODEL, DATA, small_suite(*QUICK.stages, chunk=6), "suite.chunk was 5 and is now 6"),
+        (MODEL, DATA, small_suite(*QUICK.stages[::-1]), "suite.order was"),
+        (MODEL, DATA, small_suite(*QUICK.stages[:1]), "suite.order was"),
+    ],
+)
+def test_records_of_something_else_are_refused_and_kept(
+    tmp_path: Path, model: nn.Module, data: ImageData, suite: Any, part: str
+) -> None:
+    evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA)
+    before = everything(tmp_path)
+    # The fresh one comes first: it must not be begun either.
+    targets = {"fresh": curved(8), "Curved": model}
+    text = refused(lambda: evaluate_models(targets, out=tmp_path, suite=suite, data=data))
+    assert part in text
+    assert "already holds an evaluation of 'Curved'" in text
+    assert everything(tmp_path) == before
+
+
+def test_other_names_suites_seeds_and_limits_live_side_by_side(tmp_path: Path) -> None:
+    evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA)
+    evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=1)
+    evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, limit=3)
+    evaluate_models({"other": curved(4)}, out=tmp_path, suite=QUICK, data=DATA)
+    assert len(everything(tmp_path)["evaluations"]) == 4
+
+
+def test_fingerprints_tell_models_and_data_apart() -> None:
+    assert fingerprint_model(curved()) == fingerprint_model(curved())
+    changed = curved()
+    with torch.no_grad():
+        changed.second[0, 0] += 1e-6
+    prints = [fingerprint_model(model) for model in (curved(), changed, classifier(), Curved(0, CLASSES + 1))]
+    assert len(set(prints)) == 4
+    with_buffer = curved()
+    with_buffer.register_buffer("mean", torch.zeros(()))
+    assert fingerprint_model(with_buffer) != prints[0]
+    assert fingerprint_data(DATA) == fingerprint_data(labelled_by(MODEL))
+
+
+def test_fingerprints_of_functions_see_the_weights_they_hold() -> None:
+    def around(model: nn.Module, shift: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda images: model(images) + shift
+
+    class Wrapped:
+        def __init__(self, model: nn.Module) -> None:
+            self.model = model
+
+        def __call__(self, images: torch.Tensor) -> torch.Tensor:
+            return self.model(images)
+
+    zero, one = torch.zeros(1), torch.ones(1)
+    functions = [around(curved(), zero), around(curved(1), zero), around(curved(), one), Wrapped(curved()),
+                 Wrapped(curved(1))]  # fmt: skip
+    assert len({fingerprint_model(function) for function in functions}) == 5
+    assert fingerprint_model(around(curved(), zero)) == fingerprint_model(functions[0])
+    assert fingerprint_model(Wrapped(curved())) == fingerprint_model(functions[3])
+
+
+def test_fingerprints_of_data() -> None:
+    others = [DATA.first(5), changed_data(), DATA.select(torch.arange(len(DATA)).flip(0))]
+    assert len({fingerprint_data(data) for data in (DATA, *others)}) == 4
+
+
+def test_names() -> None:
+    assert split_name("a=runs/x") == ("a", "runs/x")
+    assert split_name("runs/x") == ("", "runs/x")
+    assert load_subject(MODEL, name="mine").name == "mine"

@@ -1,0 +1,288 @@
+"""Suites: what ships with the package, what a user's own file may say, and how mistakes in it are answered."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_evaluations_helpers import classifier, curved, identity, labelled_by, small_suite, stage
+
+from maxmahal import attacks
+from maxmahal.attacks import Linf
+from maxmahal.attacks.protocol import (
+    PaperCarliniWagner,
+    paper_mim,
+    paper_noise,
+    paper_pgd,
+    paper_rotation,
+    paper_spsa,
+)
+from maxmahal.errors import MaxmahalError, SettingsError
+from maxmahal.evaluate import Stage, Suite, evaluate_model, suite_names
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.suite import load_suite, stage_from_table, stage_to_table
+from maxmahal.random import stream_key
+
+# Long attacks, and our own errors on badly typed input.
+pytestmark = pytest.mark.usefixtures("unchecked")
+ONE_STAGE = '[[stage]]\nname = "a"\nattack = "pgd"\n'
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def load(tmp_path: Path, text: str) -> Suite:
+    return load_suite(write(tmp_path, 'version = 1\nabout = "mine"\n' + text), KINDS)
+
+
+def test_four_suites_ship_and_each_has_a_version_and_says_what_it_is_for() -> None:
+    assert {"autoattack", "paper", "quick", "strict"} <= set(suite_names())
+    for name in suite_names():
+        suite = load_suite(name, KINDS)
+        assert suite.name == name
+        assert suite.version >= 1
+        assert suite.about
+        assert all(each.title for each in suite.stages)
+
+
+def test_strict_is_a_cascade_that_looks_for_false_robustness_and_mends() -> None:
+    suite = load_suite("strict", KINDS)
+    assert all(each.scope == "survivors" and each.counts for each in suite.stages)
+    assert suite.diagnose
+    assert suite.mend
+    assert suite.epsilon == "8/255"
+    assert any(each.attack.name == "square" for each in suite.stages)
+
+
+def test_autoattack_is_the_standard_four_on_survivors() -> None:
+    suite = load_suite("autoattack", KINDS)
+    parts = [dict(each.attack.options)["part"] for each in suite.stages]
+    assert parts == ["apgd-ce", "apgd-t", "fab-t", "square"]
+    assert all(each.attack.name == "autoattack" and each.scope == "survivors" for each in suite.stages)
+
+
+def test_paper_runs_everything_on_every_sample_up_to_the_papers_own_limits() -> None:
+    limits = {"carlini": PaperCarliniWagner().images, "spsa": 1000, "noise": 1000, "rotation": 1000}
+    suite = load_suite("paper", KINDS)
+    assert suite.epsilon == "8/256"
+    for each in suite.stages:
+        assert each.scope == "all", each.name
+        assert each.limit == limits.get(each.attack.name), each.name
+        assert each.counts == (each.attack.name == "pgd" and each.epsilon is None), each.name
+        options = dict(each.attack.options)
+        if each.attack.name == "pgd":
+            assert (options["keep"], options["label_source"], options["step_size"]) == ("last", "predicted", "2/256")
+            assert (options["random_start"], options["restarts"], options["objective"]) == (True, 1, "paper")
+        if each.attack.name == "spsa":
+            assert (options["keep"], options["label_source"], options["random_start"]) == ("last", "true", True)
+    assert len(suite.stages) == 8 + 2 + 4 + 2
+
+
+MODEL = classifier()
+DATA = labelled_by(MODEL, 12)
+CW = PaperCarliniWagner()
+
+
+def seed_of(name: str) -> int:
+    return stream_key(0, name) % 2**63
+
+
+def protocol(name: str) -> Any:
+    """What the paper's protocol predicts for the stage of that name."""
+    images, labels, ids = DATA.float_images(), DATA.labels, DATA.sample_ids
+    kind, _, rest = name.partition("-")
+    common: dict[str, Any] = {"seed": seed_of(name), "sample_ids": ids}
+    if kind.startswith("pgd"):
+        aim, epsilon = rest.split("-")
+        steps = int(kind.removeprefix("pgd"))
+        return paper_pgd(
+            MODEL, images, labels, epsilon_256=int(epsilon), steps=steps, targeted=aim == "tar", **common
+        ).predictions
+    if kind == "spsa":
+        aim, epsilon = rest.split("-")
+        return paper_spsa(MODEL, images, labels, epsilon_256=int(epsilon), targeted=aim == "tar", **common).predictions
+    if kind == "cw":
+        return attacks.carlini_wagner(
+            MODEL,
+            images,
+            labels,
+            objective=attacks.own_loss_difference(MODEL.head),
+            search="binary",
+            steps=20,
+            search_steps=CW.search_steps,
+            learning_rate=CW.learning_rate,
+            initial_c=CW.initial_constant,
+            targets="random-other" if rest == "tar" else None,
+            **common,
+        ).predictions
+    moved = (paper_noise if kind == "noise" else paper_rotation)(images, **common)
+    with torch.no_grad():
+        return MODEL(moved).argmax(dim=1)
+
+
+def test_every_paper_stage_gives_exactly_the_protocols_predictions(tmp_path: Path) -> None:
+    text = (Path(attacks.__file__).parents[1] / "suites" / "paper.toml").read_text()
+    assert text.count(f"steps = {CW.steps}\n") == 2
+    shortened = write(tmp_path, text.replace(f"steps = {CW.steps}\n", "steps = 20\n"))
+    found = evaluate_model(MODEL, out=tmp_path / "out", suite=shortened, data=DATA)
+    names = [each.name for each in found.stages if each.name != "clean"]
+    assert names == [each.name for each in load_suite("paper", KINDS).stages]
+    told_apart = set()
+    for name in names:
+        columns = found.stage(name).columns
+        assert columns.sample.tolist() == DATA.sample_ids.tolist()
+        assert columns.prediction.tolist() == protocol(name).tolist(), name
+        told_apart.add(tuple(columns.prediction.tolist()))
+    assert len(told_apart) > 5, "stages that all say the same prove nothing"
+
+
+def test_a_mim_stage_with_the_papers_options_is_paper_mim(tmp_path: Path) -> None:
+    options = {"objective": "paper", "steps": 10, "step_size": "2/256", "label_source": "predicted", "keep": "last"}
+    suite = small_suite(stage("mim", "mim", scope="all", **options), epsilon="8/256")
+    found = evaluate_model(MODEL, out=tmp_path, suite=suite, data=DATA)
+    expected = paper_mim(
+        MODEL, DATA.float_images(), DATA.labels, targeted=False, seed=seed_of("mim"), sample_ids=DATA.sample_ids
+    )
+    assert found.stage("mim").columns.prediction.tolist() == expected.predictions.tolist()
+
+
+def test_a_cascade_shows_each_stage_only_the_survivors_of_those_before(tmp_path: Path) -> None:
+    model = curved()
+    suite = small_suite(
+        stage("noise", "noise", std=0.5, scope="all", counts=False),
+        stage("weak", "pgd", steps=1, step_size="0.01"),
+        stage("strong", "apgd", steps=10),
+        stage("last", "square", queries=5),
+    )
+    found = evaluate_model(model, out=tmp_path, suite=suite, data=labelled_by(model))
+    left = set(range(24)) - {21, 22, 23}
+    for name in ("weak", "strong", "last"):
+        columns = found.stage(name).columns
+        assert set(columns.sample.tolist()) == left, name
+        left -= set(columns.sample[columns.broken].tolist())
+    assert 0 < len(left) < 15
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ["has no attacks"]),
+        ("chunks = 5\n" + ONE_STAGE, ["'chunks' is not a setting", "did you mean 'chunk'?"]),
+        ("chunk = 0\n" + ONE_STAGE, ["chunk must be at least 1; got 0"]),
+        ("samples = 0\n" + ONE_STAGE, ["samples must be at least 1"]),
+        ("chunk = 2.5\n" + ONE_STAGE, ["chunk must be an integer"]),
+        ('norm = "Linfinity"\n' + ONE_STAGE, ["norm", "did you mean 'Linf'?"]),
+        ('epsilon = "8"\n' + ONE_STAGE, ["epsilon must lie in (0, 1]", "8/255"]),
+        ('epsilon = "a lot"\n' + ONE_STAGE, ["epsilon", "a lot"]),
+        ('diagnose = "yes"\n' + ONE_STAGE, ["diagnose must be true or false"]),
+        ("[stage]\nname = 'a'\n", ["[[stage]]"]),
+        ('[[stage]]\nattack = "pgd"\n', ["needs a name"]),
+        ('[[stage]]\nname = "a"\n', ["a.name = None is unknown"]),
+        ('[[stage]]\nname = "a"\nattack = "pdg"\n', ["'pdg' is unknown", "did you mean 'pgd'?"]),
+        (ONE_STAGE + "step = 4\n", ["'a.step' is not an option of pgd", "did you mean 'a.steps'?"]),
+        (ONE_STAGE + 'steps = "4"\n', ["a.steps must be an integer"]),
+        (ONE_STAGE + "steps = 0\n", ["steps must be at least 1; got 0"]),
+        (ONE_STAGE + "restarts = -1\n", ["restarts must be at least 1; got -1"]),
+        (ONE_STAGE + 'step_size = "2/0"\n', ["step_size", "2/0"]),
+        (ONE_STAGE + 'objective = "margn"\n', ["'margn' is unknown", "did you mean 'margin'?"]),
+        (ONE_STAGE + 'targets = "top9"\n', ["'top9' is unknown", "did you mean 'top-9'?"]),
+        ('[[stage]]\nname = "a"\nattack = "spsa"\nevaluations = 7\n', ["evaluations", "even; got 7"]),
+        ('[[stage]]\nname = "a"\nattack = "spsa"\ndelta = -0.1\n', ["delta must not be negative; got -0.1"]),
+        (ONE_STAGE + 'keep = "first"\n', ["a.keep = 'first' is not a choice"]),
+        (ONE_STAGE + 'scope = "everyone"\n', ["scope = 'everyone' is not a choice"]),
+        (ONE_STAGE + "limit = 0\n", ["limit must be at least 1"]),
+        (ONE_STAGE + "eot = 0\n", ["eot must be at least 1"]),
+        (ONE_STAGE + 'epsilon = "4/255"\n', ["counts = false"]),
+        (ONE_STAGE + 'epsilon = "x"\ncounts = false\nscope = "all"\n', ["epsilon", "'x'"]),
+        (ONE_STAGE + "counts = false\n", ["set scope = 'all'"]),
+        (ONE_STAGE + ONE_STAGE, ["two stages called 'a'"]),
+        ('[[stage]]\nname = "clean"\nattack = "pgd"\n', ["'clean'"]),
+        ('[[stage]]\nname = "../a"\nattack = "pgd"\n', ["'../a' cannot name a stage"]),
+        ('[[stage]]\nname = "a"\nattack = "carlini"\n', ["cannot count", "counts = false"]),
+        ("version = 2\n" + ONE_STAGE, ["not valid TOML"]),
+    ],
+)
+def test_every_mistake_in_a_suite_is_one_sentence(tmp_path: Path, text: str, parts: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["version", "about"])
+def test_version_and_about_are_needed(tmp_path: Path, missing: str) -> None:
+    head = {"version": "version = 1\n", "about": 'about = "x"\n'}
+    head.pop(missing)
+    with pytest.raises(SettingsError, match=f"needs a '{missing}'"):
+        load_suite(write(tmp_path, "".join(head.values()) + ONE_STAGE), KINDS)
+
+
+def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="did you mean 'strict'"):
+        load_suite("strickt", KINDS)
+    with pytest.raises(SettingsError, match=r"Cannot read .*none\.toml"):
+        load_suite(tmp_path / "none.toml", KINDS)
+
+
+def test_a_mistaken_suite_leaves_nothing_behind(tmp_path: Path) -> None:
+    model = curved()
+    path = write(tmp_path, f'version = 1\nabout = "x"\n{ONE_STAGE}objective = "margn"\n')
+    with pytest.raises(MaxmahalError):
+        evaluate_model(model, out=tmp_path / "out", suite=path, data=labelled_by(model))
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_ball_than_the_suites() -> None:
+    suite = load_suite("quick", KINDS, epsilon="4/255")
+    assert suite.threat_of(None) == Linf("4/255")
+    assert str(load_suite("quick", KINDS, norm="L2", epsilon="0.5").threat_of(None)) == "L2 0.5"
+    for options, part in [
+        ({"norm": "L2"}, "needs an --epsilon"),
+        ({"norm": "L1"}, "use Linf or L2"),
+        ({"epsilon": "8"}, "8/255"),
+        ({"epsilon": "-0.1"}, "-0.1"),
+    ]:
+        with pytest.raises(SettingsError, match=part):
+            load_suite("quick", KINDS, **options)
+
+
+@pytest.mark.parametrize("name", ["quick", "paper", "strict", "autoattack"])
+def test_a_stage_comes_back_from_its_table(name: str) -> None:
+    for each in load_suite(name, KINDS).stages:
+        assert stage_from_table(stage_to_table(each), KINDS) == each
+
+
+def test_autoattacks_parts_run_as_stages_and_are_judged_by_the_model(tmp_path: Path) -> None:
+    model = curved()
+    data = labelled_by(model, 8)
+    suite = small_suite(
+        stage("ce", "autoattack", part="apgd-ce", steps=2), stage("square", "autoattack", part="square", queries=3)
+    )
+    first = evaluate_model(model, out=tmp_path / "first", suite=suite, data=data)
+    assert identity(first) == identity(evaluate_model(model, out=tmp_path / "again", suite=suite, data=data))
+    columns = first.stage("ce").columns
+    assert columns.broken.any()
+    assert (columns.distortion[columns.broken] <= 0.08 + 1e-6).all()
+    assert set(columns.iterations.tolist()) == {-1}, "the package does not tell"
+    assert set(first.stage("square").columns.sample) == set(columns.sample[~columns.broken])
+
+
+def test_a_users_file_is_called_by_its_own_name_unless_it_says_another(tmp_path: Path) -> None:
+    assert load(tmp_path, ONE_STAGE).name == "mine"
+    assert load(tmp_path, 'name = "other"\n' + ONE_STAGE).name == "other"
+
+
+def test_chunks_do_not_change_what_is_found(tmp_path: Path) -> None:
+    model = curved()
+    data = labelled_by(model)
+    found = [
+        identity(evaluate_model(model, out=tmp_path / str(chunk), suite=small_suite(chunk=chunk), data=data))
+        for chunk in (7, 250)
+    ]
+    for name in found[0]:
+        assert found[0][name] == found[1][name], name
+    assert isinstance(small_suite().stages[0], Stage)
