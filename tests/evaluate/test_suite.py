@@ -286,3 +286,8 @@ def test_chunks_do_not_change_what_is_found(tmp_path: Path) -> None:
     for name in found[0]:
         assert found[0][name] == found[1][name], name
     assert isinstance(small_suite().stages[0], Stage)
+
+
+def test_a_suite_that_fixes_each_ball_takes_no_other() -> None:
+    with pytest.raises(SettingsError, match="Suite paper fixes the ball of each attack"):
+        load_suite("paper", KINDS, epsilon="4/255")

@@ -200,9 +200,14 @@ def _check_options(stage: Stage) -> None:
 
 
 def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
-    """The suite in another ball; stages with an epsilon of their own belong to the old one and cannot follow."""
+    """The suite in another ball; one whose stages have epsilons of their own cannot follow."""
     if norm is None and epsilon is None:
         return suite
+    if any(stage.epsilon is not None for stage in suite.stages):
+        raise SettingsError(
+            f"Suite {suite.name} fixes the ball of each attack, so --norm and --epsilon do not apply; "
+            "choose another suite, or write a .toml of your own."
+        )
     norm = norm or suite.norm
     if norm not in ("Linf", "L2"):
         raise SettingsError(f"--norm {norm} is unknown; use Linf or L2.")

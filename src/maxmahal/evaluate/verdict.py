@@ -85,6 +85,12 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
             f"{first.name} and {second.name} were evaluated on different images, so they cannot be paired; "
             "evaluate both with the same --data and --limit."
         )
+    attackers = [(each.suite, each.suite_version, each.norm, each.radius) for each in (first, second)]
+    if attackers[0] != attackers[1]:
+        raise ArgumentError(
+            f"{first.name} and {second.name} were attacked differently ({attackers[0][0]} at {first.norm} "
+            f"{first.epsilon}, {attackers[1][0]} at {second.norm} {second.epsilon}), so they cannot be paired."
+        )
     ours, theirs = stands(first), stands(second)
     for evaluation, looked_at in ((first, ours), (second, theirs)):
         if len(looked_at) < evaluation.samples:
@@ -171,9 +177,10 @@ def _trust(evaluation: Evaluation) -> Trust:
 
 
 def unanswered(evaluation: Evaluation) -> list[str]:
-    """Remedies that flagged findings call for and that did not run, by their names."""
+    """Remedies that flagged findings call for and that did not run, by their names; checks that know of none."""
     ran = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if not stage.skipped}
-    wanted = [remedy for finding in evaluation.findings if finding.flagged for remedy in finding.adds]
+    flagged = [finding for finding in evaluation.findings if finding.flagged]
+    wanted = [remedy for finding in flagged for remedy in (finding.adds or (finding.check,))]
     return [remedy for remedy in dict.fromkeys(wanted) if remedy not in ran]
 
 
