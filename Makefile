@@ -62,6 +62,7 @@ studies: $(VENV)/dev.stamp
 	$(BIN)/python studies/convergence.py
 	$(BIN)/python studies/honesty.py
 	$(BIN)/python studies/peers_table.py
+	$(BIN)/python studies/false_robustness.py
 	$(BIN)/python tools/readme.py
 
 clean:

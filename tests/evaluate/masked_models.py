@@ -87,7 +87,7 @@ class SawTooth(nn.Module):
 class Noise(nn.Module):
     """Fresh noise at every look."""
 
-    def __init__(self, std: float = 0.2) -> None:
+    def __init__(self, std: float = 0.05) -> None:
         super().__init__()
         self.std = std
 

@@ -112,11 +112,14 @@ def describe_stage(planned: Planned, suite: Suite, seed: int) -> dict[str, Any]:
 
 
 def samples_of(stage: Stage, count: int, shares: Mapping[int, float], ids: Sequence[int]) -> list[int]:
-    """The rows of the data that a stage attacks, in their order."""
+    """The rows of the data that a stage attacks, in their order.
+
+    A model that draws survives on a sample as long as it is right now and then.
+    """
     rows = range(count if stage.limit is None else min(count, stage.limit))
     if stage.scope == "all":
         return list(rows)
-    return [row for row in rows if shares.get(ids[row], 1.0) >= 0.5]
+    return [row for row in rows if shares.get(ids[row], 1.0) > 0]
 
 
 def split(rows: Sequence[int], chunk: int) -> list[list[int]]:

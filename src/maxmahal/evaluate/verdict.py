@@ -187,6 +187,8 @@ def unanswered(evaluation: Evaluation) -> list[str]:
 def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
     threat = f"{evaluation.norm} {evaluation.epsilon}"
     said = f"Robust accuracy {robust} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
+    if evaluation.model.get("stochastic"):
+        said += f", as a mean over {evaluation.model['draws']} draws of a model that draws"
     if trust == "mended" and unanswered(evaluation):
         return f"{said}; there were signs of false robustness, but nothing is left for them to hide."
     endings = {

@@ -46,7 +46,37 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
     "restarts": (
         _stage("restarts", "APGD-100, margin, 10 starts", "apgd", objective="margin", steps=100, restarts=10),
     ),
-    "eot": (_stage("eot", "APGD-100, margin, 20 draws a look", "apgd", eot=20, objective="margin", steps=100),),
+    # The last iterate: of many looks the one that seems best owes it to the draws it met.
+    "eot": (
+        _stage(
+            "eot-margin",
+            "PGD-100, margin, 20 draws a look",
+            "pgd",
+            eot=20,
+            objective="margin",
+            steps=100,
+            keep="last",
+        ),
+        _stage(
+            "eot-cross-entropy",
+            "PGD-100, cross-entropy, 20 draws a look",
+            "pgd",
+            eot=20,
+            objective="cross-entropy",
+            steps=100,
+            keep="last",
+        ),
+        _stage(
+            "eot-targets",
+            "PGD-50, margin to each of 9 classes, 10 draws a look",
+            "pgd",
+            eot=10,
+            objective="margin",
+            steps=50,
+            targets="top-9",
+            keep="last",
+        ),
+    ),
     "black-box": (
         _stage("square", "Square, 5000 queries, another seed", "square", queries=5000),
         # A wide pair of points, so that it looks across the steps of a staircase.
