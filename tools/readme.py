@@ -169,8 +169,9 @@ def masked() -> str:
     flagged = sum(bool(rows[title]["flags"]) for title in ordinary)
     lines += [
         "",
-        f"Of {len(ordinary)} ordinary models (SCE, center loss, adversarial training; seeds that no threshold was chosen "
-        f"on) {flagged or 'none'} {'were' if flagged > 1 else 'was'} flagged. Beside AutoAttack's standard suite:",
+        f"Of {len(ordinary)} ordinary models (SCE, center loss, adversarial training; seeds that no threshold was "
+        f"chosen on) {flagged or 'none'} {'were' if flagged > 1 else 'was'} flagged. "
+        "Beside AutoAttack's standard suite:",
         "",
         "| model | `strict` | AutoAttack | time of `strict` over AutoAttack's |",
         "|---|---|---|---|",
