@@ -25,7 +25,8 @@ from torch import nn
 from maxmahal.data import ImageData
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import evaluate_model, evaluate_models
-from maxmahal.evaluate.subject import fingerprint_data, fingerprint_model, load_subject, split_name
+from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
+from maxmahal.evaluate.subject import load_subject, split_name
 from maxmahal.train import Settings, train_model
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -256,3 +257,25 @@ def test_names() -> None:
     assert split_name("a=runs/x") == ("a", "runs/x")
     assert split_name("runs/x") == ("", "runs/x")
     assert load_subject(MODEL, name="mine").name == "mine"
+
+
+class Stepped(torch.nn.Module):
+    """Something that weights do not show."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return (images * self.steps).round() / self.steps
+
+
+def test_fingerprints_see_what_weights_do_not_show() -> None:
+    models = [torch.nn.Sequential(Stepped(steps), torch.nn.Dropout(p)) for steps, p in ((3, 0.1), (4, 0.1), (3, 0.2))]
+    assert len({fingerprint_model(model.eval()) for model in models}) == 3
+
+
+def test_fingerprints_do_not_depend_on_attributes_that_a_new_torch_may_add() -> None:
+    plain, newer = torch.nn.BatchNorm2d(2).eval(), torch.nn.BatchNorm2d(2).eval()
+    newer.fresh_option = True
+    assert fingerprint_model(plain) == fingerprint_model(newer)

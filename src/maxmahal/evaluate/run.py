@@ -9,6 +9,7 @@ from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.claims import Claims
 from maxmahal.evaluate.environment import as_command, describe_environment
+from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.judging import draws_lots
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.plan import DRAWS
@@ -17,7 +18,7 @@ from maxmahal.evaluate.records.store import Identity, Store
 from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.session import LOOKED_AT, Session
-from maxmahal.evaluate.subject import Subject, Target, check_fit, fingerprint_data, load_subject, split_name
+from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.settings import Table
 

@@ -1,7 +1,5 @@
 """A model under evaluation, whatever it came from: its name, what it is, and how attacks should hold it."""
 
-import hashlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.imports import call_function, import_function, names_a_function
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -122,41 +121,6 @@ def check_fit(subject: Subject, data: ImageData) -> None:
         )
 
 
-def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
-    """Of the weights, the structure and the code of the class: another model has another one."""
-    digest = hashlib.sha256()
-    kind = type(model) if isinstance(model, nn.Module) else model
-    digest.update(_word(kind).encode())
-    if not isinstance(model, Classifier):
-        digest.update(_source(kind).encode())
-    if isinstance(model, nn.Module):
-        digest.update(repr(model).encode())
-        for name, tensor in model.state_dict().items():
-            digest.update(name.encode() + _content(tensor))
-    else:
-        # A function's weights are what it closes over, or what the object behind it holds.
-        cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
-        for value in (*cells, *getattr(model, "__dict__", {}).values()):
-            if isinstance(value, nn.Module):
-                digest.update(fingerprint_model(value).encode())
-            elif isinstance(value, Tensor):
-                digest.update(_content(value))
-    return digest.hexdigest()[:32]
-
-
-def _content(tensor: Tensor) -> bytes:
-    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    return f" {tensor.dtype} {tuple(tensor.shape)}".encode() + values
-
-
-def fingerprint_data(data: ImageData) -> str:
-    """Of the images, their labels, their numbers and the names of their classes."""
-    digest = hashlib.sha256(repr((data.class_names, data.image_shape)).encode())
-    for tensor in (data.images, data.labels, data.sample_ids):
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:32]
-
-
 def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) -> Subject:
     if isinstance(model, Prepared):
         raise ArgumentError("Pass the model itself; evaluation prepares it on its own.")
@@ -197,10 +161,3 @@ def _from_checkpoint(path: Path, name: str, device: torch.device) -> Subject:
 
 def _word(thing: object) -> str:
     return getattr(thing, "__qualname__", type(thing).__qualname__)
-
-
-def _source(kind: object) -> str:
-    try:
-        return inspect.getsource(kind)  # type: ignore[arg-type]
-    except (OSError, TypeError):
-        return ""  # typed into an interpreter, or built in: its name has to do

@@ -76,6 +76,7 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
             targets="top-9",
             keep="last",
         ),
+        _stage("eot-square", "Square, 300 queries, 10 draws a query", "square", eot=10, queries=300),
     ),
     "black-box": (
         _stage("square", "Square, 5000 queries, another seed", "square", queries=5000),

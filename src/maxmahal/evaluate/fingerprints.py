@@ -1,0 +1,81 @@
+"""Who is who: a model is its weights, its structure and the code of its class; data are their bytes."""
+
+import hashlib
+import inspect
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from maxmahal.data import ImageData
+from maxmahal.models import Classifier
+
+# Of torch's own modules only what changes an answer: a new version adds attributes, and fingerprints outlive versions.
+_TELLING = frozenset(
+    {
+        "approximate", "ceil_mode", "dilation", "dim", "end_dim", "eps", "groups", "kernel_size", "mode",
+        "negative_slope", "normalized_shape", "num_groups", "output_padding", "output_size", "p", "padding",
+        "padding_mode", "scale_factor", "size", "start_dim", "stride",
+    }
+)  # fmt: skip
+
+
+def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
+    """Of the weights, the structure and the code of the class: another model has another one."""
+    digest = hashlib.sha256()
+    kind = type(model) if isinstance(model, nn.Module) else model
+    digest.update(_word(kind).encode())
+    if not isinstance(model, Classifier):
+        digest.update(_source(kind).encode())
+    if isinstance(model, nn.Module):
+        for name, module in model.named_modules():
+            digest.update(f"{name} {_word(type(module))} {_options(module)}".encode())
+        for name, tensor in model.state_dict().items():
+            digest.update(name.encode() + _content(tensor))
+    else:
+        # A function's weights are what it closes over, or what the object behind it holds.
+        cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
+        for value in (*cells, *getattr(model, "__dict__", {}).values()):
+            if isinstance(value, nn.Module):
+                digest.update(fingerprint_model(value).encode())
+            elif isinstance(value, Tensor):
+                digest.update(_content(value))
+    return digest.hexdigest()[:32]
+
+
+def _options(module: nn.Module) -> list[tuple[str, object]]:
+    """What a module was told when it was made: numbers, texts and lists of them that weights do not show."""
+    kind = type(module)
+    built_in = kind.__module__.startswith("torch.")
+    # A whole number may be a counter, which changes with every call: it counts only if its name is an argument's.
+    arguments = set(inspect.signature(kind).parameters)
+    return [
+        (name, value)
+        for name, value in sorted(vars(module).items())
+        if (name in _TELLING if built_in else name in arguments or isinstance(value, float | str | tuple))
+        and isinstance(value, bool | int | float | str | tuple)
+    ]
+
+
+def _content(tensor: Tensor) -> bytes:
+    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return f" {tensor.dtype} {tuple(tensor.shape)}".encode() + values
+
+
+def fingerprint_data(data: ImageData) -> str:
+    """Of the images, their labels, their numbers and the names of their classes."""
+    digest = hashlib.sha256(repr((data.class_names, data.image_shape)).encode())
+    for tensor in (data.images, data.labels, data.sample_ids):
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _word(thing: object) -> str:
+    return getattr(thing, "__qualname__", type(thing).__qualname__)
+
+
+def _source(kind: object) -> str:
+    try:
+        return inspect.getsource(kind)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return ""  # typed into an interpreter, or built in: its name has to do
