@@ -112,7 +112,8 @@ def test_how_far_a_verdict_can_be_trusted() -> None:
         added = [
             stage_records(f"remedy-{name}", [1] * 5, settings={"remedy": name}, origin="diagnosis") for name in remedies
         ]
-        verdict = give_verdict(made_up(CLEAN, *added, findings=findings, **changes))
+        attacked = stage_records("pgd", [1] * 5)
+        verdict = give_verdict(made_up(CLEAN, attacked, *added, findings=findings, **changes))
         assert verdict.sentence.count(".") - verdict.sentence.count(".0 %") >= 1
         return verdict.trust
 
@@ -187,3 +188,18 @@ def test_what_differs_in_more_than_the_training_seed_is_no_spread(changes: dict[
 
 def test_two_checkpoints_of_one_run_are_no_spread_over_seeds() -> None:
     assert not seed_spreads([trained("last", 0, [1, 1]), trained("best", 0, [1, 0])])
+
+
+def test_a_model_that_no_attack_could_run_on_is_not_called_robust() -> None:
+    skipped = replace(stage_records("a", []), skipped="It needs gradients.", counts=True)
+    verdict = give_verdict(made_up(stage_records("clean", [1, 1, 1]), skipped))
+    assert verdict.trust == "unresolved"
+    assert verdict.sentence.startswith("No attack of ")
+    assert "nothing is known of its robustness" in verdict.sentence
+
+
+def test_compare_refuses_models_that_were_attacked_differently() -> None:
+    first = made_up(CLEAN)
+    for other in (replace(first, suite="other"), replace(first, radius=0.5), replace(first, norm="L2")):
+        with pytest.raises(ArgumentError, match="attacked differently"):
+            compare(first, other)

@@ -168,12 +168,19 @@ def _stage_verdicts(evaluation: Evaluation) -> list[StageVerdict]:
 def _trust(evaluation: Evaluation) -> Trust:
     if not evaluation.finished:
         return "unfinished"
+    if not was_attacked(evaluation):
+        return "unresolved"
     if not evaluation.findings:
         return "unchecked"
     if not any(finding.flagged for finding in evaluation.findings):
         return "held"
     nothing_left = float(right_shares(evaluation).mean()) <= NOTHING_LEFT
     return "mended" if nothing_left or not unanswered(evaluation) else "unresolved"
+
+
+def was_attacked(evaluation: Evaluation) -> bool:
+    """Whether any attack that counts could run at all."""
+    return any(stage.counts and not stage.skipped for stage in evaluation.stages if stage.name != CLEAN)
 
 
 def unanswered(evaluation: Evaluation) -> list[str]:
@@ -189,6 +196,11 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
     said = f"Robust accuracy {robust} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
     if evaluation.model.get("stochastic"):
         said += f", as a mean over {evaluation.model['draws']} draws of a model that draws"
+    if evaluation.finished and not was_attacked(evaluation):
+        return (
+            f"No attack of {evaluation.suite} could run on this model, so nothing is known of its robustness; "
+            "choose a suite with attacks that need no gradients, such as strict."
+        )
     if trust == "mended" and unanswered(evaluation):
         return f"{said}; there were signs of false robustness, but nothing is left for them to hide."
     endings = {
