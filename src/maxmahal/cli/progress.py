@@ -1,6 +1,7 @@
 """How a run looks from outside: a bar on a terminal, plain lines in a pipe, nothing with --quiet."""
 
 from types import TracebackType
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -14,21 +15,15 @@ NAMES = {
     "validation_pgd10": "PGD-10 {:.2%}",
 }
 
+Display = TypeVar("Display", bound="LiveDisplay")
 
-class TrainingProgress:
-    """A reporter for the training loop."""
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        self._console = console
-        self._quiet = quiet
-        self._epochs = 0
-        self._bar: Progress | None = None
-        self._task = TaskID(0)
-        if console.is_terminal and not quiet:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-            self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+class LiveDisplay:
+    """A bar that is there as long as the block runs; None where nobody would see one."""
 
-    def __enter__(self) -> "TrainingProgress":
+    _bar: Progress | None = None
+
+    def __enter__(self: Display) -> Display:
         if self._bar is not None:
             self._bar.start()
         return self
@@ -38,6 +33,19 @@ class TrainingProgress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class TrainingProgress(LiveDisplay):
+    """A reporter for the training loop."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._epochs = 0
+        self._task = TaskID(0)
+        if console.is_terminal and not quiet:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
         """Show the bar where the run stands."""

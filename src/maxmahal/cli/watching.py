@@ -1,15 +1,15 @@
 """How an evaluation looks from outside: a live bar on a terminal, plain lines in a pipe, nothing with --quiet."""
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from maxmahal.cli.progress import LiveDisplay
 from maxmahal.evaluate.records import Finding
 
 
-class EvaluationProgress:
+class EvaluationProgress(LiveDisplay):
     """A reporter for evaluations."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
@@ -17,7 +17,6 @@ class EvaluationProgress:
         self._title, self._planned, self._done = "", 0, 0
         self._started, self._fresh = time.monotonic(), 0
         self._robust = ""
-        self._bar: Progress | None = None
         self._task: TaskID | None = None
         if console.is_terminal and not quiet:
             columns = (
@@ -29,17 +28,6 @@ class EvaluationProgress:
                 TextColumn("{task.fields[robust]}"),
             )
             self._bar = Progress(*columns, console=console, transient=True)
-
-    def __enter__(self) -> "EvaluationProgress":
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def begin(self, name: str, samples: int) -> None:
         """A heading for each model."""
