@@ -65,6 +65,9 @@ def records_command(
     _refuse_nothing(evaluations, [folder])
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
     console = Console()
+    if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
+        _say(console, "No record matches.")
+        return
     if export is None:
         _show_stages(console, chosen)
         if model or attack or broken is not None or sample is not None:
