@@ -147,7 +147,7 @@ def test_options_reach_the_evaluation(run, here: Path) -> None:
     assert (found.samples, found.seed, found.norm, found.epsilon, found.radius) == (5, 7, "L2", "1/2", 0.5)
     broken = found.stage("pgd").columns.broken.sum()
     assert broken > 0
-    assert len(list((here / "out" / "images" / "make" / "pgd").glob("*.png"))) == broken
+    assert len(list((here / "out" / "images" / "make").glob("*-seed-7-of-5/pgd/*.png"))) == broken
 
 
 @pytest.mark.parametrize(

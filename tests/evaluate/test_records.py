@@ -187,7 +187,7 @@ def test_a_finished_evaluation_is_not_computed_again(copy: Path, monkeypatch: py
     finally:
         hook.remove()
     # Whether it takes the images (2), draws (twice two looks at all 24) and passes gradients (1).
-    assert sum(looks) == 2 + 4 * 24 + 1
+    assert sum(looks) == 5 * 24 + 1
     assert again.finished
     assert everything(copy) == before
 

@@ -50,7 +50,7 @@ def test_accuracy_is_a_mean_over_twenty_draws(tmp_path: Path) -> None:
     verdict = give_verdict(found)
     assert verdict.clean.count == pytest.approx(clean.right_share.sum())
     assert verdict.robust.count < verdict.clean.count
-    assert "draws" in found.stage("dear").skipped
+    assert not found.stage("dear").skipped, "nothing was planned in its stead"
 
 
 def test_attacks_average_over_draws_and_do_not_stop_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_ones_own_images_as_npz(tmp_path: Path) -> None:
         ("mynets:needs_argument", ["mynets:needs_argument", "TypeError"]),
         ("nothere:make", ["no module 'nothere'"]),
         ("mynets:three_classes", ["3 classes", "4"]),
-        ("mynets:one_number", ["one row of logits", "(2,)"]),
+        ("mynets:one_number", ["one row of logits", "(24,)"]),
         ("mynets:a_list", ["one row of logits", "list"]),
         ("mynets:wants_colour", ["mynets:wants_colour", "cannot take the images", "(1, 4, 4)"]),
         ("runs/none", ["runs/none", "no run folder"]),
@@ -279,3 +280,45 @@ def test_fingerprints_do_not_depend_on_attributes_that_a_new_torch_may_add() -> 
     plain, newer = torch.nn.BatchNorm2d(2).eval(), torch.nn.BatchNorm2d(2).eval()
     newer.fresh_option = True
     assert fingerprint_model(plain) == fingerprint_model(newer)
+
+
+class InPlace(torch.nn.Module):
+    """Normalises the caller's own tensor."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.network(images.sub_(0.5).div_(0.5))
+
+
+def test_a_model_that_changes_its_images_is_refused(tmp_path: Path) -> None:
+    text = refused(lambda: evaluate_model(InPlace(curved()).eval(), out=tmp_path, suite=QUICK, data=DATA))
+    assert "in place" in text
+    assert not list(tmp_path.iterdir())
+
+
+class Box:
+    """Holds a network and answers through a method."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        self.network = network
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        return self.network(images)
+
+
+def answer(network: torch.nn.Module, images: torch.Tensor) -> torch.Tensor:
+    return network(images)
+
+
+def test_fingerprints_see_the_weights_behind_methods_and_partial_functions() -> None:
+    first, second = curved(1), curved(2)
+    several = [Box(first).logits, Box(second).logits, partial(answer, first), partial(answer, second)]
+    assert len({fingerprint_model(function) for function in several}) == 4
+    assert fingerprint_model(Box(curved(1)).logits) == fingerprint_model(several[0])
+
+
+def test_a_seed_beyond_what_records_hold_is_refused(tmp_path: Path) -> None:
+    assert "--seed" in refused(lambda: evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=2**70))

@@ -291,3 +291,8 @@ def test_chunks_do_not_change_what_is_found(tmp_path: Path) -> None:
 def test_a_suite_that_fixes_each_ball_takes_no_other() -> None:
     with pytest.raises(SettingsError, match="Suite paper fixes the ball of each attack"):
         load_suite("paper", KINDS, epsilon="4/255")
+
+
+def test_a_stage_with_a_limit_does_not_count() -> None:
+    with pytest.raises(SettingsError, match="without being attacked"):
+        stage("few", "pgd", scope="all", limit=5)

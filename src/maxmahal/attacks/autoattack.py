@@ -28,7 +28,7 @@ from maxmahal.attacks.threats import L2, UNIT, Linf
 from maxmahal.errors import ArgumentError
 
 STANDARD = ("apgd-ce", "apgd-t", "fab-t", "square")
-_FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
+FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
 _MOST_TARGETS = 9
 
 
@@ -60,9 +60,9 @@ def autoattack(
     of up to 9 target classes, and ``queries`` Square's. It needs the package: pip install 'maxmahal[autoattack]'.
     """
     if not attacks:
-        raise ArgumentError(f"attacks must name at least one of {', '.join(_FEWEST_CLASSES)}; got none.")
+        raise ArgumentError(f"attacks must name at least one of {', '.join(FEWEST_CLASSES)}; got none.")
     for name in attacks:
-        check_choice("attacks", name, tuple(_FEWEST_CLASSES))
+        check_choice("attacks", name, tuple(FEWEST_CLASSES))
     check_count("queries", queries)
     wrapped = _Wrapped(model, images, labels, threat, seed, steps, batch_size)
     for name in attacks:
@@ -147,9 +147,9 @@ class _Wrapped:
 
     def check_classes(self, attack: str) -> None:
         """Refuse an attack whose loss compares more classes than there are."""
-        if self.classes < _FEWEST_CLASSES[attack]:
+        if self.classes < FEWEST_CLASSES[attack]:
             raise ArgumentError(
-                f"{attack} compares {_FEWEST_CLASSES[attack]} logits, and the model has only {self.classes} classes; "
+                f"{attack} compares {FEWEST_CLASSES[attack]} logits, and the model has only {self.classes} classes; "
                 f"leave it out: attacks=('apgd-ce', 'fab-t', 'square')."
             )
 

@@ -16,6 +16,7 @@ from maxmahal.evaluate import Evaluation, compare, evaluate_models, give_verdict
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.evaluate.tensorboard import logged
+from maxmahal.evaluate.verdict import was_attacked
 
 
 def evaluate_command(
@@ -93,8 +94,10 @@ def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
         table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
     verdicts = [give_verdict(evaluation) for evaluation in evaluations]
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
-        success = "-" if verdict.success is None else f"{verdict.success.value:.1%}"
-        table.add_row(escape(evaluation.name), f"{verdict.clean.value:.1%}", escape(str(verdict.robust)), success)
+        attacked = was_attacked(evaluation)
+        success = "-" if verdict.success is None or not attacked else f"{verdict.success.value:.1%}"
+        robust = escape(str(verdict.robust)) if attacked else "-"
+        table.add_row(escape(evaluation.name), f"{verdict.clean.value:.1%}", robust, success)
     console.print(table)
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         console.print(f"[bold]{escape(evaluation.name)}[/bold]: {escape(verdict.sentence)}", highlight=False)
@@ -105,8 +108,9 @@ def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
 
 
 def _print_comparisons(console: Console, evaluations: list[Evaluation]) -> None:
-    for place, first in enumerate(evaluations):
-        for second in evaluations[place + 1 :]:
+    attacked = [evaluation for evaluation in evaluations if was_attacked(evaluation)]
+    for place, first in enumerate(attacked):
+        for second in attacked[place + 1 :]:
             pair = compare(first, second)
             ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
             console.print(

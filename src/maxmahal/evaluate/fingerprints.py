@@ -2,7 +2,8 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -30,17 +31,38 @@ def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
     if isinstance(model, nn.Module):
         for name, module in model.named_modules():
             digest.update(f"{name} {_word(type(module))} {_options(module)}".encode())
-        for name, tensor in model.state_dict().items():
-            digest.update(name.encode() + _content(tensor))
+            if not type(module).__module__.startswith(("torch.", "maxmahal.")):
+                digest.update(_source(type(module)).encode())
+        for name, value in model.state_dict().items():
+            digest.update(name.encode() + (_content(value) if isinstance(value, Tensor) else repr(value).encode()))
     else:
-        # A function's weights are what it closes over, or what the object behind it holds.
-        cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
-        for value in (*cells, *getattr(model, "__dict__", {}).values()):
-            if isinstance(value, nn.Module):
-                digest.update(fingerprint_model(value).encode())
-            elif isinstance(value, Tensor):
-                digest.update(_content(value))
+        for part in _held_by(model):
+            digest.update(part)
     return digest.hexdigest()[:32]
+
+
+def _held_by(function: object) -> Iterator[bytes]:
+    """The weights of a function: what it closes over, is bound to, or holds, in lists and dictionaries too."""
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    bound = [getattr(function, "__self__", None), getattr(function, "func", None)]
+    given = [getattr(function, "args", ()), getattr(function, "keywords", {})]
+    waiting: list[object] = [*cells, *bound, *given, *getattr(function, "__dict__", {}).values()]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, nn.Module):
+            yield fingerprint_model(value).encode()
+        elif isinstance(value, Tensor):
+            yield _content(value)
+        elif isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif hasattr(value, "__dict__") and not isinstance(value, type | ModuleType):
+            waiting += vars(value).values()
 
 
 def _options(module: nn.Module) -> list[tuple[str, object]]:

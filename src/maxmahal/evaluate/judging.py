@@ -9,6 +9,12 @@ from maxmahal.attacks.objectives import class_logit
 from maxmahal.attacks.oracle import Look, Model, make_oracle
 from maxmahal.attacks.samples import FOOLED, Samples
 
+# Of the spread of a sample's logits: float32 sums in another order differ by a millionth, noise that stops an attack by
+# far more.
+ROUNDING = 1e-3
+# Of the samples: one that lies between two kinks may round apart, a layer that draws moves nearly all.
+DRAWN_SHARE = 0.02
+
 
 def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
     """What the model says about each image."""
@@ -30,7 +36,13 @@ def draws_lots(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
     with torch.random.fork_rng([images.device] if images.device.type == "cuda" else []):
         torch.manual_seed(0)
         first, second = _look(model, images).logits, _look(model, images).logits
-    return not torch.allclose(first, second, rtol=1e-4, atol=1e-5)
+    return share_that_differs(first, second) > DRAWN_SHARE
+
+
+def share_that_differs(first: Float[Tensor, "n l"], second: Float[Tensor, "n l"]) -> float:
+    """Of the samples, whose logits differ by more than rounding could make them."""
+    spread = (first.amax(dim=1) - first.amin(dim=1)).clamp_min(torch.finfo(first.dtype).tiny)
+    return float(((first - second).abs().amax(dim=1) > ROUNDING * spread).double().mean())
 
 
 def _look(model: Model, images: Tensor) -> Look:

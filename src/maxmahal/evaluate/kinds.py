@@ -207,19 +207,20 @@ def transfer(
     other = asked.others[source]
     crafted = attacks.mim(
         other.fast,
-        asked.images,
-        asked.labels,
+        asked.images.to(other.device),
+        asked.labels.to(other.device),
         objective=resolve_objective(objective, other),
         threat=asked.threat,
         steps=steps,
         step_size=asked.step_size(step_size, steps),
         decay=decay,
         seed=asked.seed,
-        sample_ids=asked.sample_ids,
+        sample_ids=asked.sample_ids.to(other.device),
         keep="last",
     )
-    predictions = judge(asked.subject.model, crafted.images)
-    return Found(crafted.images, predictions, moved(asked, crafted.images), crafted.spent, crafted.passes)
+    images = crafted.images.to(asked.images.device)
+    predictions = judge(asked.subject.model, images)
+    return Found(images, predictions, moved(asked, images), crafted.spent, crafted.passes)
 
 
 KINDS: dict[str, Callable[..., Found]] = {

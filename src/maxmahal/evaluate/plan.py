@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from maxmahal.attacks.autoattack import FEWEST_CLASSES
 from maxmahal.evaluate.aims import check_objective_name, why_not_objective
 from maxmahal.evaluate.diagnose.remedies import plan_remedies
 from maxmahal.evaluate.kinds import KINDS, WITHOUT_GRADIENTS
@@ -23,7 +24,7 @@ class Traits:
 
     classes: int
     stochastic: bool
-    """Whether two looks at an image differ."""
+    """Whether two looks at an image differ, and attacks that average over them are in the plan."""
     differentiable: bool
     """Whether any gradient reaches the images, be it zero."""
     revivable: bool
@@ -86,6 +87,8 @@ def why_not(stage: Stage, subject: Subject, traits: Traits, others: Mapping[str,
         return f"There is no model '{options['source']}' in this evaluation to craft on."
     if kind == "transfer" and options["source"] not in traits.sources:
         return f"It needs gradients of '{options['source']}', and none reaches the images through that model."
+    if kind == "autoattack" and traits.classes < FEWEST_CLASSES[str(options["part"])]:
+        return f"It compares {FEWEST_CLASSES[str(options['part'])]} classes, and this model has {traits.classes}."
     if "objective" in options:
         check_objective_name(str(options["objective"]))
         owner = others[str(options["source"])] if kind == "transfer" else subject

@@ -78,6 +78,8 @@ def evaluate_models(
 ) -> list[Evaluation]:
     """Several models under one suite on the same images; with ``transfer`` each is crafted on for every other."""
     chosen = _suite(suite, norm, epsilon)
+    if not 0 <= seed < 2**63:
+        raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
     subjects = _subjects(targets, device)
     images = _data(data, subjects, data_dir)
     some = _some(images, limit, chosen)

@@ -124,7 +124,8 @@ class Session:
         asks_to_revive = any(stage.search == "straight-through" for stage in stages)
         traits = Traits(
             self._data.num_classes,
-            self._stochastic,
+            # Costly stages are left out only where attacks made for models that draw are there in their stead.
+            self._stochastic and any(stage.remedy == "eot" for stage in stages),
             self._differentiable,
             revivable=asks_to_revive and self._stand_in is not None,
             sources=self._sources if any(stage.attack.name == "transfer" for stage in stages) else frozenset(),
@@ -193,7 +194,8 @@ class Session:
             before = self._store.clean_predictions(self._number)
             done = run_chunk(self._work, planned, number, rows, before, self._search_model(planned))
             if self._images_folder is not None and planned.position > 0:
-                folder = self._images_folder / self._subject.name / planned.stage.name
+                evaluated = f"{self._suite.name}-seed-{self._seed}-of-{len(self._data)}"
+                folder = self._images_folder / self._subject.name / evaluated / planned.stage.name
                 ball = self._suite.ball_of(planned.stage)
                 save_chunk(folder, number, done.clean, done.images, done.columns, ball)
             self._store.add_chunk(

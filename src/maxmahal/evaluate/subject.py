@@ -19,6 +19,7 @@ from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
 
+SHOWN = 64  # images that a model is tried on before anything is recorded
 Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
 
 
@@ -98,8 +99,9 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def check_fit(subject: Subject, data: ImageData) -> None:
-    """Show the model two images of the data: whether it takes their shape and knows their classes."""
-    images = data.first(2).to(subject.device).float_images()
+    """Show the model some images of the data: whether it takes their shape and knows their classes."""
+    images = data.first(SHOWN).to(subject.device).float_images()
+    before = images.clone()
     if isinstance(subject.model, nn.Module) and subject.model.training:
         raise ArgumentError(f"{subject.target} is in train mode; return it with model.eval() called.")
     try:
@@ -113,7 +115,14 @@ def check_fit(subject: Subject, data: ImageData) -> None:
         ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(images):
         got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-        raise ArgumentError(f"{subject.target} must return one row of logits for each of 2 images; it returned {got}.")
+        raise ArgumentError(
+            f"{subject.target} must return one row of logits for each of {len(images)} images; it returned {got}."
+        )
+    if not torch.equal(images, before):
+        raise ArgumentError(
+            f"{subject.target} changes the images it is shown in place, so nothing measured on them would mean "
+            "anything; let it work on a copy (images.clone())."
+        )
     if logits.shape[1] != data.num_classes:
         raise ArgumentError(
             f"{subject.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "

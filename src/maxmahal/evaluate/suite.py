@@ -52,6 +52,11 @@ class Stage:
                 f"{self.name} has an epsilon of its own, so it cannot count towards the suite's worst case; "
                 "set counts = false."
             )
+        if self.limit is not None and self.counts:
+            raise SettingsError(
+                f"{self.name} has a limit, so most samples would count as robust without being attacked; "
+                "set counts = false and scope = 'all'."
+            )
         if not self.counts and self.scope == "survivors":
             raise SettingsError(f"{self.name} does not count, so it must run on all samples; set scope = 'all'.")
         if self.counts and self.attack.name in WITHOUT_BALL - {"clean"}:

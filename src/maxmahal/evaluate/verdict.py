@@ -185,7 +185,7 @@ def was_attacked(evaluation: Evaluation) -> bool:
 
 def unanswered(evaluation: Evaluation) -> list[str]:
     """Remedies that flagged findings call for and that did not run, by their names; checks that know of none."""
-    ran = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if not stage.skipped}
+    ran = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if stage.finished and not stage.skipped}
     flagged = [finding for finding in evaluation.findings if finding.flagged]
     wanted = [remedy for finding in flagged for remedy in (finding.adds or (finding.check,))]
     return [remedy for remedy in dict.fromkeys(wanted) if remedy not in ran]
@@ -194,6 +194,8 @@ def unanswered(evaluation: Evaluation) -> list[str]:
 def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
     threat = f"{evaluation.norm} {evaluation.epsilon}"
     said = f"Robust accuracy {robust} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
+    if any(stage.counts and stage.skipped for stage in evaluation.stages):
+        said += " that applies to it"
     if evaluation.model.get("stochastic"):
         said += f", as a mean over {evaluation.model['draws']} draws of a model that draws"
     if evaluation.finished and not was_attacked(evaluation):

@@ -65,8 +65,10 @@ def _fooled_by_images_of(probe: Probe, name: str, source: Model) -> Bool[Tensor,
     """Whether the image that a substitute's own PGD ends at fools the model as well."""
     step_size = 2.5 * probe.threat.radius / TRANSFER_STEPS
     method = ProjectedDescent(probe.threat, TRANSFER_STEPS, step_size, probe.keyed("transfer", name))
-    case = Case(probe.images, probe.labels, probe.seed, probe.sample_ids)
+    parts = (*source.parameters(), *source.buffers()) if isinstance(source, nn.Module) else ()
+    device = next((part.device for part in parts), probe.images.device)
+    case = Case(probe.images.to(device), probe.labels.to(device), probe.seed, probe.sample_ids.to(device))
     search = prepare(source) if isinstance(source, nn.Module) else source
     # To the last step: images just across the substitute's boundary seldom cross another model's.
     crafted = run(method, search, case, objective=margin(), keep="last", bounds=probe.threat.bounds)
-    return in_batches(probe.model, crafted.images).argmax(dim=1) != probe.labels
+    return in_batches(probe.model, crafted.images.to(probe.images.device)).argmax(dim=1) != probe.labels

@@ -1,20 +1,15 @@
 """Does the model answer the same question twice in the same way?"""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from maxmahal.attacks.oracle import full_float32
 from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent
+from maxmahal.evaluate.judging import DRAWN_SHARE, share_that_differs
 from maxmahal.evaluate.records import Finding
 
 TITLE = "The same answer twice"
-# Of the spread of a sample's logits: float32 sums in another order differ by a millionth, noise that stops an attack by
-# far more.
-ROUNDING = 1e-3
-# Of the samples: one that lies between two kinks may round apart, a layer that draws moves nearly all.
-FLAG_SHARE = 0.02
 
 
 @isolated("randomness")
@@ -26,19 +21,19 @@ def check_randomness(probe: Probe) -> Finding:
         order = torch.arange(len(images) - 1, -1, -1, device=images.device)
         half = max(len(images) // 2, 1)
         apart = torch.cat([in_batches(probe.model, images[part]) for part in torch.split(order, half)])[order]
-    redrawn, company = _share_that_differs(first, second), _share_that_differs(first, apart)
+    redrawn, company = share_that_differs(first, second), share_that_differs(first, apart)
     changed = float((first.argmax(dim=1) != second.argmax(dim=1)).double().mean())
     training = _in_train_mode(probe)
     numbers = {"differ": redrawn, "differ_in_other_company": company, "predictions_differ": changed}
     hint = f" These layers are still in train mode: {', '.join(training[:5])}." if training else ""
-    if redrawn > FLAG_SHARE:
+    if redrawn > DRAWN_SHARE:
         sentence = (
             f"Asked twice about the same images, the model changes its logits on {percent(redrawn)} of them and its "
             f"prediction on {percent(changed)}: it draws random numbers, and an attack that looks once follows noise."
         )
         remedy = "Average every step over several draws (expectation over transformation), or switch the noise off."
         return Finding("randomness", TITLE, True, sentence + hint, remedy, ("eot",), numbers)
-    if company > FLAG_SHARE:
+    if company > DRAWN_SHARE:
         sentence = (
             f"The logits of {percent(company)} of the images depend on which other images are in the batch, as in "
             "batch norm left in train mode: an attacker who chooses the batch chooses the answer."
@@ -47,11 +42,6 @@ def check_randomness(probe: Probe) -> Finding:
         return Finding("randomness", TITLE, True, sentence + hint, remedy, (), numbers)
     sentence = "Asked twice, and in other company, the model answers the same, as it should."
     return Finding("randomness", TITLE, False, sentence, "", (), numbers)
-
-
-def _share_that_differs(first: Float[Tensor, "n l"], second: Float[Tensor, "n l"]) -> float:
-    spread = (first.amax(dim=1) - first.amin(dim=1)).clamp_min(torch.finfo(first.dtype).tiny)
-    return float(((first - second).abs().amax(dim=1) > ROUNDING * spread).double().mean())
 
 
 def _in_train_mode(probe: Probe) -> list[str]:

@@ -7,6 +7,7 @@ and anybody can open it. A columnar file is better to hand on, so records can be
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
             raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         with _closed_on_error(connection):
-            connection.execute("PRAGMA journal_mode = WAL")
+            _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 # All or nothing, and one process at a time: nobody may see tables without their format.
@@ -80,9 +81,22 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     return connection
 
 
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait for others here, as it does elsewhere, so we do."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
 def open_for_reading(folder: Path) -> sqlite3.Connection:
     """The file of records in ``folder``, checked for damage."""
-    path = folder if folder.suffix == ".sqlite" else folder / FILE
+    path = folder if folder.is_file() else folder / FILE
     if not path.is_file():
         raise RecordsError(f"There are no records in {folder}; `maxmahal evaluate ... --out {folder}` makes them.")
     with record_errors(path):

@@ -109,18 +109,20 @@ class Store:
         """Put a stage into the plan; a plan that is there already must say the same."""
         text = json.dumps(body)
 
-        def work(connection: sqlite3.Connection) -> str:
+        def work(connection: sqlite3.Connection) -> Table:
             connection.execute(
                 "INSERT OR IGNORE INTO stages VALUES (?, ?, ?, ?, ?, NULL, NULL)",
                 (evaluation, position, name, text, skipped),
             )
-            query = "SELECT body FROM stages WHERE evaluation = ? AND position = ?"
-            return str(connection.execute(query, (evaluation, position)).fetchone()[0])
+            query = "SELECT body, skipped FROM stages WHERE evaluation = ? AND position = ?"
+            body, reason = connection.execute(query, (evaluation, position)).fetchone()
+            return {**json.loads(body), "skipped": reason}
 
-        difference = first_difference(json.loads(self._commit(work)), json.loads(text))
+        difference = first_difference(self._commit(work), {**json.loads(text), "skipped": skipped})
         if difference:
             raise RecordsError(
-                f"{self.path.parent} holds another plan for stage {position + 1} ({difference}); choose another --out."
+                f"{self.path.parent} holds another plan for stage {position + 1} ({difference}); "
+                "go on with the same command and the same models, or choose another --out."
             )
 
     def size(self, evaluation: int, stage: int, samples: int, chunks: int) -> None:
