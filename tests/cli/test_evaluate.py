@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from maxmahal import cli
 from maxmahal.evaluate import evaluate_model, read_evaluations, suite_names
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -69,33 +68,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 ARGUMENTS = ["--suite", "small.toml", "--data", "mine.npz", "--out", "out"]
 
 
-class Outcome:
-    """What a command left: exit code, standard output, standard error."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    def refused(self, *parts: str) -> None:
-        assert self.code == 2, (self.out, self.err)
-        assert self.err.startswith("maxmahal: ")
-        assert self.err.count("\n") == 1
-        for part in parts:
-            assert part in self.err
-
-
-@pytest.fixture
-def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    def call(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["maxmahal", *arguments])
-        capfd.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return Outcome(code, *capfd.readouterr())
-
-    return call
+@pytest.fixture(autouse=True)
+def in_the_users_folder(here: Path) -> Path:
+    """Every command is typed where the user's files lie."""
+    return here
 
 
 def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
@@ -168,14 +144,16 @@ def test_options_reach_the_evaluation(run, here: Path) -> None:
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(run, here: Path, arguments: list[str], parts: list[str]) -> None:
-    run("evaluate", *arguments).refused(*parts)
+    run("evaluate", *arguments).assert_refused(*parts)
     assert not (here / "out").exists()
     assert not (here / "records.sqlite").exists()
 
 
 def test_records_of_another_model_are_refused(run, here: Path) -> None:
     assert run("evaluate", "net=clinets:make", *ARGUMENTS).code == 0
-    run("evaluate", "net=clinets:other", *ARGUMENTS).refused("already holds an evaluation of 'net'", "NAME=TARGET")
+    run("evaluate", "net=clinets:other", *ARGUMENTS).assert_refused(
+        "already holds an evaluation of 'net'", "NAME=TARGET"
+    )
 
 
 def test_suites_lists_every_suite_with_its_stages(run) -> None:
@@ -189,7 +167,7 @@ def test_tensorboard_without_the_package_is_told_before_anything_is_done(
     run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    run("evaluate", "clinets:make", *ARGUMENTS, "--tensorboard", "log").refused("maxmahal[tensorboard]")
+    run("evaluate", "clinets:make", *ARGUMENTS, "--tensorboard", "log").assert_refused("maxmahal[tensorboard]")
     assert not (here / "out").exists()
 
 
