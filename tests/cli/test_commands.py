@@ -176,6 +176,11 @@ scope = "all"
 )
 
 
+def test_the_demo_refuses_a_limit_before_it_trains(run, tmp_path: Path) -> None:
+    run("demo", "--out", tmp_path / "demo", "--limit", 0).assert_refused("--limit")
+    assert not (tmp_path / "demo").exists()
+
+
 def test_the_demo_ends_with_a_report_of_what_it_prints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = tmp_path / "small.toml"
     suite.write_text(SMALL_DEMO)

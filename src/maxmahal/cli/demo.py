@@ -12,6 +12,7 @@ from rich.table import Table
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.cli.watching import EvaluationProgress
 from maxmahal.demo import DemoResult, DemoRow, attack_demo, train_demo
+from maxmahal.errors import SettingsError
 
 COLUMNS = {
     "clean": "clean",
@@ -34,6 +35,8 @@ def demo_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table.")] = False,
 ) -> None:
     """Train SCE, MMC and adversarially trained MMC on the embedded digits, attack them, and show what is left."""
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")  # before minutes of training
     started = time.perf_counter()
     console = Console()
     with TrainingProgress(console, quiet=quiet) as training:

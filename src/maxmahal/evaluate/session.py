@@ -178,6 +178,8 @@ class Session:
         self._store.size(self._number, planned.position, len(rows), len(chunks))
         done = self._store.done_chunks(self._number, planned.position)
         recorded = sum(len(rows) for number, rows in chunks.items() if number in done)
+        if recorded and planned.position and self._images_folder is not None and not self._images_folder.exists():
+            self._reporter.note(f"{recorded} samples were attacked before images were asked for; theirs are not kept.")
         self._reporter.stage(planned.stage.title, len(rows), recorded)
         while missing := [number for number in chunks if number not in done]:
             before = len(done)
