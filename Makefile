@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 .PHONY: help demo test lint bench studies soak mutants clean
 
 help:
-	@echo "make demo     train, attack and compare three models on embedded data (under 3 minutes)"
+	@echo "make demo     train, attack and compare three models on embedded data (about 3 minutes)"
 	@echo "make test     lint, types and all tests but the long ones"
 	@echo "make lint     ruff and mypy alone"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
