@@ -104,13 +104,14 @@ def run(
         return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
 
 
-def last_iterate(method: Method, model: Model, samples: Samples, objective: Objective) -> Float[Tensor, "n c h w"]:
+def last_iterate(
+    method: Method, model: Model, samples: Samples, state: State, objective: Objective
+) -> Float[Tensor, "n c h w"]:
     """All steps for all samples at once and nothing else: no checks, no verdicts, nothing read back from the device.
 
     For adversarial training, which knows its data and reads no verdicts. The model is used in the mode it is in.
     """
     oracle = make_oracle(model, objective, len(samples), eot_samples=1)
-    state = method.begin(samples, 0)
     for _ in range(method.steps):
         method.step(samples, state, oracle)
     final = method.final(state)

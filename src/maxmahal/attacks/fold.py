@@ -9,6 +9,8 @@ import torch
 from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from maxmahal.models.layers import Float32Linear
+
 LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -58,12 +60,15 @@ def short_reason(error: Exception) -> str:
 
 
 class _Tracer(fx.Tracer):
-    """Hooks are the caller's code and never see a stand-in: a module that has any is not entered."""
+    """Hooks are the caller's code and never see a stand-in: a module that has any is not entered.
+
+    Nor is the feature layer, which asks its input for a device.
+    """
 
     proxy_buffer_attributes = True  # so that a forward that reads a batch norm's statistics by itself shows it
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return _has_hooks(m) or super().is_leaf_module(m, module_qualified_name)
+        return _has_hooks(m) or isinstance(m, Float32Linear) or super().is_leaf_module(m, module_qualified_name)
 
 
 def _trace(network: nn.Module) -> tuple[list[Pair], str | None]:

@@ -69,14 +69,26 @@ def craft(
     seed: int,
     sample_ids: Int[Tensor, " n"],
     targets: Int[Tensor, " n"] | None = None,
+    start: Float[Tensor, "n c h w"] | None = None,
 ) -> Float[Tensor, "n c h w"]:
-    """PGD's last iterate from a random start, for adversarial training.
+    """PGD's last iterate from a random start, or from ``start``, for adversarial training.
 
     Exactly ``steps`` forward and backward passes in the mode the model is in, no verdicts, nothing checked or read back
     from the device. All samples are seen at once, so ``objective`` may close over the batch.
     """
-    method = ProjectedDescent(threat, steps, step_size, seed)
-    return last_iterate(method, model, Samples(images, labels, labels, targets, sample_ids, FOOLED), objective)
+    method = ProjectedDescent(threat, steps, step_size, seed, random_start=start is None)
+    samples = Samples(images, labels, labels, targets, sample_ids, FOOLED)
+    state = method.begin(samples, 0)
+    if start is not None:
+        state["moved"] = start
+    return last_iterate(method, model, samples, state, objective)
+
+
+def random_start(
+    images: Float[Tensor, "n c h w"], threat: Threat, seed: int, sample_ids: Int[Tensor, " n"]
+) -> Float[Tensor, "n c h w"]:
+    """Where ``craft`` begins by default: drawn beforehand, crafting can be recorded once and replayed."""
+    return threat.random_start(images, sample_ids, "pgd-start", seed, 0)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The ways of making a model's forward and backward pass faster without changing what it computes."""
 
 import copy
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +11,8 @@ from torch import Tensor, nn
 from maxmahal.attacks.fold import Foldable, fold
 from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.models import Classifier
+from maxmahal.models.compiling import compile_apart
+from maxmahal.models.layers import Float32Linear
 
 Speedup = Literal["fold", "channels_last", "bfloat16", "compile"]
 Run = Callable[[Tensor], tuple[Tensor, Tensor | None]]
@@ -84,7 +85,7 @@ def build(snapshot: nn.Module, plan: Plan) -> Search:
     run = _runner(model, channels_last="channels_last" in plan.speedups, bfloat16="bfloat16" in plan.speedups)
     if "compile" not in plan.speedups:
         return Search(run, None)
-    return Search(_compiled(run, dynamic=plan.buckets is None), plan.buckets)
+    return Search(compile_apart(run, dynamic=plan.buckets is None), plan.buckets)
 
 
 def images_are_convolved(model: nn.Module) -> bool:
@@ -121,27 +122,12 @@ def _to_channels_last(model: nn.Module) -> None:
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
 
-class _Float32Linear(nn.Linear):
-    """A linear layer that stays in float32 where everything around it is cast to bfloat16."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        with torch.autocast(input.device.type, enabled=False):
-            return super().forward(input.float())
-
-
 def _to_bfloat16(network: nn.Module) -> None:
     """Cast the weights once, not at every step; the last linear layer, which makes features or logits, is kept."""
     layers = [module for module in network.modules() if isinstance(module, nn.modules.conv._ConvNd | nn.Linear)]
-    linear = [layer for layer in layers if type(layer) is nn.Linear]
+    linear = [layer for layer in layers if type(layer) in (nn.Linear, Float32Linear)]
     for layer in layers:
         if linear and layer is linear[-1]:
-            layer.__class__ = _Float32Linear
+            layer.__class__ = Float32Linear
         else:
             layer.to(torch.bfloat16)
-
-
-def _compiled(run: Run, *, dynamic: bool) -> Run:
-    # torch counts compilations by code object, and all runners share one: with a code of its own, no model uses up the
-    # allowance of another.
-    own = types.FunctionType(run.__code__.replace(), run.__globals__, run.__name__, None, run.__closure__)
-    return torch.compile(own, dynamic=dynamic)

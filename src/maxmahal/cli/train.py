@@ -47,10 +47,13 @@ def train_command(
     tensorboard: Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")] = None,
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="On a GPU: the same bits in every run, resumed or not; slower.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Train a model as a preset says, into a run folder that can be resumed."""
-    settings = load_settings(preset, overrides or [])
+    settings = load_settings(preset, [*(overrides or []), *(["cuda.deterministic=true"] if deterministic else [])])
     folder = Path("runs") / Path(preset).stem if out is None else out
     if str(folder) == "." and out is not None:
         raise SettingsError("--out would write the run into the current folder; name one for it, such as --out runs/x.")

@@ -1,6 +1,20 @@
 """What the networks share: the feature layer after the pooling, and the initial weights."""
 
-from torch import nn
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Float32Linear(nn.Linear):
+    """A linear layer that stays in float32 where everything around it is cast to bfloat16.
+
+    Features, or logits, are told apart by small differences of large numbers: three digits are not enough for them.
+    """
+
+    def forward(self, input: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
+        """``nn.Linear`` in the precision of its own weights, whatever the caller's autocast."""
+        with torch.autocast(input.device.type, enabled=False):
+            return super().forward(input.to(self.weight.dtype))
 
 
 def feature_layer(width: int, feature_dim: int | None) -> tuple[nn.Module, int]:
@@ -11,7 +25,7 @@ def feature_layer(width: int, feature_dim: int | None) -> tuple[nn.Module, int]:
     """
     if feature_dim is None:
         return nn.Identity(), width
-    return nn.Linear(width, feature_dim), feature_dim
+    return Float32Linear(width, feature_dim), feature_dim
 
 
 def initialise(network: nn.Module) -> None:

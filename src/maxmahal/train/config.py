@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
+
 from maxmahal.centers import CENTERS
 from maxmahal.data import augmentations
 from maxmahal.errors import SettingsError, did_you_mean
@@ -97,6 +99,44 @@ class TrainSettings:
 
 
 @dataclass(frozen=True)
+class CPUSettings:
+    """How a CPU computes a run; part of what decides its last bits."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the network before its feature layer; that layer and the loss are in float32 either way."""
+    channels_last: bool = False
+    compile: bool = False
+
+    @property
+    def compiled(self) -> bool:
+        """Whether to compile after all."""
+        return self.compile
+
+    @property
+    def plain(self) -> bool:
+        """Whether the model can be used as it is."""
+        return self.precision == "float32" and not self.channels_last and not self.compiled
+
+
+@dataclass(frozen=True)
+class CUDASettings(CPUSettings):
+    """How a GPU does: fast by default."""
+
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    channels_last: bool = True
+    compile: bool = True
+    graph: bool = True
+    """Record the whole step, crafting included, as one CUDA graph."""
+    deterministic: bool = False
+    """The same bits in every run, resumed or not, at the price of compilation and of some speed."""
+
+    @property
+    def compiled(self) -> bool:
+        """Compiled reductions are tuned by timing, so they may add in another order in the next process."""
+        return self.compile and not self.deterministic
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything that decides what a run computes; on one CPU, equal settings end with equal weights."""
 
@@ -109,6 +149,12 @@ class Settings:
     loss: Component = component(LOSSES, "mmc", context=("self", "num_classes", "feature_dim", "centers"))
     train: TrainSettings = field(default_factory=TrainSettings)
     method: Component = component(METHODS, "standard", context=("self",))
+    cpu: CPUSettings = field(default_factory=CPUSettings)
+    cuda: CUDASettings = field(default_factory=CUDASettings)
+
+    def on(self, device: torch.device) -> CPUSettings:
+        """How to compute there."""
+        return self.cuda if device.type == "cuda" else self.cpu
 
     def __post_init__(self) -> None:
         self.method.build(METHODS)  # its own checks belong to the moment the settings are read

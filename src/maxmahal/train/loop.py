@@ -13,11 +13,12 @@ from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.models import Classifier
 from maxmahal.random import generator, stream_key, uniform
 from maxmahal.train.config import Settings
-from maxmahal.train.ema import WeightAverage
-from maxmahal.train.methods import Batch, Method
+from maxmahal.train.methods import Batch
 from maxmahal.train.schedule import learning_rate
+from maxmahal.train.step import Step
 
 Metrics = dict[str, int | float]
+TRANSFORMED_AT_ONCE = 8192
 
 
 class TrainingDivergedError(MaxmahalError, ArithmeticError):
@@ -64,6 +65,9 @@ class EpochSummary:
     loss: float
     lr: float
     seconds: float
+    """Of training alone."""
+    setup_seconds: float
+    """Of compiling and recording the step, in the epochs that did."""
 
 
 def steps_per_epoch(data: ImageData, batch_size: int) -> int:
@@ -81,43 +85,36 @@ def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
     uniforms = uniform(data.sample_ids, (3,), "augment", seed, epoch)
     transform = augmentation(settings.data.augment)
-    for step in range(steps_per_epoch(data, size)):
-        chosen = order[step * size : (step + 1) * size]
-        yield Batch(
-            images=transform(data.images[chosen], uniforms[chosen]),
-            labels=data.labels[chosen],
-            sample_ids=data.sample_ids[chosen],
-            random_seed=stream_key("craft", seed, epoch),
-        )
+    # A GPU is kept waiting by small transformations, so it does several batches' at once.
+    together = max(1, TRANSFORMED_AT_ONCE // size) if data.device.type == "cuda" else 1
+    for block in torch.split(order[: steps_per_epoch(data, size) * size], together * size):
+        transformed = transform(data.images[block], uniforms[block])
+        for chosen, images in zip(torch.split(block, size), torch.split(transformed, size), strict=True):
+            yield Batch(
+                images=images,
+                labels=data.labels[chosen],
+                sample_ids=data.sample_ids[chosen],
+                random_seed=stream_key("craft", seed, epoch),
+            )
 
 
 def train_epoch(
     model: Classifier,
-    optimiser: torch.optim.SGD,
-    method: Method,
+    take_step: Step,
     data: ImageData,
     settings: Settings,
     epoch: int,
-    average: WeightAverage | None,
     reporter: Reporter,
 ) -> EpochSummary:
-    """One pass over the data: the whole of what changes the weights."""
-    started = time.perf_counter()
+    """One pass over the data."""
+    started, setup_before = time.perf_counter(), take_step.setup_seconds
     model.train()
     steps = steps_per_epoch(data, settings.train.batch_size)
     total = torch.zeros((), device=data.device)
     lr = settings.train.lr
     for step, batch in enumerate(batches(data, settings, epoch)):
         lr = learning_rate(settings.train, epoch * steps + step, settings.train.epochs * steps)
-        for group in optimiser.param_groups:
-            group["lr"] = lr
-        loss = method.loss(model, batch)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        if average is not None:
-            average.update(model)
-        total += loss.detach()
+        total += take_step(batch, lr)
         reporter.step()
     mean = float(total) / steps
     # The loss was taken before the last update, so the weights are looked at as well before anyone saves them.
@@ -126,4 +123,5 @@ def train_epoch(
             f"Training diverged in epoch {epoch + 1} (mean loss {mean:g}); lower train.lr (now {settings.train.lr}) "
             "or add train.warmup. The last good epoch is saved."
         )
-    return EpochSummary(mean, lr, time.perf_counter() - started)
+    setup = take_step.setup_seconds - setup_before
+    return EpochSummary(mean, lr, time.perf_counter() - started - setup, setup)

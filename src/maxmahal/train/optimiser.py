@@ -11,7 +11,15 @@ def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SG
     decayed = decayed_parameters(model, settings)
     others = [parameter for parameter in model.parameters() if all(parameter is not one for one in decayed)]
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum)
+    device = (decayed or others)[0].device
+    if device.type != "cuda":
+        return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum)
+    # On a GPU the rate and the momentum lie in fixed places from the start, so that a step can be recorded.
+    lr = torch.tensor(settings.lr, device=device)
+    optimiser = torch.optim.SGD(groups, lr=lr, momentum=settings.momentum, fused=True)
+    for parameter in model.parameters():
+        optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimiser
 
 
 def decayed_parameters(model: nn.Module, settings: TrainSettings) -> list[nn.Parameter]:

@@ -1,6 +1,7 @@
 """A run from settings to a finished folder: start, resume, measure, save."""
 
 import json
+import time
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings
 from maxmahal.train.ema import WeightAverage
+from maxmahal.train.fast import backend, lay_out
 from maxmahal.train.folder import Record, RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Method
@@ -22,6 +24,7 @@ from maxmahal.train.optimiser import build_optimiser
 from maxmahal.train.parts import DataParts, load_parts
 from maxmahal.train.selection import pgd_accuracy
 from maxmahal.train.state import Progress, load_progress, load_state, save_state
+from maxmahal.train.step import make_step
 from maxmahal.version import __version__
 
 
@@ -32,11 +35,14 @@ def train_model(
     resume: bool = False,
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
+    until: float | None = None,
     reporter: Reporter | None = None,
 ) -> Record:
     """Train as ``settings`` say, into the run folder ``out``; returns what ``result.json`` holds.
 
-    With ``resume`` the run goes on after its last finished epoch, on the CPU to the same bits as if never stopped.
+    With ``resume`` the run goes on after its last finished epoch: on the CPU, and on a GPU with
+    ``cuda.deterministic``, to the same bits as if never stopped. ``until`` is a moment of ``time.monotonic()``: a run
+    that cannot be through by then stops after the last epoch that fits, to be resumed, and says ``finished: False``.
     """
     device = torch.device(device)
     folder = RunFolder(out)
@@ -44,7 +50,7 @@ def train_model(
     if not resume:
         folder.refuse_overwriting()
     data = load_parts(settings.data, data_dir, device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), backend(settings.on(device)):
         # Dropout in a user's network draws from torch's own generators, so those belong to the run as well.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter)
@@ -52,7 +58,7 @@ def train_model(
         with folder.lock():
             if not resume:
                 folder.refuse_overwriting()  # again, for whoever wrote it while the data was loading
-            return run.finish()
+            return run.finish(until)
 
 
 class _Run:
@@ -66,8 +72,10 @@ class _Run:
         self.method: Method = settings.method.build(METHODS)
         self.steps = steps_per_epoch(data.train, settings.train.batch_size)
         self.model = new_classifier(settings, data.train)
+        lay_out(self.model, settings.on(data.train.device))
         self.average = WeightAverage(self.model, settings.train.ema) if settings.train.ema else None
         self.optimiser = build_optimiser(self.model, settings.train)
+        self.step = make_step(self.model, self.optimiser, self.method, self.average, settings.on(data.train.device))
         self.progress = Progress(threads=torch.get_num_threads(), settings=json.dumps(to_table(settings)))
 
     @property
@@ -75,8 +83,8 @@ class _Run:
         """The model that is measured and saved: the average of the weights, where there is one."""
         return self.model if self.average is None else self.average.model
 
-    def finish(self) -> Record:
-        """Every epoch that is still missing, then the summary."""
+    def finish(self, until: float | None) -> Record:
+        """Every epoch that is still missing, as long as there is time, then the summary."""
         if self.folder.state.exists():
             self._resume()
         elif self.folder.metrics.exists():
@@ -87,8 +95,13 @@ class _Run:
             )
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)
+        longest = 0.0
         while self.progress.epoch < epochs:
+            started = time.monotonic()
+            if until is not None and started + longest >= until:
+                return {"finished": False, "epoch": self.progress.epoch, "epochs": epochs}
             self._epoch()
+            longest = max(longest, time.monotonic() - started)
         return self._summarise()
 
     def _resume(self) -> None:
@@ -110,16 +123,7 @@ class _Run:
         self._publish()
 
     def _epoch(self) -> None:
-        summary = train_epoch(
-            self.model,
-            self.optimiser,
-            self.method,
-            self.data.train,
-            self.settings,
-            self.progress.epoch,
-            self.average,
-            self.reporter,
-        )
+        summary = train_epoch(self.model, self.step, self.data.train, self.settings, self.progress.epoch, self.reporter)
         self.progress.epoch += 1
         self.progress.train_seconds += summary.seconds
         metrics: Metrics = {
@@ -128,6 +132,7 @@ class _Run:
             "train_loss": summary.loss,
             "test_accuracy": accuracy(self._evaluated, self.data.test),
             "train_seconds": self.progress.train_seconds,
+            **({"setup_seconds": summary.setup_seconds} if summary.setup_seconds else {}),
             **self._validate(),
         }
         score = metrics.get("validation_pgd10", -1.0)
@@ -160,6 +165,7 @@ class _Run:
 
     def _summarise(self) -> Record:
         result: Record = {
+            "finished": True,
             "settings": to_table(self.settings),
             "train_seconds": self.progress.train_seconds,
             "device": str(self.data.train.device),

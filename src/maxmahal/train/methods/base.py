@@ -1,6 +1,7 @@
 """What a way of training must offer the loop."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
@@ -18,6 +19,8 @@ class Batch:
     labels: Int[Tensor, " n"]
     sample_ids: Int[Tensor, " n"]
     random_seed: int
+    draws: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the method drew for it, one row a sample."""
 
 
 @dataclass(frozen=True)
@@ -36,5 +39,8 @@ class Method(Protocol):
     def adversary(self) -> Adversary | None:
         """What the model is trained against, or None for standard training."""
 
+    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
+        """All random numbers that ``loss`` will use: what is drawn before it can differ in a step that is replayed."""
+
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
-        """The scalar to minimise on this batch."""
+        """The scalar to minimise on this batch: a fixed sequence of tensor operations, nothing read back."""

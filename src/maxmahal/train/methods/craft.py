@@ -1,14 +1,16 @@
 """Crafting adversarial images for a training step."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from maxmahal.attacks import OBJECTIVES, Linf, craft, parse_epsilon
+from maxmahal.attacks.pgd import random_start
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
@@ -34,6 +36,27 @@ class CraftBudget:
         """The threat and the step of the crafting attack."""
         return Adversary(Linf(self.epsilon), parse_epsilon(self.step_size))
 
+    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
+        """Where crafting starts."""
+        return {"start": random_start(batch.images, self.adversary.threat, batch.random_seed, batch.sample_ids)}
+
+
+@contextmanager
+def crafting(model: nn.Module, mode: Literal["eval", "train"] = "eval") -> Iterator[None]:
+    """The model as crafting needs it: in its mode, parameters without gradients.
+
+    Nobody asks for those gradients, but a compiled backward pass would compute them all the same in every step.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    with eval_mode(model) if mode == "eval" else nullcontext():
+        try:
+            for parameter in trained:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in trained:
+                parameter.requires_grad_(True)
+
 
 @dataclass(frozen=True)
 class PGDCraft(CraftBudget):
@@ -55,9 +78,15 @@ class PGDCraft(CraftBudget):
                 f"method.objective = '{self.objective}' is unknown; {did_you_mean(self.objective, OBJECTIVES)}"
             )
 
+    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
+        """Where crafting starts and, with ``targeted``, where it goes."""
+        targets = {"targets": random_targets(batch, num_classes, self.targets)} if self.targeted else {}
+        return super().draw(batch, num_classes) | targets
+
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         """PGD's last iterate from a random start."""
-        with eval_mode(model) if self.craft_mode == "eval" else nullcontext():
+        draws = batch.draws or self.draw(batch, model.head.num_classes)
+        with crafting(model, self.craft_mode):
             return craft(
                 model,
                 batch.images,
@@ -68,7 +97,8 @@ class PGDCraft(CraftBudget):
                 step_size=self.adversary.step_size,
                 seed=batch.random_seed,
                 sample_ids=batch.sample_ids,
-                targets=random_targets(batch, model.head.num_classes, self.targets) if self.targeted else None,
+                targets=draws.get("targets"),
+                start=draws["start"],
             )
 
     def _labels(self, model: Classifier, batch: Batch) -> Int[Tensor, " n"]:

@@ -18,6 +18,10 @@ class Standard:
         """None: nothing is crafted."""
         return None
 
+    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
+        """Nothing."""
+        return {}
+
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """The head's mean loss."""
         return model.loss(batch.images, batch.labels)

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from maxmahal.attacks import Outputs, craft, model_outputs
 from maxmahal.errors import SettingsError
 from maxmahal.losses import pairing_loss
-from maxmahal.models import Classifier, eval_mode
+from maxmahal.models import Classifier
 from maxmahal.train.methods.base import Batch
-from maxmahal.train.methods.craft import CraftBudget
+from maxmahal.train.methods.craft import CraftBudget, crafting
 
 Divergence = Literal["kl", "features"]
 
@@ -42,7 +42,8 @@ class Trades(CraftBudget):
         return natural + self.weight * output_divergence(clean, moved, self.divergence).mean()
 
     def _craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
-        with eval_mode(model):
+        draws = batch.draws or self.draw(batch, model.head.num_classes)
+        with crafting(model):
             with torch.no_grad():
                 fixed = model_outputs(model, batch.images)
 
@@ -59,6 +60,7 @@ class Trades(CraftBudget):
                 step_size=self.adversary.step_size,
                 seed=batch.random_seed,
                 sample_ids=batch.sample_ids,
+                start=draws["start"],
             )
 
 

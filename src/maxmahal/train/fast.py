@@ -1,0 +1,75 @@
+"""The same network, computed the way its device is fastest: memory layout, precision, compilation."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from maxmahal.models import Classifier
+from maxmahal.models.compiling import compile_apart
+from maxmahal.train.config import CPUSettings, CUDASettings
+
+
+class FastBackbone(nn.Module):
+    """A classifier's normalisation and backbone: its own modules and weights, run as ``settings`` say."""
+
+    def __init__(self, model: Classifier, settings: CPUSettings) -> None:
+        super().__init__()
+        self.normalize = model.normalize
+        self.backbone = model.backbone
+        run = _runner(self.normalize, self.backbone, settings)
+        self._run = compile_apart(run, dynamic=False) if settings.compiled else run
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
+        """Feature vectors in float32, whatever the precision before them."""
+        return self._run(images)
+
+
+def _runner(normalize: nn.Module, backbone: nn.Module, settings: CPUSettings) -> Callable[[Tensor], Tensor]:
+    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+    bfloat16 = settings.precision == "bfloat16"
+
+    def run(images: Tensor) -> Tensor:
+        images = images.to(memory_format=layout)
+        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bfloat16):
+            features: Tensor = backbone(normalize(images))
+        # The loss tells classes apart by small differences of large numbers, so it never sees bfloat16.
+        return features.float() if bfloat16 else features
+
+    return run
+
+
+def lay_out(model: Classifier, settings: CPUSettings) -> None:
+    """Give the weights the memory layout of the settings, before anything else refers to them."""
+    if settings.channels_last:
+        for parameter in model.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+
+
+def accelerate(model: Classifier, settings: CPUSettings) -> Classifier:
+    """A classifier that shares all weights with ``model`` and computes faster, or the model where nothing is asked."""
+    return model if settings.plain else Classifier(FastBackbone(model, settings), model.head)
+
+
+@contextmanager
+def backend(settings: CPUSettings) -> Iterator[None]:
+    """torch's global switches as a run on a GPU wants them: the fastest kernels, or the same in every run."""
+    if not isinstance(settings, CUDASettings):
+        yield
+        return
+    if settings.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may split sums as it likes
+    cudnn: Any = torch.backends.cudnn
+    before = (cudnn.benchmark, torch.are_deterministic_algorithms_enabled())
+    try:
+        cudnn.benchmark = not settings.deterministic
+        torch.use_deterministic_algorithms(settings.deterministic)
+        yield
+    finally:
+        cudnn.benchmark = before[0]
+        torch.use_deterministic_algorithms(before[1])
