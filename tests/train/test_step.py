@@ -15,7 +15,7 @@ from maxmahal.models.layers import Float32Linear
 from maxmahal.train import Settings, new_classifier
 from maxmahal.train.config import CPUSettings, CUDASettings
 from maxmahal.train.ema import WeightAverage
-from maxmahal.train.fast import FastBackbone, accelerate, backend, lay_out
+from maxmahal.train.fast import FastBackbone, accelerate, lay_out, same_bits
 from maxmahal.train.loop import Silent, batches
 from maxmahal.train.methods import METHODS, AdversarialTraining, Batch, Standard, Trades
 from maxmahal.train.methods.craft import crafting
@@ -57,7 +57,7 @@ def steps_of(settings: Settings, device: str, count: int, ema: float = 0.5) -> t
     method = settings.method.build(METHODS)
     step = make_step(model, build_optimiser(model, settings.train), method, average, settings.on(data.device))
     model.train()
-    with backend(settings.on(data.device)):
+    with same_bits(settings.on(data.device)):
         losses = [float(step(batch, settings.train.lr)) for batch in batches(data, settings, 0)]
     return losses, average.model.state_dict()
 

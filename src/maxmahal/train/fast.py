@@ -57,19 +57,31 @@ def accelerate(model: Classifier, settings: CPUSettings) -> Classifier:
 
 
 @contextmanager
-def backend(settings: CPUSettings) -> Iterator[None]:
-    """torch's global switches as a run on a GPU wants them: the fastest kernels, or the same in every run."""
-    if not isinstance(settings, CUDASettings):
+def same_bits(settings: CPUSettings) -> Iterator[None]:
+    """Only algorithms that give the same bits in every run, where the settings ask for that."""
+    if not (isinstance(settings, CUDASettings) and settings.deterministic):
         yield
         return
-    if settings.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may split sums as it likes
-    cudnn: Any = torch.backends.cudnn
-    before = (cudnn.benchmark, torch.are_deterministic_algorithms_enabled())
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may split sums as it likes
+    before = torch.are_deterministic_algorithms_enabled()
     try:
-        cudnn.benchmark = not settings.deterministic
-        torch.use_deterministic_algorithms(settings.deterministic)
+        torch.use_deterministic_algorithms(True)
         yield
     finally:
-        cudnn.benchmark = before[0]
-        torch.use_deterministic_algorithms(before[1])
+        torch.use_deterministic_algorithms(before)
+
+
+@contextmanager
+def fastest_kernels(settings: CPUSettings) -> Iterator[None]:
+    """Let cuDNN try its algorithms for every shape it meets.
+
+    Around a training step alone, whose shapes never change: an attack's batches shrink, and each of their sizes would
+    be tried anew.
+    """
+    cudnn: Any = torch.backends.cudnn
+    before = cudnn.benchmark
+    try:
+        cudnn.benchmark = isinstance(settings, CUDASettings) and not settings.deterministic
+        yield
+    finally:
+        cudnn.benchmark = before

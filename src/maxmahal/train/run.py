@@ -16,7 +16,7 @@ from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings
 from maxmahal.train.ema import WeightAverage
-from maxmahal.train.fast import backend, lay_out
+from maxmahal.train.fast import lay_out, same_bits
 from maxmahal.train.folder import Record, RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Method
@@ -50,7 +50,7 @@ def train_model(
     if not resume:
         folder.refuse_overwriting()
     data = load_parts(settings.data, data_dir, device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), backend(settings.on(device)):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), same_bits(settings.on(device)):
         # Dropout in a user's network draws from torch's own generators, so those belong to the run as well.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter)

@@ -10,7 +10,7 @@ from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
 from maxmahal.train.config import CPUSettings, CUDASettings
 from maxmahal.train.ema import WeightAverage
-from maxmahal.train.fast import accelerate
+from maxmahal.train.fast import accelerate, fastest_kernels
 from maxmahal.train.methods import Batch, Method
 
 WARM_UP = 3  # steps before recording: kernels are compiled and chosen, and the allocator learns what is needed
@@ -27,7 +27,7 @@ class Step:
         average: WeightAverage | None,
         settings: CPUSettings,
     ) -> None:
-        self._original = model
+        self._original, self._settings = model, settings
         self._model = accelerate(model, settings)
         self._optimiser, self._method, self._average = optimiser, method, average
         self.setup_seconds = 0.0
@@ -44,9 +44,10 @@ class Step:
         return self._take(replace(batch, draws=draws))
 
     def _take(self, batch: Batch) -> Tensor:
-        loss = self._method.loss(self._model, batch)
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with fastest_kernels(self._settings):
+            loss = self._method.loss(self._model, batch)
+            self._optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         if self._average is not None:
             self._average.update(self._original)
