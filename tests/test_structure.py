@@ -11,7 +11,20 @@ import maxmahal
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "maxmahal"
-ORDER = ["data", "models", "centers", "losses", "attacks", "train", "evaluate", "report", "demo", "cli"]
+ORDER = [
+    "data",
+    "models",
+    "centers",
+    "losses",
+    "attacks",
+    "train",
+    "zoo",
+    "evaluate",
+    "report",
+    "reproduce",
+    "demo",
+    "cli",
+]
 BASE = {"errors", "files", "imports", "random", "settings", "version"}
 
 

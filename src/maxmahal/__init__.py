@@ -11,9 +11,9 @@ from maxmahal.centers import hierarchical_centers, max_mahalanobis_centers, rand
 from maxmahal.evaluate import evaluate_model, evaluate_models
 from maxmahal.losses import EMC, GSCE, LGM, MMC, MMLDA, SCE, ArcFace, CenterLoss, CosFace
 from maxmahal.models import Classifier, Head
-from maxmahal.train import load_model as load
 from maxmahal.train import load_settings, train_model
 from maxmahal.version import __version__
+from maxmahal.zoo import load
 
 __all__ = [
     "EMC",

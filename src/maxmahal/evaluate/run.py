@@ -37,6 +37,7 @@ def evaluate_model(
     device: torch.device | str = "cpu",
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
+    until: float | None = None,
 ) -> Evaluation:
     """Attack one model as a suite says and record every sample in the folder ``out``; returns the records.
 
@@ -56,6 +57,7 @@ def evaluate_model(
         device=device,
         save_images=save_images,
         reporter=reporter,
+        until=until,
     )
     return found
 
@@ -75,8 +77,13 @@ def evaluate_models(
     device: torch.device | str = "cpu",
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
+    until: float | None = None,
 ) -> list[Evaluation]:
-    """Several models under one suite on the same images; with ``transfer`` each is crafted on for every other."""
+    """Several models under one suite on the same images; with ``transfer`` each is crafted on for every other.
+
+    ``until`` is a moment of ``time.monotonic()``: what would not be done by then is left for the next call, and the
+    evaluations that are returned say that they are not ``finished``.
+    """
     chosen = _suite(suite, norm, epsilon)
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
@@ -127,6 +134,7 @@ def evaluate_models(
                 crafted=transfer,
                 images_folder=folder / "images" if save_images else None,
                 reporter=watcher,
+                until=until,
             )
             session.finish()
     finally:

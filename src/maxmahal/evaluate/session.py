@@ -1,5 +1,6 @@
 """The evaluation of one model: its stages in turn, each chunk recorded as soon as it is done."""
 
+import math
 import time
 from collections.abc import Mapping
 from functools import cached_property
@@ -31,6 +32,10 @@ POLL = 0.2  # seconds between looks at a chunk that another process is computing
 LOOKED_AT = 64  # images that tell whether a model draws, or passes gradients
 
 
+class _OutOfTimeError(Exception):
+    """What comes next would not be done in time."""
+
+
 class Session:
     """Everything about one evaluation while it runs; ``number`` is its own in the records."""
 
@@ -48,14 +53,24 @@ class Session:
         crafted: bool,
         images_folder: Path | None,
         reporter: EvaluationReporter,
+        until: float | None = None,
     ) -> None:
         self._store, self._claims, self._number = store, claims, number
         self._subject, self._suite, self._data, self._seed = subject, suite, data, seed
         self._others, self._crafted, self._images_folder, self._reporter = others, crafted, images_folder, reporter
         self._ids = data.sample_ids.tolist()
+        self._until = math.inf if until is None else until
 
-    def finish(self) -> None:
-        """Whatever is still missing."""
+    def finish(self) -> bool:
+        """Whatever is still missing, as far as time allows; whether that was all."""
+        try:
+            self._finish()
+        except _OutOfTimeError:
+            self._reporter.note(f"Out of time: {self._subject.name} is not finished; the same call goes on.")
+            return False
+        return True
+
+    def _finish(self) -> None:
         self._reporter.begin(self._subject.name, len(self._data))
         clean = self._plan([])[0]
         self._record_plan([clean])
@@ -147,6 +162,7 @@ class Session:
             self._reporter.stage("diagnostics", len(CHECKS) - len(known), 0)
         for position, (name, check) in enumerate(CHECKS.items()):
             if name not in known:
+                self._check_time(0.0)
                 finding = check(self._probe)
                 self._store.add_finding(self._number, position, finding)
                 self._reporter.finding(finding)
@@ -181,10 +197,14 @@ class Session:
         if recorded and planned.position and self._images_folder is not None and not self._images_folder.exists():
             self._reporter.note(f"{recorded} samples were attacked before images were asked for; theirs are not kept.")
         self._reporter.stage(planned.stage.title, len(rows), recorded)
+        latest = 0.0  # seconds that a chunk of this stage took; the first one of all is slow, for it compiles
         while missing := [number for number in chunks if number not in done]:
             before = len(done)
             for number in missing:
+                self._check_time(latest)
+                started = time.monotonic()
                 self._run_chunk(planned, number, chunks[number])
+                latest = time.monotonic() - started
                 done = self._store.done_chunks(self._number, planned.position)
             if len(done) == before:
                 time.sleep(POLL)  # another process is computing what is left
@@ -211,6 +231,10 @@ class Session:
                 done.points,
             )
         self._reporter.chunk(len(rows), self._robust())
+
+    def _check_time(self, seconds: float) -> None:
+        if time.monotonic() + seconds >= self._until:
+            raise _OutOfTimeError
 
     def _search_model(self, planned: Planned) -> Model:
         if planned.stage.search == "straight-through" and self._stand_in is not None:

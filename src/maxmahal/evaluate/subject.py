@@ -1,7 +1,7 @@
 """A model under evaluation, whatever it came from: its name, what it is, and how attacks should hold it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
+from maxmahal.zoo import PREFIX, zoo_checkpoint
 
 SHOWN = 64  # images that a model is tried on before anything is recorded
 Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
@@ -77,12 +78,15 @@ class Subject:
 
 
 def load_subject(target: Target, *, name: str = "", device: torch.device | str = "cpu") -> Subject:
-    """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, or the model itself."""
+    """The model that ``target`` stands for: a run folder, a checkpoint, ``zoo:NAME``, ``module:factory``, or itself."""
     if isinstance(target, nn.Module):
         return _own(target, name or type(target).__name__, "a model passed from Python")
     if not isinstance(target, (str, Path)):
         return _own(target, name or _word(target), "a function passed from Python")
     text = str(target)
+    if text.startswith(PREFIX) and not Path(text).exists():
+        known = _from_checkpoint(zoo_checkpoint(text), name or text.removeprefix(PREFIX), torch.device(device))
+        return replace(known, target=text)
     if names_a_function(text) and not Path(text).exists():
         return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
     return _from_checkpoint(Path(text).expanduser(), name, torch.device(device))
@@ -158,7 +162,7 @@ def _from_checkpoint(path: Path, name: str, device: torch.device) -> Subject:
     if not path.exists():
         raise CheckpointError(
             f"There is no run folder, checkpoint or function '{path}'; give a folder that `maxmahal train` made, "
-            "a .safetensors file, or package.module:factory."
+            "a .safetensors file, zoo:NAME, or package.module:factory."
         )
     file = path / "last.safetensors" if path.is_dir() else path
     model = load_model(file, device=device)

@@ -137,32 +137,61 @@ def load_suite(
     epsilon: str | None = None,
 ) -> Suite:
     """A shipped suite by its name, or a TOML file; with another ball where one is given."""
-    shipped = _shipped()
-    text = str(suite)
-    if text in shipped:
-        path = shipped[text]
-    elif text.endswith(".toml"):
-        path = Path(text).expanduser()
-    else:
-        raise SettingsError(
-            f"There is no suite '{text}'; {did_you_mean(text, shipped)} The path of a .toml file works too."
-        )
-    table = read_toml(path)
+    path = _find(str(suite))
+    table = {key: value for key, value in read_toml(path).items() if key not in ("include", "stages")}
+    table["stage"] = _stages(path)
     table.setdefault("name", path.stem)
     parsed = suite_from_table(table, registry, str(path.name))
     return _within(parsed, norm, epsilon)
 
 
+def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[Table]:
+    """The stages of the suites that a file includes, then its own; those that it names, where it names any."""
+    if path in seen:
+        circle = " -> ".join(each.stem for each in (*seen, path))
+        raise SettingsError(f"Suites include each other in a circle: {circle}.")
+    table, where = read_toml(path), path.name
+    known = []
+    for name in convert(table.get("include", []), tuple[str, ...], f"{where}: include"):
+        # A file includes its neighbour, wherever the command is run from.
+        other = _find(str(path.parent / name) if name.endswith(".toml") else name)
+        known += _stages(other, (*seen, path))
+    known += _tables(table.get("stage", []), where)
+    if "stages" not in table:
+        return known
+    by_name = {str(stage.get("name")): stage for stage in known}
+    names = convert(table["stages"], tuple[str, ...], f"{where}: stages")
+    for name in names:
+        if name not in by_name:
+            raise SettingsError(f"{where}: there is no stage '{name}' to take; {did_you_mean(name, by_name)}")
+    return [by_name[name] for name in names]
+
+
+def _find(suite: str) -> Path:
+    shipped = _shipped()
+    if suite in shipped:
+        return shipped[suite]
+    if suite.endswith(".toml"):
+        return Path(suite).expanduser()
+    raise SettingsError(
+        f"There is no suite '{suite}'; {did_you_mean(suite, shipped)} The path of a .toml file works too."
+    )
+
+
 def suite_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str) -> Suite:
     """A suite from its TOML, every key checked."""
-    stages = table.get("stage", [])
-    if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
-        raise SettingsError(f"{where}: stages are written as [[stage]] sections, one an attack.")
+    stages = _tables(table.get("stage", []), where)
     values = _fields(Suite, {key: value for key, value in table.items() if key != "stage"}, where)
     for needed in ("version", "about"):
         if needed not in values:
             raise SettingsError(f"{where} needs a '{needed}'; add it at the top.")
     return Suite(**values, stages=tuple(stage_from_table(stage, registry, where) for stage in stages))
+
+
+def _tables(stages: object, where: str) -> list[Table]:
+    if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
+        raise SettingsError(f"{where}: stages are written as [[stage]] sections, one an attack.")
+    return stages
 
 
 def stage_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str = "stage") -> Stage:

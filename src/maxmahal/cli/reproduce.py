@@ -1,0 +1,129 @@
+"""``maxmahal reproduce``."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from maxmahal.cli.train import DataDir
+from maxmahal.reproduce import Cell, PlainLines, Plan, Quiet, Watcher, plan_lines, run_plan
+from maxmahal.reproduce.budget import Deadline, parse_budget
+from maxmahal.reproduce.call import OUT, RESULTS, last_words, list_grids, plan_from_words
+from maxmahal.reproduce.runner import default_jobs
+from maxmahal.reproduce.watch import End, minutes
+
+STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
+
+
+def reproduce_command(
+    grid: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A grid's name or a .toml file; none lists them.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where runs, records, logs and the report go.")] = Path(OUT),
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of every training.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what is done and what is missing; start nothing.")
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="Stop before so much time is over (90s, 8m, 1h30m); the same command goes on.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="How many at once (default: 1 on the CPU, 3 on a GPU).")] = None,
+    results: Annotated[Path, typer.Option(help="A folder of published results.")] = Path(RESULTS),
+    data_dir: DataDir = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what came of it.")] = False,
+) -> None:
+    """Train and evaluate a whole grid, such as a table of the paper; stopped, the same command goes on."""
+    console = Console()
+    deadline = None if budget is None else Deadline.after(parse_budget(budget))
+    if grid is None or list_all:
+        _list(console)
+        return
+    plan = plan_from_words(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir, results=results)
+    if dry_run:
+        _say(console, plan_lines(plan, jobs or default_jobs(plan.device)))
+        return
+    live = GridProgress(console) if console.is_terminal and not quiet else None
+    watcher: Watcher = live or (Quiet() if quiet else PlainLines(lambda line: _say(console, [line])))
+    with live or nullcontext():
+        outcome = run_plan(plan, jobs=jobs, deadline=deadline, watcher=watcher)
+    _say(console, last_words(plan, outcome))
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+class GridProgress:
+    """A live table: a row a model, a column for its training and for each suite."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._plan: Plan | None = None
+        self._texts: dict[str, str] = {}
+        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=2)
+
+    def __enter__(self) -> "GridProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def begin(self, plan: Plan, jobs: int) -> None:
+        """The plan in words, then the table."""
+        _say(self._console, plan_lines(plan, jobs))
+        self._plan = plan
+        for cell in plan.cells:
+            state = cell.state
+            waiting = f"[dim]{escape(state.detail) or 'waiting'}[/dim]"
+            self._texts[cell.key] = "[green]done[/green]" if state.kind == "done" else waiting
+        self._live.start()
+
+    def started(self, cell: Cell) -> None:
+        """The cell says how long it should take."""
+        self._texts[cell.key] = f"[bold]started[/bold], about {minutes(cell.seconds)}"
+
+    def progress(self, cell: Cell, text: str) -> None:
+        """The cell says how far it is."""
+        self._texts[cell.key] = f"[bold]{escape(text)}[/bold]"
+
+    def ended(self, cell: Cell, end: End, text: str) -> None:
+        """The cell says what came of it; an error stands above the table in full."""
+        self._texts[cell.key] = f"[{STYLES[end]}]{end}[/{STYLES[end]}]"
+        if end == "failed":
+            self.note(f"{cell.row}, {cell.column}: failed, {text}")
+
+    def note(self, text: str) -> None:
+        """A line above the table."""
+        _say(self._console, [text])
+
+    def _table(self) -> Table:
+        rows = () if self._plan is None else self._plan.rows
+        columns = list(dict.fromkeys(cell.column for row in rows for cell in row.cells))
+        table = Table(box=None, pad_edge=False)
+        for column in ("model", *columns):
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            texts = {cell.column: self._texts[cell.key] for cell in row.cells}
+            table.add_row(escape(row.name), *(texts.get(column, "") for column in columns))
+        return table
+
+
+def _list(console: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("grid", "about"):
+        table.add_column(column, overflow="fold")
+    for name, about in list_grids():
+        table.add_row(name, about)
+    console.print(table)
+
+
+def _say(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,156 @@
+"""Grids: which models to train and which suites to run on them; TOML files of the package or the user's own."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.settings import Table, convert, from_table, read_toml
+from maxmahal.train import Settings, load_settings
+
+Checkpoint = Literal["last", "best"]
+
+
+@dataclass(frozen=True)
+class GridModel:
+    """One training; grids that name the same model share it."""
+
+    name: str
+    """Of its run folder, and of the subject in the records."""
+    preset: str = ""
+    """A preset's name or file; the model's own name where nothing is said."""
+    set: tuple[str, ...] = ()
+    """Overrides, such as "train.seed=1"."""
+    checkpoints: tuple[Checkpoint, ...] = ("last",)
+    """Which to evaluate; the subject of ``best`` is called NAME-best."""
+
+    def __post_init__(self) -> None:
+        if not self.name or "/" in self.name or self.name.startswith("."):
+            raise SettingsError(f"'{self.name}' cannot name a model, for its run goes into a folder of that name.")
+        if not self.checkpoints:
+            raise SettingsError(f"{self.name}: checkpoints is empty; write ['last'], ['best'] or both.")
+
+    def settings(self, overrides: Sequence[str] = ()) -> Settings:
+        """What it is trained with, overrides for the whole grid included."""
+        return load_settings(self.preset or self.name, [*self.set, *overrides])
+
+    def subjects(self, among: Collection[Checkpoint] = ()) -> dict[str, Checkpoint]:
+        """The names under which its checkpoints are evaluated; those ``among`` some, where any are named."""
+        chosen = [each for each in self.checkpoints if not among or each in among]
+        return {self.name if each == "last" else f"{self.name}-{each}": each for each in chosen}
+
+
+@dataclass(frozen=True)
+class GridEvaluation:
+    """One suite on some of the models."""
+
+    suite: str
+    models: tuple[str, ...] = ()
+    """All of the grid's where nothing is said."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """All that the models name where nothing is said."""
+    limit: int | None = None
+    """Only the first so many test images."""
+    transfer: bool = False
+    """Whether all of its models are crafted on for one another, which takes them all in one go."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise SettingsError(f"{self.suite}: limit must be at least 1; got {self.limit}.")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What one command reproduces."""
+
+    name: str
+    about: str
+    models: tuple[GridModel, ...]
+    evaluations: tuple[GridEvaluation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise SettingsError(f"Grid {self.name} has no models; add a [[model]], or include a grid that has some.")
+        for evaluation in self.evaluations:
+            self.chosen(evaluation)
+
+    def chosen(self, evaluation: GridEvaluation) -> list[GridModel]:
+        """The models of an evaluation, in the order in which it names them."""
+        known = {model.name: model for model in self.models}
+        return [_pick(known, name, self.name) for name in evaluation.models or known]
+
+
+def grid_names() -> list[str]:
+    """The grids shipped with the package."""
+    return sorted(_shipped())
+
+
+def load_grid(grid: str | Path) -> Grid:
+    """A shipped grid by its name, or a TOML file."""
+    path = _find(str(grid))
+    table = read_toml(path)
+    known = _known_models(path, table, (path,))
+    names = convert(table.pop("models", list(known)), tuple[str, ...], f"{path.name}: models")
+    about = convert(table.pop("about", ""), str, f"{path.name}: about")
+    evaluations = tuple(
+        GridEvaluation(**{**vars(each), "suite": _beside(path, each.suite)})
+        for each in _sections(GridEvaluation, table.pop("evaluation", []), path, "evaluation")
+    )
+    for key in table:
+        if key not in ("include", "model"):
+            valid = ("about", "include", "models", "model", "evaluation")
+            raise SettingsError(f"{path.name}: '{key}' is not a setting of a grid; {did_you_mean(key, valid)}")
+    return Grid(path.stem, about, tuple(_pick(known, name, path.stem) for name in names), evaluations)
+
+
+def _known_models(path: Path, table: Table, seen: tuple[Path, ...]) -> dict[str, GridModel]:
+    """The models of a grid and of those that it includes, by name."""
+    known: dict[str, GridModel] = {}
+    for name in convert(table.get("include", []), tuple[str, ...], f"{path.name}: include"):
+        other = _find(_beside(path, name))
+        if other in seen:
+            circle = " -> ".join(each.stem for each in (*seen, other))
+            raise SettingsError(f"Grids include each other in a circle: {circle}.")
+        known |= _known_models(other, read_toml(other), (*seen, other))
+    for model in _sections(GridModel, table.get("model", []), path, "model"):
+        if model.name in known:
+            raise SettingsError(f"{path.name}: there are two models called '{model.name}'; rename one.")
+        known[model.name] = GridModel(**{**vars(model), "preset": _beside(path, model.preset)})
+    return known
+
+
+def _sections(cls: type[Any], tables: object, path: Path, key: str) -> list[Any]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingsError(f"{path.name}: write each {key} as a [[{key}]] section.")
+    needed = "suite" if cls is GridEvaluation else "name"
+    for table in tables:
+        if needed not in table:
+            raise SettingsError(f"{path.name}: every [[{key}]] needs a {needed}.")
+    return [from_table(cls, table, f"{key}.") for table in tables]
+
+
+def _pick(known: Mapping[str, GridModel], name: str, grid: str) -> GridModel:
+    if name not in known:
+        raise SettingsError(f"Grid {grid} has no model '{name}'; {did_you_mean(name, known)}")
+    return known[name]
+
+
+def _beside(path: Path, name: str) -> str:
+    """A file that a grid names lies beside it, wherever the command is run from."""
+    return str(path.parent / Path(name).expanduser()) if name.endswith(".toml") else name
+
+
+def _find(grid: str) -> Path:
+    shipped = _shipped()
+    if grid in shipped:
+        return shipped[grid]
+    if grid.endswith(".toml"):
+        return Path(grid).expanduser()
+    raise SettingsError(f"There is no grid '{grid}'; {did_you_mean(grid, shipped)} The path of a .toml file works too.")
+
+
+def _shipped() -> dict[str, Path]:
+    folder = Path(str(resources.files("maxmahal") / "grids"))
+    return {path.stem: path for path in folder.glob("*.toml")}

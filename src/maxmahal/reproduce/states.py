@@ -1,0 +1,114 @@
+"""What is done, half done or missing, from the disk alone."""
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.records.schema import FILE, PATIENCE, record_errors
+from maxmahal.settings import Table, first_difference, to_table
+from maxmahal.train import RunFolder, Settings, load_settings
+from maxmahal.train.folder import Record
+
+Kind = Literal["done", "half", "missing"]
+
+_QUERY = """
+SELECT name, suite, seed, samples, finished,
+    (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id),
+    (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id AND (skipped != '' OR chunks = (
+        SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position)))
+FROM evaluations ORDER BY id
+"""
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a training or an evaluation has come."""
+
+    kind: Kind
+    detail: str = ""
+    """Such as "epoch 37 of 200"."""
+    share: float = 0.0
+    """How much of the work is behind it."""
+    seconds_left: float | None = None
+    """As measured so far; None where nothing is."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One evaluation as the records know it."""
+
+    name: str
+    suite: str
+    seed: int
+    samples: int
+    finished: bool
+    planned: int
+    done: int
+    """Stages, the clean images among them."""
+
+
+def training_state(path: Path, settings: Settings) -> State:
+    """Of the run in a folder; one that was trained with other settings is an error."""
+    folder = RunFolder(path)
+    if folder.settings.exists():
+        # Loaded, not compared as text: settings that this version has added stand at their defaults.
+        difference = first_difference(_what_counts(load_settings(folder.settings)), _what_counts(settings))
+        if difference:
+            raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
+    if folder.result.exists():
+        return State("done", share=1.0)
+    epochs = read_epochs(folder)
+    if not epochs:
+        return State("missing")
+    last, planned = epochs[-1], settings.train.epochs
+    epoch = int(last["epoch"])
+    left = float(last["train_seconds"]) / epoch * (planned - epoch)
+    return State("half", f"epoch {epoch} of {planned}", epoch / planned, left)
+
+
+def read_epochs(folder: RunFolder) -> list[Record]:
+    """Every epoch that was measured; a last line torn by a kill does not count."""
+    try:
+        lines = folder.metrics.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    epochs: list[Record] = []
+    for line in lines:
+        try:
+            epochs.append(json.loads(line))
+        except ValueError:
+            break
+    return epochs
+
+
+def read_recorded(folder: Path) -> list[Recorded]:
+    """Every evaluation in a folder of records; none where there is no such folder."""
+    path = folder / FILE
+    if not path.is_file():
+        return []
+    with record_errors(path), closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
+            return []  # another process is about to make the tables
+        return [
+            Recorded(name, suite, seed, samples, bool(finished), planned, done)
+            for name, suite, seed, samples, finished, planned, done in connection.execute(_QUERY)
+        ]
+
+
+def evaluation_state(found: list[Recorded], wanted: int, stages: int) -> State:
+    """Of an evaluation of so many models under a suite of so many stages, from those that the records know."""
+    if len(found) == wanted and all(each.finished for each in found):
+        return State("done", share=1.0)
+    if not found:
+        return State("missing")
+    done = sum(max(each.planned, stages) if each.finished else each.done for each in found)
+    planned = sum(max(each.planned, stages) for each in found) + stages * (wanted - len(found))
+    return State("half", f"{done} of {planned} stages", done / planned)
+
+
+def _what_counts(settings: Settings) -> Table:
+    return {key: value for key, value in to_table(settings).items() if key not in ("about", "table")}

@@ -1,0 +1,66 @@
+"""Trained models by their names: those that come with the package, and a zoo of the user's own."""
+
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from maxmahal.errors import CheckpointError, did_you_mean
+from maxmahal.models import Classifier
+from maxmahal.train import load_model
+
+PREFIX = "zoo:"
+VARIABLE = "MAXMAHAL_ZOO"
+_PACKAGE = Path(__file__).resolve().parent
+_SUFFIX = ".safetensors"
+
+
+def zoo_folders() -> list[Path]:
+    """Where models are looked for, in this order: in the package, in a source checkout, in ``$MAXMAHAL_ZOO``."""
+    folders = [_PACKAGE / "zoo_files"]
+    if _PACKAGE.parent.name == "src":
+        folders.append(_PACKAGE.parent.parent / "zoo")
+    if own := os.environ.get(VARIABLE):
+        folders.append(Path(own).expanduser())
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def zoo_models() -> dict[str, Path]:
+    """Every model's checkpoint by its name, sorted; of two with one name the first folder's counts."""
+    found: dict[str, Path] = {}
+    for folder in zoo_folders():
+        for path in folder.glob(f"*{_SUFFIX}"):
+            found.setdefault(path.name.removesuffix(_SUFFIX), path)
+    return dict(sorted(found.items()))
+
+
+def zoo_checkpoint(name: str) -> Path:
+    """The checkpoint of the model of that name, with or without ``zoo:`` in front."""
+    name, models = name.removeprefix(PREFIX), zoo_models()
+    if name in models:
+        return models[name]
+    if not models:
+        raise CheckpointError(
+            f"There is no model '{name}', for the zoo of this installation is empty; "
+            f"give a path, or name a folder of checkpoints in ${VARIABLE}."
+        )
+    raise CheckpointError(f"There is no model '{name}' in the zoo; {did_you_mean(name, models)}")
+
+
+def load(target: str | Path, *, backbone: nn.Module | None = None, device: torch.device | str = "cpu") -> Classifier:
+    """A trained model in evaluation mode: a run folder, a checkpoint, or a name of the zoo (``maxmahal zoo``).
+
+    A path that exists wins over a name. A run whose network came from the user's own ``module:factory`` needs that
+    network as ``backbone``.
+    """
+    path = Path(target).expanduser()
+    if not path.exists() and names_a_model(target):
+        path = zoo_checkpoint(str(target))
+    return load_model(path, backbone=backbone, device=device)
+
+
+def names_a_model(target: str | Path) -> bool:
+    """Whether a text reads as a name rather than as a path: one word without a folder or a file's ending."""
+    text = str(target)
+    return isinstance(target, str) and bool(text) and not text.endswith(_SUFFIX) and not set("/\\~") & set(text)

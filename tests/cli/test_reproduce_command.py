@@ -1,0 +1,105 @@
+"""``maxmahal reproduce`` as a user types it."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from maxmahal.cli.reproduce import GridProgress
+from maxmahal.reproduce import grid_names, load_grid, make_plan
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+GRID = """
+about = "one small model"
+[[model]]
+name = "digits-sce"
+set = ["train.epochs=1", "data.limit=128", "data.test_limit=20"]
+"""
+
+
+def test_without_a_name_the_grids_are_listed(run) -> None:
+    done = run("reproduce")
+    assert done.code == 0
+    assert all(name in done.out for name in grid_names())
+    assert "white-box attacks on CIFAR-10" in done.out
+    assert run("reproduce", "--list").out == done.out
+
+
+def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> None:
+    done = run("reproduce", "table1", "--dry-run", "--out", tmp_path / "out", "--device", "cpu", "--jobs", "2")
+    assert done.code == 0, done.err
+    assert done.out.count("training: missing") == 10
+    assert done.out.count("autoattack: missing") == 14  # four of them have a best checkpoint too
+    assert "cifar10-at-tar-mmc-best" in done.out
+    assert "(cpu), 2 at once." in done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["tabel1"], "did you mean 'table1'"),
+        (["digits", "--budget", "8"], "write for example 90s, 8m or 1h30m"),
+        (["digits", "--device", "tpu"], "--device tpu"),
+        (["digits", "--jobs", "0"], "--jobs must be at least 1"),
+        (["digits", "--set", "train.epoch=3"], "did you mean 'train.epochs'"),
+        (["digits", "--out", "."], "--out"),
+    ],
+)
+def test_mistakes_are_answered_in_one_sentence(run, tmp_path: Path, monkeypatch, words: list[str], part: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("reproduce", *words).assert_refused(part)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_gets_plain_lines_then_a_terminal_the_table(run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GRID)
+    words = ["reproduce", str(path), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    done = run(*words)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "mine: one small model"
+    assert "digits-sce, training: done" in lines
+    assert lines[-1] == f"The report, to open in a browser: {tmp_path / 'out' / 'mine.html'}"
+    assert "\x1b" not in done.out
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+    process = subprocess.Popen([sys.executable, "-m", "maxmahal", *words], stdout=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    assert b"\x1b[" in shown
+    assert b"everything is done" in shown
+
+
+def test_the_live_table_follows_what_happens(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    plan = make_plan(load_grid("digits"), tmp_path)
+    sce, mmc, *_ = plan.cells
+    with GridProgress(Console(file=stream, force_terminal=True, width=120)) as watcher:
+        watcher.begin(plan, 2)
+        watcher.started(sce)
+        watcher.started(mmc)
+        watcher.progress(sce, "epoch 3 of 30, [odd]")
+        watcher.ended(mmc, "failed", "out of [memory]")
+    text = stream.getvalue()
+    assert "digits-mmc, training: failed, out of [memory]" in text
+    last = text[text.rindex("model") :]
+    assert "epoch 3 of 30, [odd]" in last
+    assert "failed" in last
+    assert "waiting" in last

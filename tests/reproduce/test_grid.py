@@ -1,0 +1,121 @@
+"""Grids: what is shipped is whole, and mistakes in a user's own are told."""
+
+from pathlib import Path
+
+import pytest
+
+from maxmahal.errors import SettingsError
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.suite import load_suite
+from maxmahal.report.paper import paper_number
+from maxmahal.reproduce import grid_names, load_grid, make_plan
+from maxmahal.settings import to_table
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+@pytest.mark.parametrize("name", grid_names())
+def test_a_shipped_grid_can_be_planned(name: str, tmp_path: Path) -> None:
+    """So every preset, checkpoint and suite that it names exists."""
+    grid = load_grid(name)
+    assert grid.about
+    plan = make_plan(grid, tmp_path / "out", device="cuda")
+    assert all(cell.seconds > 0 and cell.state.kind == "missing" for cell in plan.cells)
+    assert len({cell.key for cell in plan.cells}) == len(plan.cells)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_several_grids_name_is_one_model() -> None:
+    found: dict[str, dict[str, object]] = {}
+    for name in grid_names():
+        for model in load_grid(name).models:
+            table = to_table(model.settings())
+            assert found.setdefault(model.name, table) == table, f"{model.name} in {name}"
+    names = {len(load_grid(name).models) for name in ("table1", "table2", "table3")}
+    assert names == {10, 9, 1}
+
+
+def test_two_grids_do_not_fill_one_place_in_the_records_differently(tmp_path: Path) -> None:
+    transfers: dict[object, bool] = {}
+    for name in grid_names():
+        for cell in make_plan(load_grid(name), tmp_path).cells:
+            for identity in cell.identities:
+                transfer = getattr(cell.job, "transfer", False)
+                assert transfers.setdefault(identity, transfer) == transfer, f"{identity} in {name}"
+
+
+@pytest.mark.parametrize(
+    ("grid", "suite", "table"),
+    [
+        ("table1", "paper-table1", "Table 1"),
+        ("table2", "paper-table2", "Table 2"),
+        ("table3", "spsa-sizes", "Table 3"),
+        ("table5-cifar10", "paper-table1", "Table 5"),
+    ],
+)
+def test_every_cell_stands_beside_one_of_the_papers(grid: str, suite: str, table: str) -> None:
+    for model in load_grid(grid).models:
+        for stage in load_suite(suite, KINDS).stages:
+            numbers = paper_number(model.settings().table, stage.name)
+            assert any(number.source.startswith(f"{table}, ") for number in numbers), (model.name, stage.name)
+
+
+def test_the_papers_suite_is_its_tables_suites_together() -> None:
+    paper, *parts = (load_suite(name, KINDS) for name in ("paper", "paper-table1", "paper-table2"))
+    assert paper.stages == parts[0].stages + parts[1].stages
+    assert [len(part.stages) for part in parts] == [8, 8]
+    assert all((part.epsilon, part.chunk) == (paper.epsilon, paper.chunk) for part in parts)
+
+
+def test_a_suite_takes_stages_of_its_neighbour_and_never_of_itself(tmp_path: Path) -> None:
+    stage = '[[stage]]\nname = "{0}"\nattack = "fgsm"\n'
+    about = 'version = 1\nabout = "x"\n'
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    one.write_text(about + stage.format("a") + stage.format("b"))
+    two.write_text(about + 'include = ["one.toml"]\n' + stage.format("c"))
+    assert [each.name for each in load_suite(two, KINDS).stages] == ["a", "b", "c"]
+    two.write_text(about + 'include = ["one.toml"]\nstages = ["c", "a"]\n' + stage.format("c"))
+    assert [each.name for each in load_suite(two, KINDS).stages] == ["c", "a"]
+    two.write_text(about + 'include = ["one.toml"]\nstages = ["pgd"]\n' + stage.format("pgf"))
+    with pytest.raises(SettingsError, match="no stage 'pgd' to take; did you mean 'pgf'"):
+        load_suite(two, KINDS)
+    one.write_text(about + 'include = ["two.toml"]\n')
+    with pytest.raises(SettingsError, match="circle: two -> one -> two"):
+        load_suite(two, KINDS)
+
+
+def test_a_grid_takes_from_another_the_models_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text('[[model]]\nname = "digits-sce"\n[[model]]\nname = "digits-mmc"\n')
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'include = ["base.toml"]\nmodels = ["digits-mmc", "own"]\n[[model]]\nname = "own"\npreset="x.toml"\n'
+    )
+    grid = load_grid(path)
+    assert [model.name for model in grid.models] == ["digits-mmc", "own"]
+    assert grid.models[1].preset == str(tmp_path / "x.toml")
+    assert (grid.name, grid.evaluations) == ("mine", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no models"),
+        ('abuot = "x"\n[[model]]\nname = "a"', "did you mean 'about'"),
+        ("[[model]]\npreset = 'a'", "needs a name"),
+        ("[[model]]\nname = 'a/b'", "cannot name a model"),
+        ("[[model]]\nname = 'a'\n[[model]]\nname = 'a'", "two models called 'a'"),
+        ("[[model]]\nname = 'a'\ncheckpoints = []", "checkpoints is empty"),
+        ("[[model]]\nname = 'a'\ncheckpoints = ['bset']", "did you mean 'best'"),
+        ("[[model]]\nname = 'a'\n[[evaluation]]\nmodels = ['a']", "needs a suite"),
+        ("[[model]]\nname = 'abc'\n[[evaluation]]\nsuite = 'quick'\nmodels = ['abd']", "did you mean 'abc'"),
+        ("[[model]]\nname = 'a'\n[[evaluation]]\nsuite = 'quick'\nlimit = 0", "at least 1"),
+        ("[model]\nname = 'a'", r"as a \[\[model\]\] section"),
+        ("include = ['mine.toml']", "circle: mine -> mine"),
+        ("include = ['tabel1']", "did you mean 'table1'"),
+    ],
+)
+def test_mistakes_in_a_grid(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        load_grid(path)

@@ -1,0 +1,181 @@
+"""Plans: what the disk says is done, half done or missing, and how long the rest takes."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmahal.errors import CheckpointError, SettingsError
+from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, plan_lines
+from maxmahal.reproduce.budget import Deadline, parse_budget
+from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
+from maxmahal.reproduce.states import State
+from maxmahal.train import load_settings
+
+Undisturbed = tuple[Plan, Outcome]
+
+
+@pytest.fixture
+def out(undisturbed: Undisturbed, tmp_path: Path) -> Path:
+    """A copy of what a whole call made."""
+    return Path(shutil.copytree(undisturbed[0].out, tmp_path / "out"))
+
+
+def cells(undisturbed: Undisturbed, out: Path, **options: object) -> dict[str, Cell]:
+    plan = make_plan(undisturbed[0].grid, out, **options)  # type: ignore[arg-type]
+    return {cell.key: cell for cell in plan.cells}
+
+
+def test_everything_is_missing_then_everything_is_done(undisturbed: Undisturbed) -> None:
+    before, outcome = undisturbed
+    assert {cell.state.kind for cell in before.cells} == {"missing"}
+    assert {cell.look().kind for cell in before.cells} == {"done"}
+    after = make_plan(before.grid, before.out)
+    assert after.seconds == 0.0 < before.seconds
+    assert (outcome.failed, outcome.left) == ({}, [])
+    assert plan_lines(after)[-1] == "In all: everything is done."
+
+
+def test_trainings_come_first(undisturbed: Undisturbed) -> None:
+    keys = [cell.key for cell in undisturbed[0].cells]
+    assert keys == ["sce--training", "mmc--training", "sce--short-30", "mmc--short-30"]
+
+
+def test_a_training_is_half_done(undisturbed: Undisturbed, out: Path) -> None:
+    run = out / "models" / "sce"
+    (run / "result.json").unlink()
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    entry = json.loads(lines[3])
+    # The last line was torn by a kill, and does not count.
+    (run / "metrics.jsonl").write_text("\n".join([*lines[:3], json.dumps({**entry, "train_seconds": 400.0}), '{"epo']))
+    cell = cells(undisturbed, out)["sce--training"]
+    assert (cell.state.kind, cell.state.detail) == ("half", "epoch 4 of 6")
+    assert cell.seconds == pytest.approx(speeds()["start"]["cpu"] + 200.0)  # as slow as it was so far
+    assert "half done (epoch 4 of 6)" in "\n".join(plan_lines(make_plan(undisturbed[0].grid, out)))
+    shutil.rmtree(run)
+    assert cells(undisturbed, out)["sce--training"].state == State("missing")
+
+
+def test_an_evaluation_is_half_done(undisturbed: Undisturbed, out: Path) -> None:
+    connection = sqlite3.connect(out / "records" / "records.sqlite")
+    number = connection.execute("SELECT id FROM evaluations WHERE name = 'mmc'").fetchone()[0]
+    connection.execute("UPDATE evaluations SET finished = 0 WHERE id = ?", (number,))
+    connection.execute("DELETE FROM chunks WHERE evaluation = ? AND stage = 2 AND number = 1", (number,))
+    connection.commit()
+    connection.close()
+    found = cells(undisturbed, out)
+    assert found["sce--short-30"].state.kind == "done"
+    assert found["mmc--short-30"].state.kind == "half"
+    assert found["mmc--short-30"].state.detail == "2 of 3 stages"
+
+
+def test_other_samples_or_another_suite_are_another_evaluation(undisturbed: Undisturbed, out: Path) -> None:
+    path = undisturbed[0].out.parent / "other.toml"
+    text = (undisturbed[0].out.parent / "small.toml").read_text()
+    path.write_text(text.replace("limit = 30", "limit = 31"))
+    states = {cell.key: cell.state.kind for cell in make_plan(load_grid(path), out).cells}
+    assert states == {
+        "sce--training": "done",
+        "mmc--training": "done",
+        "sce--short-31": "missing",
+        "mmc--short-31": "missing",
+    }
+
+
+def test_published_results_are_shown_and_still_planned(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "evaluations"
+    folder.mkdir(parents=True)
+    (folder / "sce--short.json").write_text("{}")
+    found = cells(undisturbed, tmp_path / "nothing", results=tmp_path / "results")
+    assert [found["sce--short-30"].published, found["mmc--short-30"].published] == [True, False]
+    plan = make_plan(undisturbed[0].grid, tmp_path / "nothing", results=tmp_path / "results")
+    assert sum("missing, published" in line for line in plan_lines(plan)) == 1
+    assert found["sce--short-30"].seconds > 0
+
+
+def test_other_settings_are_refused_with_the_first_difference(undisturbed: Undisturbed, out: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"models/sce .*train.lr was 0.05 and is now 0.25.*choose another --out"):
+        make_plan(undisturbed[0].grid, out, overrides=["train.lr=0.25"])
+
+
+def test_settings_that_an_older_version_did_not_write_stand_at_their_defaults(
+    undisturbed: Undisturbed, out: Path
+) -> None:
+    settings = out / "models" / "sce" / "settings.toml"
+    lines = settings.read_text().splitlines()
+    assert {"momentum = 0.9", "warmup = 0.05"} < set(lines)
+    settings.write_text("\n".join(line for line in lines if not line.startswith(("about", "momentum"))))
+    assert cells(undisturbed, out)["sce--training"].state.kind == "done"
+    settings.write_text("\n".join(line for line in lines if not line.startswith("warmup")))
+    with pytest.raises(CheckpointError, match=r"train.warmup was 0.0 and is now 0.05"):
+        make_plan(undisturbed[0].grid, out)
+
+
+def test_the_best_checkpoint_is_a_subject_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    text = (
+        '[[model]]\nname = "digits-at-mmc"\nset = ["data.validation={}"]\ncheckpoints = ["last", "best"]\n'
+        '[[evaluation]]\nsuite = "quick"\n[[evaluation]]\nsuite = "strict"\ncheckpoints = ["last"]\n'
+    )
+    path.write_text(text.format(100))
+    plan = make_plan(load_grid(path), tmp_path / "out")
+    assert {row.name: [cell.column for cell in row.cells] for row in plan.rows} == {
+        "digits-at-mmc": ["training", "quick", "strict"],
+        "digits-at-mmc-best": ["quick"],
+    }
+    assert plan.rows[1].cells[0].needs == ("digits-at-mmc",)
+    target = tmp_path / "out" / "models" / "digits-at-mmc" / "best.safetensors"
+    assert plan.rows[1].cells[0].job.targets == {"digits-at-mmc-best": str(target)}
+    path.write_text(text.format(0))
+    with pytest.raises(SettingsError, match="'best'"):
+        make_plan(load_grid(path), tmp_path / "out")
+
+
+def test_transfer_takes_all_models_in_one_cell(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    models = '[[model]]\nname = "digits-sce"\n[[model]]\nname = "digits-mmc"\n'
+    text = f'{models}[[evaluation]]\nsuite = "quick"\ntransfer = true\n'
+    path.write_text(text)
+    cell = make_plan(load_grid(path), tmp_path / "out").cells[-1]
+    assert (cell.row, cell.column, cell.needs) == ("transfer", "quick", ("digits-sce", "digits-mmc"))
+    path.write_text(text + '[[evaluation]]\nsuite = "quick"\n')
+    with pytest.raises(SettingsError, match="with transfer and without"):
+        make_plan(load_grid(path), tmp_path / "out")
+
+
+def test_minutes_follow_the_table() -> None:
+    settings, missing = load_settings("cifar10-sce"), State("missing")
+    start = speeds()["start"]["cuda"]
+    expected = 200 * 50_000 / speeds()["training"]["cuda"]["standard"]
+    seconds = training_seconds(settings, missing, "cuda", None)
+    assert seconds == pytest.approx(start + expected * speeds()["cost"][settings.model.backbone])
+    deep = training_seconds(load_settings("cifar10-sce-resnet110"), missing, "cuda", None)
+    assert deep - start == pytest.approx(3 * (seconds - start))
+    trained = load_settings("cifar10-at-un-sce", ["data.limit=7000", "train.epochs=2", "method.steps=21"])
+    expected = 2 * 7000 / speeds()["training"]["cpu"]["adversarial"] * 2 * speeds()["cost"]["resnet32"]
+    assert training_seconds(trained, missing, "cpu", None) == pytest.approx(speeds()["start"]["cpu"] + expected)
+    whole = evaluation_seconds(settings, "strict", 10_000, missing, "cuda")
+    half = evaluation_seconds(settings, "strict", 10_000, State("half", share=0.5), "cuda")
+    assert whole - start == pytest.approx(2 * (half - start))
+    assert whole < evaluation_seconds(trained, "strict", 10_000, missing, "cuda")
+    assert evaluation_seconds(settings, "strict", 10_000, State("done"), "cuda") == 0.0
+
+
+@given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
+def test_budgets_read_as_they_are_written(hours: int, minutes: int, seconds: int) -> None:
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
+    total = 3600 * hours + 60 * minutes + seconds
+    if total:
+        assert parse_budget("".join(parts)) == total
+        deadline = Deadline.after(float(total))
+        assert deadline.workers < deadline.stop < deadline.end
+
+
+@pytest.mark.parametrize("text", ["", "8", "0m", "m", "-5m", "5 minutes", "1m1h", "1.5h"])
+def test_other_budgets_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not a time; write for example 90s, 8m or 1h30m"):
+        parse_budget(text)

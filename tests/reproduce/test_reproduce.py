@@ -1,0 +1,296 @@
+"""Grids that really run: several at once, killed, failing, out of time; the same call ends with the same records."""
+
+import fcntl
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_grids import GRID, write_grid
+
+from maxmahal.evaluate import evaluate_models, read_evaluations
+from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, run_plan
+from maxmahal.reproduce.__main__ import main
+from maxmahal.reproduce.budget import Deadline
+from maxmahal.reproduce.call import last_words
+from maxmahal.reproduce.processes import threads_each
+from maxmahal.reproduce.states import State, read_epochs
+from maxmahal.reproduce.watch import End, Quiet
+from maxmahal.reproduce.worker import run_job
+from maxmahal.train import RunFolder
+
+RECORD = "name, stage, sample, label, prediction, right_before, broken, right_share, records.forward, records.backward"
+LONG = GRID.replace("train.epochs=6", "train.epochs=100000")
+
+
+class Heard(Quiet):
+    """What a watcher is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.texts: dict[str, str] = {}
+
+    def started(self, cell: Cell) -> None:
+        self.events.append(("started", cell.key))
+
+    def progress(self, cell: Cell, text: str) -> None:
+        self.texts[cell.key] = text
+
+    def ended(self, cell: Cell, end: End, text: str) -> None:
+        self.events.append((end, cell.key))
+
+
+def records(out: Path) -> list[tuple[object, ...]]:
+    """What happened to every sample; in which order evaluations were begun, and when, does not count."""
+    connection = sqlite3.connect(out / "records" / "records.sqlite")
+    try:
+        join = "records JOIN evaluations ON evaluations.id = records.evaluation"
+        return connection.execute(f"SELECT {RECORD} FROM {join} WHERE finished = 1 ORDER BY 1, 2, 3").fetchall()
+    finally:
+        connection.close()
+
+
+def epochs(out: Path, name: str) -> int:
+    return len(read_epochs(RunFolder(out / "models" / name)))
+
+
+def wait_for(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 40
+    while not happened():
+        assert time.monotonic() < deadline, "nothing happened for too long"
+        time.sleep(0.02)
+
+
+def test_a_whole_grid_ends_in_records_and_a_page_of_its_own(undisturbed: tuple[Plan, Outcome]) -> None:
+    plan, outcome = undisturbed
+    found = read_evaluations(plan.out / "records")
+    assert sorted(each.name for each in found) == ["mmc", "sce"]
+    assert all(each.finished and each.samples == 30 for each in found)
+    assert len(records(plan.out)) > 2 * 2 * 30
+    assert outcome.page == plan.out / "small.html"
+    text = outcome.page.read_text()
+    assert "Robustness of sce and mmc" in text
+
+
+def test_a_second_call_starts_nothing(undisturbed: tuple[Plan, Outcome]) -> None:
+    plan, _ = undisturbed
+    before = {path: path.stat().st_mtime_ns for path in (plan.out / "logs").iterdir() if "report" not in path.name}
+    heard = Heard()
+    assert run_plan(make_plan(plan.grid, plan.out), jobs=2, watcher=heard).failed == {}
+    assert heard.events == []
+    after = {path: path.stat().st_mtime_ns for path in (plan.out / "logs").iterdir() if "report" not in path.name}
+    assert before == after
+
+
+def start_and_kill(grid: Path, out: Path) -> None:
+    """SIGKILL to the parent as soon as a first epoch is saved."""
+    words = [sys.executable, "-m", "maxmahal.reproduce", str(grid), "--out", str(out), "--jobs", "2"]
+    parent = subprocess.Popen([*words, "--device", "cpu", "--quiet"])
+    wait_for(lambda: epochs(out, "sce") or epochs(out, "mmc"))
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    for name in ("sce", "mmc"):
+        wait_for(lambda name=name: is_free(out / "models" / name / ".lock"))
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    start_and_kill(write_grid(tmp_path, LONG), tmp_path / "out")
+    assert not list((tmp_path / "out" / "models").glob("*/result.json"))
+
+
+def test_after_a_kill_the_next_call_makes_the_same_records(
+    undisturbed: tuple[Plan, Outcome], grid_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    start_and_kill(grid_file, out)
+    assert not (out / "records").exists(), "the kill must find trainings under way"
+    heard = Heard()
+    outcome = run_plan(make_plan(load_grid(grid_file), out), jobs=2, watcher=heard)
+    assert (outcome.failed, outcome.left) == ({}, [])
+    assert heard.events.count(("done", "sce--short-30")) == 1
+    assert records(out) == records(undisturbed[0].out)
+
+
+def is_free(lock: Path) -> bool:
+    if not lock.exists():
+        return True
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_a_row_that_fails_does_not_stop_the_others_and_is_tried_again(tmp_path: Path) -> None:
+    text = GRID.replace('"train.epochs=6"', '"train.epochs=1", "train.lr=1e30"', 1) + 'models = ["sce"]\n'
+    path = write_grid(tmp_path, text)
+    plan = make_plan(load_grid(path), tmp_path / "out")
+    heard = Heard()
+    outcome = run_plan(plan, jobs=2, watcher=heard)
+    assert list(outcome.failed) == ["sce--training"]
+    assert "Lower the learning rate" in outcome.failed["sce--training"]
+    assert ("done", "mmc--training") in heard.events
+    assert ("started", "sce--short-30") not in heard.events
+    assert [cell.key for cell in outcome.left] == ["sce--training", "sce--short-30"]
+    assert outcome.page is None
+    words = "\n".join(last_words(plan, outcome))
+    assert "failed: sce--training: Features hold NaN" in words
+    assert "tries again" in words
+    assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
+    assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 2
+
+
+class Impatient(Heard):
+    """Presses Ctrl-C at the first progress."""
+
+    def progress(self, cell: Cell, text: str) -> None:
+        super().progress(cell, text)
+        raise KeyboardInterrupt
+
+
+def test_out_of_time_it_stops_and_goes_on_and_so_after_ctrl_c(tmp_path: Path) -> None:
+    plan = make_plan(load_grid(write_grid(tmp_path, LONG)), tmp_path / "out")
+    heard, moment = Heard(), time.monotonic()
+    deadline = Deadline(workers=moment + 8, stop=moment + 60, end=moment + 90)
+    outcome = run_plan(plan, jobs=1, deadline=deadline, watcher=heard)
+    assert heard.events == [("started", "sce--training"), ("stopped", "sce--training")]
+    assert outcome.failed == {}
+    assert [cell.key for cell in outcome.left] == [cell.key for cell in plan.cells]
+    assert "The same command goes on." in last_words(plan, outcome)
+    done = epochs(plan.out, "sce")
+    impatient = Impatient()
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(make_plan(plan.grid, plan.out), jobs=1, watcher=impatient)
+    assert 0 < done < int(impatient.texts["sce--training"].split()[1])  # "epoch 12 of 100000, ..."
+    assert is_free(plan.out / "models" / "sce" / ".lock"), "the worker must be gone"
+
+
+def test_a_worker_that_does_not_stop_in_time_is_stopped(tmp_path: Path) -> None:
+    plan = make_plan(load_grid(write_grid(tmp_path, LONG)), tmp_path / "out")
+    moment = time.monotonic()
+    heard = Heard()
+    outcome = run_plan(plan, jobs=2, deadline=Deadline(moment + 900, moment + 1.5, moment + 2), watcher=heard)
+    assert outcome.failed == {}
+    assert outcome.page is None
+    assert [event for event, _ in heard.events] == ["started", "started", "stopped", "stopped"]
+
+
+def test_an_evaluation_out_of_time_is_not_finished_and_goes_on_to_the_same_records(
+    undisturbed: tuple[Plan, Outcome], tmp_path: Path
+) -> None:
+    plan, _ = undisturbed
+    targets = {name: plan.out / "models" / name for name in ("sce", "mmc")}
+    suite = plan.out.parent / "short.toml"
+    out = tmp_path / "records"
+    found = evaluate_models(targets, out=out, suite=suite, limit=30, until=time.monotonic())
+    assert [each.finished for each in found] == [False, False]
+    assert all(len(stage.columns) == 0 for each in found for stage in each.stages)
+    found = evaluate_models(targets, out=out, suite=suite, limit=30, until=time.monotonic() + 3600)
+    assert [each.finished for each in found] == [True, True]
+    assert records(tmp_path) == records(plan.out)
+
+
+def test_a_workers_limit_reaches_what_it_runs(undisturbed: tuple[Plan, Outcome], tmp_path: Path) -> None:
+    plan, _ = undisturbed
+    for cell, look in ((plan.cells[0], "models/sce"), (plan.cells[2], "records")):
+        out = tmp_path / look
+        run_job(replace(cell.job, out=str(out)), time.monotonic())  # type: ignore[arg-type, call-arg]
+    assert not (tmp_path / "models" / "sce" / "result.json").exists()
+    assert records(tmp_path) == []
+    (found,) = read_evaluations(tmp_path / "records")
+    assert not found.finished
+
+
+def test_a_chunk_that_would_not_fit_is_left(
+    undisturbed: tuple[Plan, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that a chunk moves by ten seconds: three fit into 35, a fourth would not."""
+    from maxmahal.evaluate import session
+
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock, run_chunk = Clock(), session.run_chunk
+
+    def slow(*arguments: object) -> object:
+        clock.now += 10.0
+        return run_chunk(*arguments)
+
+    monkeypatch.setattr(session, "time", clock)
+    monkeypatch.setattr(session, "run_chunk", slow)
+    plan, _ = undisturbed
+    suite = tmp_path / "one.toml"
+    suite.write_text((plan.out.parent / "short.toml").read_text().replace("chunk = 10", "chunk = 5"))
+    (found,) = evaluate_models(
+        {"sce": plan.out / "models" / "sce"}, out=tmp_path / "records", suite=suite, limit=30, until=35.0
+    )
+    assert not found.finished
+    assert len(found.stage("clean").columns) == 15
+
+
+def test_a_dry_run_writes_nothing(grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    assert main([str(grid_file), "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]) == 0
+    assert sorted(tmp_path.rglob("*")) == before
+    text = capsys.readouterr().out
+    assert text.count("training: missing") == text.count("short 30: missing") == 2
+    assert "In all: about" in text
+
+
+def test_without_typer_and_rich(grid_file: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['typer'] = sys.modules['rich'] = None; import maxmahal.reproduce.worker, "
+        "maxmahal.reproduce.page; from maxmahal.reproduce.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = [str(grid_file), "--out", str(tmp_path / "out"), "--dry-run"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "two small models" in done.stdout
+
+
+def test_mistakes_and_the_list(capsys: pytest.CaptureFixture[str], unchecked: None) -> None:
+    assert main(["tabel1"]) == 2
+    assert "did you mean 'table1'" in capsys.readouterr().err
+    assert main(["digits", "--budget", "soon"]) == 2
+    assert main(["digits", "--out", "."]) == 2
+    assert main(["digits", "--jobs", "0"]) == 2
+    assert "--jobs must be at least 1" in capsys.readouterr().err
+    assert main([]) == 0
+    assert "table1: Table 1" in capsys.readouterr().out
+
+
+def test_workers_do_not_share_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert [threads_each(jobs) for jobs in (1, 3, 40)] == [16, 5, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert [threads_each(jobs) for jobs in (1, 3, 8)] == [4, 4, 2]
+
+
+def test_the_last_words_count_what_is_left_of_what_was_planned(undisturbed: tuple[Plan, Outcome]) -> None:
+    plan, _ = undisturbed
+    half = replace(plan.cells[0], seconds=600.0, state=State("half", share=0.5), look=lambda: State("half", share=0.75))
+    whole = replace(plan.cells[1], seconds=60.0, state=State("missing"), look=lambda: State("missing"))
+    (line, _) = last_words(plan, Outcome(left=[half, whole]))
+    assert line == "Left to do, about 6.0 min: sce training, mmc training."
+
+
+def test_a_grid_that_attacks_nothing_ends_in_its_curves(undisturbed: tuple[Plan, Outcome]) -> None:
+    plan, _ = undisturbed
+    path = plan.out.parent / "curves.toml"
+    path.write_text(GRID.partition("[[evaluation]]")[0])
+    outcome = run_plan(make_plan(load_grid(path), plan.out))
+    assert outcome.page is not None
+    text = outcome.page.read_text()
+    assert "Test error against training time" in text
+    assert "false robustness" not in text

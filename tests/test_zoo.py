@@ -1,0 +1,120 @@
+"""Trained models by their names: loading, evaluating, listing, and names that are none."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import maxmahal
+from maxmahal import zoo
+from maxmahal.cli.zoo import zoo_command
+from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.subject import load_subject
+from maxmahal.train import Settings, train_model
+
+Make = Callable[..., Settings]
+
+
+@pytest.fixture
+def models(tmp_path: Path, tiny_settings: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A zoo of the user's own with two models, and no other."""
+    folder = tmp_path / "zoo"
+    folder.mkdir()
+    for name, preset in (("stripes-sce", "digits-sce"), ("stripes-mmc", "digits-mmc")):
+        train_model(tiny_settings(preset), tmp_path / "runs" / name)
+        (tmp_path / "runs" / name / "last.safetensors").rename(folder / f"{name}.safetensors")
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(folder))
+    monkeypatch.setattr(zoo, "_PACKAGE", tmp_path / "site-packages" / "maxmahal")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    ours, theirs = one.state_dict(), other.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_a_name_loads_its_model(models: Path) -> None:
+    loaded = maxmahal.load("stripes-mmc")
+    assert same(loaded, maxmahal.load(models / "stripes-mmc.safetensors"))
+    assert not loaded.training
+    assert same(loaded, maxmahal.load("zoo:stripes-mmc"))
+    assert list(zoo.zoo_models()) == ["stripes-mmc", "stripes-sce"]
+
+
+def test_a_path_that_exists_wins_over_a_name(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = models.parent / "here"
+    (here / "stripes-mmc").mkdir(parents=True)
+    (models / "stripes-sce.safetensors").rename(here / "stripes-mmc" / "last.safetensors")
+    monkeypatch.chdir(here)
+    assert maxmahal.load("stripes-mmc").head is not None
+    assert type(maxmahal.load("stripes-mmc").head).__name__ == "SCE"
+    assert type(maxmahal.load("zoo:stripes-mmc").head).__name__ == "MMC"
+
+
+def test_an_unknown_name_is_one_sentence_with_the_nearest(models: Path) -> None:
+    with pytest.raises(CheckpointError, match="no model 'stripes-mcm' in the zoo; did you mean 'stripes-mmc'"):
+        maxmahal.load("stripes-mcm")
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        maxmahal.load("runs/nothing")
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        maxmahal.load(Path("stripes-mmc"))
+
+
+def test_an_empty_zoo_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(zoo, "_PACKAGE", tmp_path / "maxmahal")
+    monkeypatch.delenv("MAXMAHAL_ZOO", raising=False)
+    with pytest.raises(CheckpointError, match="zoo of this installation is empty"):
+        maxmahal.load("cifar10-mmc")
+    zoo_command()
+    assert "no models in the zoo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["site-packages/maxmahal/zoo_files", "src/../zoo"])
+def test_models_are_found_in_the_package_and_in_a_checkout(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.delenv("MAXMAHAL_ZOO")
+    root = tmp_path / "root"
+    package = root / ("src/maxmahal" if place.startswith("src") else "site-packages/maxmahal")
+    (root / "src").mkdir(parents=True)
+    folder = (root / place).resolve()
+    folder.mkdir(parents=True)
+    (models / "stripes-sce.safetensors").rename(folder / "shipped.safetensors")
+    monkeypatch.setattr(zoo, "_PACKAGE", package)
+    assert list(zoo.zoo_models()) == ["shipped"]
+    assert type(maxmahal.load("shipped").head).__name__ == "SCE"
+
+
+def test_a_zoo_beside_an_installed_package_is_none_of_ours(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MAXMAHAL_ZOO")
+    monkeypatch.setattr(zoo, "_PACKAGE", tmp_path / "lib" / "maxmahal")
+    assert zoo.zoo_models() == {}, "the folder 'zoo' two levels up counts in a source checkout only"
+
+
+def test_a_model_of_the_zoo_is_a_target(models: Path, tiny_npz: Path, tmp_path: Path) -> None:
+    subject = load_subject("zoo:stripes-mmc")
+    assert (subject.name, subject.target, subject.card is not None) == ("stripes-mmc", "zoo:stripes-mmc", True)
+    assert load_subject("zoo:stripes-mmc", name="mine").name == "mine"
+    found = maxmahal.evaluate_models(
+        ["zoo:stripes-mmc", "b=zoo:stripes-sce"], suite="quick", limit=6, out=tmp_path / "out"
+    )
+    assert [each.name for each in found] == ["stripes-mmc", "b"]
+    assert found[0].model_fingerprint == subject.fingerprint
+
+
+def test_a_short_name_is_not_taken_for_a_function(models: Path) -> None:
+    with pytest.raises(CheckpointError, match="There is no model 'x' in the zoo"):
+        load_subject("zoo:x")
+
+
+def test_the_list_names_every_model(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zoo_command()
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("stripes-mmc") for line in lines)
+    assert any(line.startswith("stripes-sce") for line in lines)
