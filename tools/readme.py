@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from maxmahal.report.published import read_shelf, readme_block
+
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RECORDS = ROOT / "studies" / "records"
 RESULTS = ROOT / "benchmarks" / "results"
+PUBLISHED = ROOT / "results"
 
 
 def record(name: str) -> dict[str, Any]:
@@ -183,7 +186,19 @@ def masked() -> str:
     return "\n".join(lines)
 
 
-BLOCKS = {"honesty": honesty, "convergence": convergence, "peers": peers, "speed": speed, "masked": masked}
+def results() -> str:
+    """The paper's rows on CIFAR-10 and its claims, from the published summaries."""
+    return readme_block(read_shelf(PUBLISHED))
+
+
+BLOCKS = {
+    "honesty": honesty,
+    "convergence": convergence,
+    "peers": peers,
+    "speed": speed,
+    "masked": masked,
+    "results": results,
+}
 PAGES = {RECORDS / "peers_table.md": every_peer}
 
 
@@ -198,14 +213,27 @@ def rendered(text: str) -> str:
     return text
 
 
+def wanted() -> dict[Path, str]:
+    """What the README and the pages beside it should say."""
+    return {README: rendered(README.read_text(encoding="utf-8"))} | {path: page() for path, page in PAGES.items()}
+
+
+def write() -> None:
+    """Make them say it."""
+    for path, text in wanted().items():
+        path.write_text(text, encoding="utf-8")
+
+
+def check() -> None:
+    """End with 1 at the first that says something else."""
+    for path, text in wanted().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            raise SystemExit(f"{path.name} does not say what the records say: run tools/readme.py.")
+
+
 def main() -> None:
     """Write, or compare."""
-    wanted = {README: rendered(README.read_text(encoding="utf-8"))} | {path: page() for path, page in PAGES.items()}
-    for path, text in wanted.items():
-        if "--check" not in sys.argv[1:]:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            raise SystemExit(f"{path.name} does not say what the records say: run tools/readme.py.")
+    check() if "--check" in sys.argv[1:] else write()
 
 
 if __name__ == "__main__":

@@ -6,16 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
 from maxmahal.evaluate.records.types import Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.verdict import CLEAN, StageVerdict, Verdict, give_verdict
 from maxmahal.report.paper import paper_number
-
-MINIMUM_NORM = frozenset({"carlini", "fmn"})
-"""Attacks that always win, sooner or later: how far they had to go is what tells models apart."""
 
 
 @dataclass(frozen=True)
@@ -118,13 +114,6 @@ def to_latex(table: Table) -> str:
     return "\n".join([*lines, ""])
 
 
-def mean_distortion(stage: StageRecords) -> float | None:
-    """How far the images that a minimum-norm attack turned from right to wrong had to move, on average."""
-    columns = stage.columns
-    found = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
-    return float(found.mean()) if len(found) else None
-
-
 def _title(evaluation: Evaluation) -> str:
     version = f"{evaluation.suite} version {evaluation.suite_version}"
     return f"{evaluation.data}, {evaluation.norm} {evaluation.epsilon}, suite {version}"
@@ -170,7 +159,7 @@ def _stage_headers(rows: Sequence[_Row]) -> dict[tuple[str, bool], str]:
     headers = {}
     for (name, cumulative), stage in found.items():
         title = stage.title if len(names[stage.title]) == 1 else f"{stage.title} ({name})"
-        unit = "mean distortion" if _is_minimum_norm(stage) else "%, cumulative" if cumulative else "%"
+        unit = "mean distortion" if is_minimum_norm(stage) else "%, cumulative" if cumulative else "%"
         headers[name, cumulative] = f"{title} ({unit})"
     return headers
 
@@ -191,7 +180,7 @@ def _stage_cell(column: StageVerdict) -> Cell:
         return Cell("skipped")
     if column.accuracy is None:
         return _NOT_YET
-    if _is_minimum_norm(stage):
+    if is_minimum_norm(stage):
         distance = mean_distortion(stage)
         cell = Cell("none broken") if distance is None else Cell(f"{distance:.3f}", distance)
     else:
@@ -209,10 +198,6 @@ def _paper_column(header: str, stage_name: str, rows: Sequence[_Row]) -> list[_C
         return Cell(numbers[0].text, None if numbers[0].bound else numbers[0].value) if numbers else Cell("")
 
     return [(f"paper: {header}", cell)] if any(cell(row).text for row in rows) else []
-
-
-def _is_minimum_norm(stage: StageRecords) -> bool:
-    return stage.kind in MINIMUM_NORM and not stage.threat
 
 
 def _rate_cell(rate: Rate) -> Cell:

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
+from maxmahal.evaluate.distances import MINIMUM_NORM
 from maxmahal.evaluate.records.types import StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.scales import Axis
 from maxmahal.report.subjects import Group, Subject, make_groups
 from maxmahal.report.svg import Chart
-from maxmahal.report.tables import MINIMUM_NORM
 from maxmahal.report.wording import percent, short, whole
 
 _DRAWN = 240  # points of an exact curve: more than its drawing has pixels to tell apart

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from maxmahal.evaluate.distances import MINIMUM_NORM, mean_distortion
 from maxmahal.evaluate.records.types import StageRecords
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.verdict import StageVerdict, Verdict
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Group, Subject, make_groups
-from maxmahal.report.tables import MINIMUM_NORM, mean_distortion
 from maxmahal.report.wording import DASH, percent, rate_cell, short, whole
 
 

@@ -1,0 +1,20 @@
+"""What attacks that always win have to tell: how far they had to go."""
+
+import numpy as np
+
+from maxmahal.evaluate.records.types import StageRecords
+
+MINIMUM_NORM = frozenset({"carlini", "fmn"})
+"""Attacks that always win, sooner or later: how far they had to go is what tells models apart."""
+
+
+def is_minimum_norm(stage: StageRecords) -> bool:
+    """Whether a stage looked for the nearest adversarial image, with no ball around the clean one."""
+    return stage.kind in MINIMUM_NORM and not stage.threat
+
+
+def mean_distortion(stage: StageRecords) -> float | None:
+    """How far the images that a minimum-norm attack turned from right to wrong had to move, on average."""
+    columns = stage.columns
+    found = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
+    return float(found.mean()) if len(found) else None

@@ -1,0 +1,18 @@
+"""Summaries: what tables, claims and paired tests need of records and run folders, small enough for version control."""
+
+from maxmahal.evaluate.summary.evaluations import read_summary, summarise, write_summary
+from maxmahal.evaluate.summary.runs import RunSummary, read_run, summarise_run
+from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_up
+
+__all__ = [
+    "RunSummary",
+    "StageSummary",
+    "Summary",
+    "pair_clean",
+    "pair_up",
+    "read_run",
+    "read_summary",
+    "summarise",
+    "summarise_run",
+    "write_summary",
+]

@@ -1,0 +1,115 @@
+"""A summary of an evaluation, as readers see it, and the paired test between two."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.records.types import Origin, Scope
+from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.evaluate.verdict import Trust
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """One attack; see ``StageRecords`` and ``StageVerdict`` for what the fields mean."""
+
+    name: str
+    title: str
+    kind: str
+    threat: str
+    scope: Scope
+    origin: Origin
+    counts: bool
+    skipped: str
+    source: str
+    """For a transfer, the model that the images were crafted on."""
+    samples: int
+    """How many it attacked."""
+    accuracy: Rate | None
+    cumulative: bool
+    broke: int
+    distortion: float | None
+    """The mean, where it is a minimum-norm attack that broke any."""
+    seconds: float
+    forward: int
+    backward: int
+    queries: int
+
+
+@dataclass(frozen=True)
+class FindingSummary:
+    """What one diagnostic check saw."""
+
+    check: str
+    flagged: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One finished evaluation."""
+
+    name: str
+    data: str
+    suite: str
+    suite_version: int
+    seed: int
+    samples: int
+    limited: bool
+    """Whether somebody asked for fewer images than the suite would have taken."""
+    norm: str
+    epsilon: str
+    radius: float
+    model_fingerprint: str
+    data_fingerprint: str
+    model: dict[str, Any]
+    """kind, parameters, loss, backbone, epoch, table (the paper's rows), settings, stochastic, draws."""
+    environment: dict[str, Any]
+    """device, versions, started, commit."""
+    clean: Rate
+    robust: Rate
+    trust: Trust
+    sentence: str
+    findings: tuple[FindingSummary, ...]
+    stages: tuple[StageSummary, ...]
+    right: Bool[np.ndarray, " n"]
+    """Which samples the model gets right before any attack, in the order of their ids."""
+    stands: Bool[np.ndarray, " n"]
+    """Which of them no counting attack broke."""
+
+    def stage(self, name: str) -> StageSummary | None:
+        """The stage of that name, where there is one."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+
+def pair_up(first: Summary, second: Summary) -> Comparison:
+    """Two models under one suite on the same images, by who still stands; ``compare`` from summaries alone."""
+    _refuse_other_images(first, second)
+    attackers = [(each.suite, each.suite_version, each.norm, each.radius) for each in (first, second)]
+    if attackers[0] != attackers[1]:
+        raise ArgumentError(
+            f"{first.name} and {second.name} were attacked differently ({first.suite} at {first.norm} "
+            f"{first.epsilon}, {second.suite} at {second.norm} {second.epsilon}), so they cannot be paired."
+        )
+    return _split(first.stands, second.stands)
+
+
+def pair_clean(first: Summary, second: Summary) -> Comparison:
+    """Two models on the same clean images."""
+    _refuse_other_images(first, second)
+    return _split(first.right, second.right)
+
+
+def _refuse_other_images(first: Summary, second: Summary) -> None:
+    if first.data_fingerprint != second.data_fingerprint or len(first.right) != len(second.right):
+        raise ArgumentError(
+            f"{first.name} and {second.name} were evaluated on different images, so they cannot be paired; "
+            "evaluate both with the same --data and --limit."
+        )
+
+
+def _split(ours: Bool[np.ndarray, " n"], theirs: Bool[np.ndarray, " n"]) -> Comparison:
+    return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))

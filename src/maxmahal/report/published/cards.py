@@ -1,0 +1,129 @@
+"""Model cards for the zoo: what a model is, what was measured on it, how to load it, and what not to use it for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from maxmahal.report.published.models import PGD_8, PGD_16, TITLES, ZOO, title_of
+from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
+from maxmahal.report.published.tables import markdown
+from maxmahal.report.wording import duration
+
+_HINT = 5.0  # percent: a model whose worst case is below is not robust by anybody's measure
+
+
+def card(shelf: Shelf, name: str) -> str:
+    """The page of one model of the zoo."""
+    model = ZOO[name]
+    settings = _settings(shelf, model)
+    parts = [
+        f"# {name}",
+        str(settings.get("about", "")) or title_of(shelf, model),
+        _use(name),
+        "## Training",
+        _training(shelf, model, settings),
+        "## Measured",
+        _measured(shelf, model),
+        *_sentences(shelf, model),
+        "## What it is for, and what not",
+        _limits(shelf, model),
+        "The weights are under this repository's licence (MIT). They were trained on CIFAR-10, whose images have terms "
+        "of their own. Written by `tools/results.py`.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def index(shelf: Shelf, names: Sequence[str]) -> str:
+    """The zoo's front page."""
+    body = []
+    for name in names:
+        model = ZOO[name]
+        numbers = [shelf.clean(model), *(shelf.robust(model, suite) for suite in STRONG)]
+        about = str(_settings(shelf, model).get("about", "")) or title_of(shelf, model)
+        body.append([f"[{name}]({name}.md)", about, *(NOT_RUN if each is None else each.full for each in numbers)])
+    example = names[0]
+    parts = [
+        "# Trained models",
+        'CIFAR-10 models by name: `maxmahal.load("NAME")` in Python, `zoo:NAME` for `maxmahal evaluate`, and '
+        "`maxmahal zoo` lists them. Robust accuracies at Linf 8/255; see [the results](../results/README.md). A folder "
+        "of your own checkpoints joins in through `$MAXMAHAL_ZOO`.",
+        f"    maxmahal evaluate zoo:{example} --suite strict --data cifar10 --limit 200 --out runs/eval",
+        markdown(["model", "what it is", "clean", *STRONG], body, 2),
+        "Written by `tools/results.py`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _settings(shelf: Shelf, model: str) -> dict[str, Any]:
+    for each in shelf.evaluations:
+        if each.name == model and each.model.get("settings"):
+            return dict(each.model["settings"])
+    run = shelf.run(model)
+    return {} if run is None else run.settings
+
+
+def _use(name: str) -> str:
+    return "\n".join(
+        [
+            "```python",
+            "import maxmahal",
+            "from maxmahal.attacks import Linf, margin, pgd",
+            "",
+            f'model = maxmahal.load("{name}")  # takes images in [0, 1], of shape (n, 3, 32, 32)',
+            'found = pgd(model, images, labels, objective=margin(), threat=Linf("8/255"), steps=50, step_size=2 / 255, '
+            "seed=0)",
+            "print(found.accuracy)",
+            "```",
+            "",
+            f"    maxmahal evaluate zoo:{name} --suite strict --data cifar10 --limit 200 --out runs/eval",
+        ]
+    )
+
+
+def _training(shelf: Shelf, model: str, settings: dict[str, Any]) -> str:
+    run = shelf.run(model)
+    train, method, loss = (settings.get(key, {}) for key in ("train", "method", "loss"))
+    facts = {
+        "network": settings.get("model", {}).get("backbone", ""),
+        "loss": _options(loss),
+        "method": _options(method),
+        "data": _options(settings.get("data", {})),
+        "epochs, batch": f"{train.get('epochs', '')}, {train.get('batch_size', '')}",
+        "learning rate": f"{train.get('lr', '')}, {train.get('schedule', '')}, warm-up {train.get('warmup', '')}",
+        "weight decay": f"{train.get('weight_decay', '')} on {train.get('decay', '')}",
+        "seed": train.get("seed", ""),
+        "time": NOT_RUN if run is None else f"{duration(run.train_seconds)} on {run.device or 'an unknown device'}",
+        "weights' fingerprint": next((x.model_fingerprint for x in shelf.evaluations if x.name == model), NOT_RUN),
+    }
+    return markdown(["", ""], [[name, str(value)] for name, value in facts.items()], 2)
+
+
+def _options(table: dict[str, Any]) -> str:
+    first = [str(table["name"])] if "name" in table else []
+    return ", ".join(first + [f"{key} {value}" for key, value in table.items() if key != "name"])
+
+
+def _measured(shelf: Shelf, model: str) -> str:
+    body = [["clean", paper_text(shelf.paper(model, "clean")) or "–", ours_text(shelf.clean(model))]]
+    for stage in (*PGD_8, *PGD_16):
+        paper = paper_text(shelf.paper(model, stage)) or "–"
+        body.append([f"{TITLES[stage]}, paper's protocol", paper, ours_text(shelf.stage(model, stage))])
+    body += [[f"worst case of `{suite}`", "–", ours_text(shelf.robust(model, suite))] for suite in STRONG]
+    return markdown(["accuracy", "paper", "ours"], body)
+
+
+def _sentences(shelf: Shelf, model: str) -> list[str]:
+    found = [summary for suite in STRONG if (summary := shelf.find(model, suite)) is not None]
+    return [f"`{summary.suite}`: {summary.sentence}" for summary in found]
+
+
+def _limits(shelf: Shelf, model: str) -> str:
+    worst = shelf.strongest(model)
+    use = "For comparing attacks, losses and evaluations on a small network with known numbers."
+    if worst is None:
+        return f"{use} Its robustness has not been measured; rely on none."
+    if worst.value < _HINT:
+        return f"{use} It is **not robust**: the worst case at Linf 8/255 is {worst.full}."
+    return (
+        f"{use} Its worst case at Linf 8/255 is {worst.full}; nothing is known of larger or other perturbations, and a "
+        "model that still errs under attack is no protection in use."
+    )

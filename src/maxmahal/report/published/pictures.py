@@ -1,0 +1,98 @@
+"""The published figures, from summaries: training curves, transfer matrices, and the two budgets."""
+
+from maxmahal.evaluate.summary import RunSummary, Summary
+from maxmahal.report.published.adversarial import SUITE
+from maxmahal.report.published.drawing import COLOURS, heat_map, with_legend
+from maxmahal.report.published.models import LONG, SHORT, TABLE_1, title_of
+from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.tables import is_transfer, trained_epochs
+from maxmahal.report.scales import Axis
+from maxmahal.report.svg import Chart
+from maxmahal.report.wording import percent
+
+_CURVES = tuple(
+    name for name in TABLE_1 if "at-un" not in name
+)  # as in the paper's figure, where AT is the targeted one
+_APART = 0.07  # between the dots of one budget
+
+
+def figures(shelf: Shelf) -> dict[str, str]:
+    """Every figure that the summaries have something for, by its file's name."""
+    found = {"training.svg": training(shelf), "budgets.svg": budgets(shelf), **transfers(shelf)}
+    return {name: text for name, text in found.items() if text}
+
+
+def training(shelf: Shelf) -> str:
+    """Test error against training time (paper Fig. 3a); empty without a run."""
+    runs = [(name, measured) for name in _CURVES if (run := shelf.run(name)) and (measured := _measured(run))]
+    if not runs:
+        return ""
+    seconds = [second for _, measured in runs for second, _ in measured]
+    errors = [error for _, measured in runs for _, error in measured]
+    minutes = Axis("training time in minutes", min(seconds) / 60, max(seconds) / 60, "log")
+    low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
+    error = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
+    chart = Chart("Test error against training time (Figure 3a)", minutes, error, width=620.0, height=380.0)
+    for place, (_, measured) in enumerate(runs):
+        chart.line([second / 60 for second, _ in measured], [share for _, share in measured], place % COLOURS)
+    return with_legend(chart, [(place % COLOURS, title_of(shelf, name)) for place, (name, _) in enumerate(runs)])
+
+
+def budgets(shelf: Shelf) -> str:
+    """Robust accuracy under AutoAttack at both budgets, a dot a training seed with its interval; empty without any."""
+    dots: list[tuple[float, int, Summary]] = []
+    ticks: dict[float, str] = {}
+    for place, (word, bases) in enumerate((("short", SHORT), ("long", LONG))):
+        for slot, base in enumerate(bases):
+            seen = [found for name in shelf.seeds(base) if (found := shelf.find(name, SUITE)) is not None]
+            for order, summary in enumerate(seen):
+                dots.append((place + (slot * 2 - 1) * _APART * (1 + order), slot, summary))
+                ticks[float(place)] = f"{word}, {trained_epochs(summary)} epochs"
+    if not dots:
+        return ""
+    ends = [end for _, _, summary in dots for end in summary.robust.interval]
+    across = Axis("training budget", -0.5, 1.5, at=tuple(ticks), text=lambda place: ticks[place])
+    upward = Axis("robust accuracy in %", max(min(ends) - 0.02, 0.0), min(max(ends) + 0.02, 1.0), text=percent)
+    chart = Chart("AT (SCE) and AT (MMC-10) under AutoAttack", across, upward, width=520.0, height=340.0)
+    for x, slot, summary in dots:
+        chart.line([x, x], list(summary.robust.interval), slot)
+        chart.points([x], [summary.robust.value], slot, [f"{summary.name}: {summary.robust}"])
+    return with_legend(chart, [(0, "AT (SCE)"), (1, "AT (MMC-10)")])
+
+
+def transfers(shelf: Shelf) -> dict[str, str]:
+    """A matrix for each suite and way of crafting that showed models each other's images (paper Fig. 4)."""
+    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for each in shelf.evaluations:
+        for stage in each.stages:
+            if is_transfer(stage) and stage.accuracy is not None:
+                crafting = stage.title.removesuffix(f" crafted on {stage.source}")
+                shown = found.setdefault((each.suite, crafting), {}).setdefault(each.name, {})
+                shown[stage.source] = stage.accuracy.value
+    return {
+        f"transfer-{suite}-{_slug(crafting)}.svg": _matrix(shelf, f"{suite}, {crafting}", targets)
+        for (suite, crafting), targets in found.items()
+    }
+
+
+def _matrix(shelf: Shelf, what: str, targets: dict[str, dict[str, float]]) -> str:
+    sources = sorted({source for shown in targets.values() for source in shown}, key=_place)
+    names = sorted(targets, key=_place)
+    shares = [[targets[name].get(source) for name in names] for source in sources]
+    rows, columns = ([title_of(shelf, name) for name in each] for each in (sources, names))
+    return heat_map(f"{what}: crafted on (rows), shown to (columns), accuracy in %", rows, columns, shares)
+
+
+def _place(model: str) -> tuple[int, str]:
+    """In the order of the paper's first table."""
+    return (TABLE_1.index(model) if model in TABLE_1 else len(TABLE_1), model)
+
+
+def _slug(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower()).strip("-")
+
+
+def _measured(run: RunSummary) -> list[tuple[float, float]]:
+    """Seconds and test errors; none is zero, so that both may stand on logarithmic axes."""
+    entries = [entry for entry in run.epochs if entry.get("test_accuracy") is not None and entry["train_seconds"] > 0]
+    return [(float(entry["train_seconds"]), max(1 - float(entry["test_accuracy"]), 0.001)) for entry in entries]

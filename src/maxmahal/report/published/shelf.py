@@ -1,0 +1,164 @@
+"""A folder of summaries, asked for one number at a time; what was not measured is None, never a guess."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+from maxmahal.evaluate.distances import MINIMUM_NORM
+from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, read_run, read_summary
+from maxmahal.report.paper import PaperNumber, paper_number
+from maxmahal.report.wording import rate_cell, typeset
+from maxmahal.train import load_settings
+from maxmahal.train.presets import preset_names
+
+EVALUATIONS, RUNS = "evaluations", "runs"
+PROTOCOL = ("paper-table1", "paper-table2", "paper", "spsa-sizes")
+"""The suites that run the paper's own attacks, in the order they are asked."""
+STRONG = ("autoattack", "strict")
+"""The suites that measure robustness."""
+NOT_RUN = "not run"
+ENOUGH = 1000  # images: a verdict from fewer would be a guess
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number of ours: an accuracy in percent, or a mean distance."""
+
+    rate: Rate | None
+    """None for a distance."""
+    distance: float
+    samples: int
+    limited: bool
+    """Measured on fewer images than the suite would take by itself."""
+
+    @property
+    def value(self) -> float:
+        """Percent, or the distance; NaN where a minimum-norm attack broke nothing."""
+        return self.distance if self.rate is None else 100 * self.rate.value
+
+    @property
+    def cell(self) -> str:
+        """For a table: one digit, and what none or all of the samples prove."""
+        text = rate_cell(self.rate) if self.rate else f"{self.distance:.2f}"
+        text = "none broken" if math.isnan(self.value) else text
+        return f"{text} (first {self.samples:,})" if self.limited else text
+
+    @property
+    def full(self) -> str:
+        """With its interval."""
+        text = _with_interval(self.rate) if self.rate else self.cell
+        return f"{text} (first {self.samples:,})" if self.limited and self.rate else text
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Everything that was collected."""
+
+    evaluations: tuple[Summary, ...]
+    runs: tuple[RunSummary, ...]
+
+    def serious(self) -> "Shelf":
+        """Without first looks at a few images, which no verdict should be made from."""
+        return Shelf(tuple(each for each in self.evaluations if not each.limited or each.samples >= ENOUGH), self.runs)
+
+    def find(self, model: str, suite: str) -> Summary | None:
+        """The evaluation with the most images; attack seed 0 before others."""
+        found = [each for each in self.evaluations if (each.name, each.suite) == (model, suite)]
+        return max(found, key=lambda each: (not each.limited, each.samples, -each.seed), default=None)
+
+    def pair(self, first: str, second: str, suite: str) -> tuple[Summary, Summary] | None:
+        """Two models under one suite on the same images, as many as both have seen."""
+        ours, theirs = ([x for x in self.evaluations if (x.name, x.suite) == (name, suite)] for name in (first, second))
+        pairs = [(a, b) for a in ours for b in theirs if _comparable(a) == _comparable(b)]
+        return max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed), default=None)
+
+    def stage(self, model: str, name: str, suites: Sequence[str] = PROTOCOL) -> Measured | None:
+        """What one attack left of a model, from the first of the suites that ran it."""
+        for suite in suites:
+            summary = self.find(model, suite)
+            stage = summary.stage(name) if summary else None
+            if summary is not None and stage is not None and stage.accuracy is not None and not stage.skipped:
+                return _of_stage(stage, stage.accuracy, summary.limited)
+        return None
+
+    def clean(self, model: str) -> Measured | None:
+        """Accuracy before any attack, from whichever suite saw the most images."""
+        seen = [each for each in self.evaluations if each.name == model]
+        best = max(seen, key=lambda each: each.samples, default=None)
+        return None if best is None else Measured(best.clean, math.nan, best.clean.total, best.limited)
+
+    def robust(self, model: str, suite: str) -> Measured | None:
+        """The worst case under one suite."""
+        found = self.find(model, suite)
+        return None if found is None else Measured(found.robust, math.nan, found.robust.total, found.limited)
+
+    def strongest(self, model: str) -> Measured | None:
+        """The lowest worst case under any suite that measures robustness."""
+        found = [each for suite in STRONG if (each := self.robust(model, suite)) is not None]
+        return min(found, key=lambda each: each.value, default=None)
+
+    def run(self, name: str) -> RunSummary | None:
+        """The training of that name."""
+        return next((each for each in self.runs if each.name == name), None)
+
+    def seeds(self, base: str) -> list[str]:
+        """The model and its twins of other training seeds, as far as anything was measured on them."""
+        names = {each.name for each in self.evaluations} | {each.name for each in self.runs}
+        twins = [name for name in names if name.removeprefix(f"{base}-seed").isdigit()]
+        return [name for name in (base, *sorted(twins)) if name in names]
+
+    def rows(self, model: str) -> str:
+        """Where the paper reports this model: from what was measured, or from the preset of its name."""
+        for each in self.evaluations:
+            if each.name == model and each.model.get("table"):
+                return str(each.model["table"])
+        run = self.run(model)
+        if run is not None and run.settings.get("table"):
+            return str(run.settings["table"])
+        return _preset_rows(model)
+
+    def paper(self, model: str, stage: str, table: str = "") -> list[PaperNumber]:
+        """What the paper prints for a model, in one of its tables or in any."""
+        found = paper_number(self.rows(model), stage)
+        return [number for number in found if not table or number.source.startswith(f"{table}, ")]
+
+
+def read_shelf(folder: Path) -> Shelf:
+    """The summaries below a folder, in the order of their files' names; none at all where there is no folder."""
+    evaluations = tuple(read_summary(path) for path in sorted((folder / EVALUATIONS).glob("*.json")))
+    return Shelf(evaluations, tuple(read_run(path) for path in sorted((folder / RUNS).glob("*.json"))))
+
+
+def paper_text(numbers: Sequence[PaperNumber]) -> str:
+    """As printed; both numbers where two tables contradict each other."""
+    texts = list(dict.fromkeys(number.text for number in numbers))
+    return typeset(" or ".join(texts))
+
+
+def ours_text(measured: Measured | None) -> str:
+    """A number of ours with its interval, or that there is none."""
+    return NOT_RUN if measured is None else measured.full
+
+
+@cache
+def _preset_rows(model: str) -> str:
+    return load_settings(model).table if model in preset_names() else ""
+
+
+@lru_cache(maxsize=4096)  # a bisection of sums over the whole binomial, and many cells say the same
+def _with_interval(rate: Rate) -> str:
+    return typeset(str(rate))
+
+
+def _comparable(summary: Summary) -> tuple[object, ...]:
+    attacks = (summary.suite_version, summary.norm, summary.radius)
+    return (summary.data_fingerprint, summary.samples, summary.seed, *attacks)
+
+
+def _of_stage(stage: StageSummary, accuracy: Rate, limited: bool) -> Measured:
+    if stage.kind in MINIMUM_NORM and not stage.threat:
+        return Measured(None, math.nan if stage.distortion is None else stage.distortion, stage.samples, limited)
+    return Measured(accuracy, math.nan, accuracy.total, limited)

@@ -1,0 +1,188 @@
+"""Published tables, pages and figures: the paper beside ours, and missing cells said to be missing."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from made_up_summaries import run, shelf, stage, summary
+
+from maxmahal.report.published import ZOO, card, figures, index, readme_block, results_page
+from maxmahal.report.published.tables import (
+    budgets_table,
+    cost_table,
+    depth_table,
+    markdown,
+    missing_list,
+    spsa_table,
+    threats_table,
+    tuning_table,
+    white_box_table,
+)
+
+SCE, MMC = "cifar10-sce", "cifar10-mmc"
+SHARES = {"pgd10-tar-8": 47.0, "pgd10-un-8": 35.5}
+
+
+def cells(table: str, row: str) -> list[str]:
+    """The cells of the row that begins with a word."""
+    (line,) = [line for line in table.splitlines() if line.startswith(f"| {row} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_paper_stands_beside_ours_and_missing_cells_say_so() -> None:
+    table = white_box_table(shelf(summary(MMC, "paper-table1", clean=91, stages=SHARES)))
+    assert cells(table, "MMC-10")[1:4] == ["92.7 / 91.0", "48.7 / 47.0", "36.0 / 35.5"]
+    assert cells(table, "MMC-10")[4:] == [
+        "26.6 / not run",
+        "24.8 / not run",
+        "36.1 / not run",
+        "25.2 / not run",
+        "13.4 / not run",
+        "17.5 / not run",
+        "not run",
+        "not run",
+    ]
+    assert cells(table, "SCE")[1:3] == ["92.9 / not run", "≤ 1 / not run"]
+    assert len(table.splitlines()) == 12
+
+
+def test_worst_cases_get_columns_of_their_own() -> None:
+    both = shelf(summary(MMC, "strict", robust=3), summary(MMC, "autoattack", robust=0))
+    assert cells(white_box_table(both), "MMC-10")[-2:] == ["**3.0**", "**≤ 0.18**"]
+
+
+def test_a_stage_that_was_skipped_was_not_run() -> None:
+    skipped = stage("pgd10-un-8", 0, skipped="It has no gradient.", accuracy=None)
+    table = white_box_table(shelf(summary(MMC, "paper-table1", more=(skipped,))))
+    assert cells(table, "MMC-10")[3] == "36.0 / not run"
+
+
+def test_a_look_at_a_few_images_is_marked_and_gives_way_to_all_of_them() -> None:
+    few = summary(MMC, "strict", robust=20, samples=100, limited=True)
+    assert cells(white_box_table(shelf(few)), "MMC-10")[-2] == "**20.0 (first 100)**"
+    both = shelf(few, summary(MMC, "strict", robust=10))
+    assert cells(white_box_table(both), "MMC-10")[-2] == "**10.0**"
+
+
+def test_distances_are_distances() -> None:
+    found = summary(MMC, "paper-table2", stages={"cw-un": 0.165, "rotation": 86.0})
+    none = summary(SCE, "paper-table2", more=(stage("cw-un", 0.0, distortion=None),))
+    table = threats_table(shelf(found, none))
+    assert cells(table, "MMC-10")[2] == "0.17 / 0.17"
+    assert cells(table, "MMC-10")[-1] == "87.2 / 86.0"
+    assert cells(table, "SCE")[2] == "0.07 / none broken"
+
+
+def test_batches_of_spsa_are_rows() -> None:
+    sizes = summary(MMC, "spsa-sizes", stages={"spsa-un-8": 50.0, "spsa-tar-8-8192": 42.0})
+    other = summary(MMC, "paper-table2", stages={"spsa-un-8": 51.0, "spsa-tar-8": 61.0})
+    table = spsa_table(shelf(other, sizes))
+    assert cells(table, "128") == ["128", "57.0 / 50.0", "69.0 / 61.0"]
+    assert cells(table, "8192") == ["8192", "37.0 / not run", "49.0 / 42.0"]
+
+
+def test_depth_takes_the_fifth_tables_numbers() -> None:
+    table = depth_table(shelf(summary(SCE, "paper-table1", clean=92)))
+    assert cells(table, "SCE (Res.32)")[1] == "93.6 / 92.0"
+    assert cells(table, "MMC (Res.110)")[1] == "93.6 / not run"
+
+
+def test_budgets_name_the_epoch_of_the_checkpoint() -> None:
+    early = summary("x-best", "strict")
+    early.model["epoch"] = 120
+    table = budgets_table(shelf(summary("x", "strict", robust=41), early), ["x", "x-best", "y"])
+    assert cells(table, "x")[1:] == [
+        "200",
+        "80.0 % [78.2, 81.7]",
+        "not run",
+        "41.0 % [38.8, 43.2]",
+        "not run",
+    ]
+    assert cells(table, "x-best")[1] == "120 of 200"
+    assert cells(table, "y")[2:] == ["not run"] * 4
+
+
+def test_the_cost_and_the_tuning_are_told_apart() -> None:
+    trial = run("tune-sce-lr01", [20.0, 10.0])
+    trial.epochs[0]["validation_pgd10"] = 0.41
+    both = shelf(run(SCE, [20.0, 8.5], 30), trial)
+    assert cells(cost_table(both), SCE) == [SCE, "2", "50", "cuda:0", "30.00 s", "1 min 00 s", "8.5"]
+    assert "tune-" not in cost_table(both)
+    assert cells(tuning_table(both), "tune-sce-lr01")[-1] == "41.0"
+    assert tuning_table(shelf()) == ""
+    assert "No training" in cost_table(shelf())
+
+
+def test_what_is_missing_is_listed_once() -> None:
+    told = missing_list(shelf(summary(MMC, "paper-table1", stages=SHARES)))
+    (line,) = [line for line in told.splitlines() if line.startswith(f"- `{MMC}`")]
+    assert "PGD-50 un 8" in line
+    assert "PGD-10 un 8" not in line
+    assert line.count("PGD-50 un 8,") == 1
+    assert f"- `{SCE}`: nothing was run" in told
+    assert "CIFAR-100" in told
+
+
+def test_a_bar_in_a_cell_breaks_no_table() -> None:
+    assert markdown(["a|b"], [["c"]]).splitlines()[0] == "| a\\|b |"
+
+
+def test_the_results_page_shows_the_figures_there_are() -> None:
+    page = results_page(shelf(summary("mine", "strict")), ["budgets.svg", "transfer-x.svg"])
+    assert "(figures/budgets.svg)" in page
+    assert "(figures/transfer-x.svg)" in page
+    assert "training.svg" not in page
+    assert "| mine | 200 |" in page
+    assert "Measured on NVIDIA H200, torch 2.11, 2026-11-01." in page
+
+
+def test_the_readme_says_when_there_is_nothing() -> None:
+    assert readme_block(shelf()).startswith("No CIFAR-10 model")
+    block = readme_block(shelf(summary(MMC, "strict", robust=0)))
+    assert "**does not hold**: MMC alone is reliably robust" in block
+    assert cells(block, "MMC-10")[-2] == "**≤ 0.18**"
+
+
+def test_figures_are_whole_documents_and_only_those_with_numbers() -> None:
+    moved = (stage("t", 20.0, kind="transfer", source=SCE, title=f"PGD-10 crafted on {SCE}"),)
+    drawn = figures(
+        shelf(
+            summary("cifar10-at-un-mmc", "autoattack", robust=44),
+            summary("cifar10-at-sce-short-seed1", "autoattack", robust=40),
+            summary(MMC, "paper-figure4", more=moved),
+            run(SCE, [30.0, 9.0]),
+        )
+    )
+    assert sorted(drawn) == ["budgets.svg", "training.svg", "transfer-paper-figure4-pgd-10.svg"]
+    for text in drawn.values():
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "prefers-color-scheme:dark" in text
+        assert not re.search(r"href|url\(|@import", text)
+    assert "44.0 % [41.8, 46.2]" in drawn["budgets.svg"]
+    assert "short, 200 epochs" in drawn["budgets.svg"]
+    assert ">20.0</text>" in drawn["transfer-paper-figure4-pgd-10.svg"]
+    assert figures(shelf()) == {}
+
+
+@pytest.mark.parametrize("name", list(ZOO))
+def test_every_card_can_be_written_with_nothing_measured(name: str) -> None:
+    text = card(shelf(), name)
+    assert text.startswith(f"# {name}\n")
+    assert f'maxmahal.load("{name}")' in text
+    assert "has not been measured" in text
+
+
+def test_a_card_shows_the_numbers_of_its_run() -> None:
+    things = shelf(
+        summary("cifar10-at-un-mmc", "autoattack", robust=44, clean=81),
+        summary(MMC, "strict", robust=0.5),
+        run("cifar10-at-un-mmc", [30.0], 100),
+    )
+    text = card(things, "cifar10-at-mmc")
+    assert "| worst case of `autoattack` | – | 44.0 % [41.8, 46.2] |" in text
+    assert "| clean | 81.8 | 81.0 % [79.2, 82.7] |" in text
+    assert "weights of cifar10-at-un-mmc" in text
+    assert "What autoattack says of cifar10-at-un-mmc." in text
+    assert "**not robust**" not in text
+    assert "**not robust**" in card(things, MMC)
+    assert "| [cifar10-at-mmc](cifar10-at-mmc.md) |" in index(things, ["cifar10-at-mmc"])

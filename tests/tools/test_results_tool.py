@@ -1,0 +1,157 @@
+"""The tool that publishes: what it collects, what it writes, and what it notices."""
+
+import importlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from maxmahal import evaluate_models, load
+from maxmahal.evaluate.records.schema import FILE
+from maxmahal.train import Settings, train_model
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    if not (ROOT / "tools").exists():
+        pytest.skip("a copy of the tree without its tools")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("results")
+
+
+_MADE: list[Path] = []  # trained once, then copied
+
+
+@pytest.fixture
+def out(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, tiny_settings: Callable[..., Settings]) -> Path:
+    """What a reproduction leaves: two finished runs, one begun, a whole evaluation, a limited and an unfinished one."""
+    if not _MADE:
+        _MADE.append(reproduction(tmp_path_factory.mktemp("reproduction"), tiny_settings))
+    return Path(shutil.copytree(_MADE[0], tmp_path / "out"))
+
+
+def reproduction(folder: Path, tiny_settings: Callable[..., Settings]) -> Path:
+    for name, preset in (("cifar10-sce", "digits-sce"), ("cifar10-at-un-mmc", "digits-mmc")):
+        train_model(tiny_settings(preset), folder / "models" / name)
+    train_model(tiny_settings("digits-mmc", "train.epochs=1"), folder / "models" / "cifar10-mmc")
+    (folder / "models" / "cifar10-mmc" / "result.json").unlink()
+    (folder / "models" / "empty").mkdir()
+    targets = {name: folder / "models" / name for name in ("cifar10-sce", "cifar10-at-un-mmc")}
+    suite = folder / "strict.toml"
+    suite.write_text(
+        'version = 1\nabout = "x"\nepsilon = "0.05"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 2\n'
+    )
+    evaluate_models(targets, suite=suite, out=folder / "records")
+    evaluate_models(targets, suite=suite, out=folder / "records", limit=12, seed=3)
+    with sqlite3.connect(folder / "records" / FILE) as connection:
+        connection.execute("UPDATE evaluations SET finished = 0 WHERE name = 'cifar10-sce' AND samples = 12")
+    connection.close()
+    return folder
+
+
+def published(tool: Any, out: Path, root: Path) -> Path:
+    tool.collect(out, root)
+    tool.fill_zoo(out, root)
+    tool.write(root)
+    return root
+
+
+def test_finished_evaluations_and_runs_are_collected_under_their_names(tool: Any, out: Path, tmp_path: Path) -> None:
+    written = tool.collect(out, tmp_path / "root")
+    names = sorted(str(path.relative_to(tmp_path / "root" / "results")) for path in written)
+    assert names == [
+        "evaluations/cifar10-at-un-mmc--strict-12-seed3.json",
+        "evaluations/cifar10-at-un-mmc--strict.json",
+        "evaluations/cifar10-sce--strict.json",
+        "runs/cifar10-at-un-mmc.json",
+        "runs/cifar10-mmc.json",
+        "runs/cifar10-sce.json",
+    ]
+    assert json.loads((tmp_path / "root/results/runs/cifar10-mmc.json").read_text())["finished"] is False
+
+
+def test_collecting_twice_changes_nothing(tool: Any, out: Path, tmp_path: Path) -> None:
+    first = {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")}
+    assert {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")} == first
+
+
+def test_a_folder_without_anything_is_refused(tool: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no finished evaluation"):
+        tool.collect(tmp_path, tmp_path / "root")
+
+
+def test_the_zoo_holds_the_last_checkpoints_of_finished_runs(
+    tool: Any, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = published(tool, out, tmp_path / "root")
+    assert sorted(path.name for path in (root / "zoo").iterdir()) == [
+        "README.md",
+        "cifar10-at-mmc.md",
+        "cifar10-at-mmc.safetensors",
+        "cifar10-sce.md",
+        "cifar10-sce.safetensors",
+    ]
+    last = out / "models" / "cifar10-at-un-mmc" / "last.safetensors"
+    assert (root / "zoo" / "cifar10-at-mmc.safetensors").read_bytes() == last.read_bytes()
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(root / "zoo"))
+    assert type(load("cifar10-at-mmc").head).__name__ == "MMC"
+
+
+def test_a_checkpoint_other_than_the_one_evaluated_is_refused(tool: Any, out: Path, tmp_path: Path) -> None:
+    tool.collect(out, tmp_path / "root")
+    other = (out / "models" / "cifar10-at-un-mmc" / "last.safetensors").read_bytes()
+    (out / "models" / "cifar10-sce" / "last.safetensors").write_bytes(other)
+    with pytest.raises(SystemExit, match=r"is not the model of cifar10-sce--strict\.json"):
+        tool.fill_zoo(out, tmp_path / "root")
+
+
+@pytest.mark.parametrize(
+    "name", ["results/README.md", "results/claims.md", "zoo/cifar10-sce.md", "results/figures/training.svg"]
+)
+def test_a_number_changed_by_hand_is_noticed(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
+    root = published(tool, out, tmp_path / "root")
+    tool.check(root)
+    path = root / name
+    text = path.read_text()
+    digit = next(place for place in range(len(text) // 2, len(text)) if text[place].isdigit())
+    path.write_text(f"{text[:digit]}{(int(text[digit]) + 1) % 10}{text[digit + 1 :]}")
+    with pytest.raises(SystemExit, match=f"{name} does not say"):
+        tool.check(root)
+    tool.write(root)
+    tool.check(root)
+
+
+def test_a_summary_that_changes_changes_the_pages(tool: Any, out: Path, tmp_path: Path) -> None:
+    root = published(tool, out, tmp_path / "root")
+    path = root / "results" / "evaluations" / "cifar10-sce--strict.json"
+    content = json.loads(path.read_text())
+    content["robust"] = [59, 60]
+    path.write_text(json.dumps(content))
+    with pytest.raises(SystemExit, match=r"results/README.md does not say"):
+        tool.check(root)
+
+
+def test_a_figure_that_nothing_stands_behind_is_noticed_and_removed(tool: Any, out: Path, tmp_path: Path) -> None:
+    root = published(tool, out, tmp_path / "root")
+    (root / "results" / "figures" / "old.svg").write_text("<svg/>")
+    with pytest.raises(SystemExit, match=r"old.svg stands for nothing"):
+        tool.check(root)
+    tool.write(root)
+    tool.check(root)
+
+
+def test_without_results_there_is_nothing_to_write_and_nothing_to_check(tool: Any, tmp_path: Path) -> None:
+    tool.write(tmp_path)
+    tool.check(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_repository_says_what_its_summaries_say(tool: Any) -> None:
+    tool.check(ROOT)
