@@ -9,7 +9,7 @@ import torch
 from small_models import Curved, Linear, curved_classifier, normal, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Linf, prepare
+from maxmahal.attacks import L2, Linf, Prepared, prepare
 from maxmahal.attacks.autoattack import AutoAttackResult, autoattack, fab
 from maxmahal.errors import ArgumentError
 
@@ -235,10 +235,18 @@ def test_fab_keeps_the_nearest_of_all_targets_and_restarts() -> None:
 
 
 @installed
-def test_a_prepared_model_is_attacked_itself() -> None:
+def test_a_prepared_model_is_searched_in_float32_and_has_itself_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"threat": Linf(0.01), "seed": 0, "steps": 5, "attacks": ("apgd-ce",)}
     plain = autoattack(MODEL, MANY, PREDICTED, **one)
-    assert torch.equal(autoattack(prepare(MODEL), MANY, PREDICTED, **one).images, plain.images)
+    prepared = prepare(MODEL, precision="bfloat16")
+    asked: list[str] = []
+    search = Prepared.search
+    monkeypatch.setattr(Prepared, "search", lambda self, images: asked.append(self.precision) or search(self, images))
+    found = autoattack(prepared, MANY, PREDICTED, **one)
+    assert set(asked) == {"float32"}
+    assert found.passes == plain.passes
+    assert torch.equal(predictions(MODEL, found.images), found.predictions)
+    assert torch.equal(found.fooled, plain.fooled)
 
 
 @installed

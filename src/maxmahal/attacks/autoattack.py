@@ -128,6 +128,8 @@ class _Wrapped:
         batch_size: int,
     ) -> None:
         self.model = model.original if isinstance(model, Prepared) else model
+        # The package decides by what it is told, so a prepared model searches in float32 as well.
+        self._search = model.precise() if isinstance(model, Prepared) else None
         _check(self.model, images, labels, threat, seed, steps, batch_size)
         _package()  # missing? Say so before any work
         self.threat, self.seed = threat, seed
@@ -164,7 +166,7 @@ class _Wrapped:
         if torch.is_grad_enabled() and images.requires_grad:
             images = images.view_as(images)
             images.register_hook(count)  # type: ignore[no-untyped-call]
-        logits: Tensor = self.model(images)
+        logits: Tensor = self.model(images) if self._search is None else self._search.search(images).logits
         return logits.clone()
 
     def offer(self, rows: Int[Tensor, " m"], found: Float[Tensor, "m c h w"]) -> None:

@@ -178,7 +178,7 @@ def autoattack(
     queries: int = 5000,
 ) -> Found:
     """One attack of AutoAttack as pyautoattack runs it, judged as every other attack here is."""
-    model = asked.subject.model
+    model = asked.subject.fast
     if not isinstance(model, torch.nn.Module):
         raise TypeError("stages that need gradients are not planned for functions")
     found = attacks.autoattack(
@@ -190,6 +190,7 @@ def autoattack(
         attacks=(part,),
         steps=steps,
         queries=queries,
+        batch_size=len(asked.images),
     )
     return Found(found.images, found.predictions, moved(asked, found.images), None, found.passes)
 

@@ -17,7 +17,7 @@ from maxmahal.evaluate.records.reading import read_evaluations
 from maxmahal.evaluate.records.store import Identity, Store
 from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
-from maxmahal.evaluate.session import LOOKED_AT, Session
+from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
 from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.settings import Table
@@ -209,6 +209,7 @@ def _facts(subject: Subject, suite: Suite, data: ImageData, command: str, crafte
             "transfer": crafted_on,
         },
         "target": subject.target,
+        "chunk": chunk_on(subject.device, suite),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**subject.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from maxmahal.attacks import Model
@@ -29,6 +30,14 @@ from maxmahal.models import Classifier
 
 PICTURES = 24  # samples whose images are kept for the gallery
 POLL = 0.2  # seconds between looks at a chunk that another process is computing
+AT_ONCE = {"cuda": 8}  # chunks that a device takes in the time of one
+
+
+def chunk_on(device: torch.device, suite: Suite) -> int:
+    """Samples that are attacked and recorded together there: what a kill can cost is time, not samples."""
+    return suite.chunk * AT_ONCE.get(device.type, 1)
+
+
 LOOKED_AT = 64  # images that tell whether a model draws, or passes gradients
 
 
@@ -81,6 +90,11 @@ class Session:
         for planned in plan[1:]:
             self._run_stage(planned)
         self._store.finish(self._number)
+
+    @cached_property
+    def _chunk(self) -> int:
+        """As the evaluation was begun with, perhaps on another device: chunks are known by their numbers."""
+        return int(self._store.body(self._number).get("chunk", self._suite.chunk))
 
     @cached_property
     def _few(self) -> ImageData:
@@ -190,7 +204,7 @@ class Session:
         # Only what earlier stages did: this one may be half done, and its plan must not depend on that.
         shares = self._store.worst_shares(self._number, before=planned.position)
         rows = samples_of(planned.stage, len(self._data), shares, self._ids)
-        chunks = dict(enumerate(split(rows, self._suite.chunk)))
+        chunks = dict(enumerate(split(rows, self._chunk)))
         self._store.size(self._number, planned.position, len(rows), len(chunks))
         done = self._store.done_chunks(self._number, planned.position)
         recorded = sum(len(rows) for number, rows in chunks.items() if number in done)

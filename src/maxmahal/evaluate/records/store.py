@@ -79,6 +79,12 @@ class Store:
         self._refuse_other(identity, found, body)
         return number
 
+    def body(self, evaluation: int) -> Table:
+        """What was said of an evaluation when it began."""
+        ((text,),) = self._rows("SELECT body FROM evaluations WHERE id = ?", evaluation)
+        body: Table = json.loads(text)
+        return body
+
     def check(self, identity: Identity, body: Table) -> None:
         """Refuse what ``begin`` would refuse, and write nothing."""
         query = "SELECT body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"

@@ -1,0 +1,60 @@
+"""How many samples are recorded together depends on the device; an evaluation goes on as it began."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_evaluations_helpers import curved, identity, labelled_by, rows, small_suite, stage
+
+from maxmahal.evaluate import evaluate_models, session
+from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.evaluate.session import chunk_on
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+SUITE = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", queries=6))
+
+
+def test_a_gpu_takes_more_samples_at_once() -> None:
+    assert chunk_on(torch.device("cpu"), SUITE) == 5
+    assert chunk_on(torch.device("cuda"), SUITE) == 40
+
+
+class Clock(SilentReporter):
+    """Time is up after three chunks."""
+
+    LIMIT = 3.5
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def chunk(self, samples: int, robust: float) -> None:
+        self.now += 1.0
+
+
+def chunks(folder: Path) -> list[int]:
+    """How many chunks each stage was cut into."""
+    return [count for _, _, count in rows(folder, "stages", "evaluation, position, chunks")]
+
+
+def test_an_evaluation_begun_on_one_device_goes_on_elsewhere_with_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = curved()
+    data = labelled_by(model)
+    (alone,) = evaluate_models({"m": model}, out=tmp_path / "small", suite=SUITE, data=data)
+    monkeypatch.setattr(session, "AT_ONCE", {"cpu": 2})
+    clock = Clock()
+    monkeypatch.setattr(session, "time", clock)
+    (half,) = evaluate_models(
+        {"m": model}, out=tmp_path / "large", suite=SUITE, data=data, until=Clock.LIMIT, reporter=clock
+    )
+    assert not half.finished
+    monkeypatch.undo()
+    (whole,) = evaluate_models({"m": model}, out=tmp_path / "large", suite=SUITE, data=data)
+    assert whole.finished
+    assert identity(whole) == identity(alone)
+    assert chunks(tmp_path / "small")[0] == 5
+    assert chunks(tmp_path / "large")[0] == 3, "the size it began with, not that of where it went on"
