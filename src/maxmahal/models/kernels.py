@@ -22,6 +22,10 @@ SUMMED_PIXELS, SUMMING_WARPS = 64, 2
 PROGRAMS = 264  # that share the sums over all pixels: two for each multiprocessor, and for each of three rows of taps
 
 
+# Of an operator that a pass puts into a graph nothing is known but this: it wants its inputs as the graph says they lie.
+LAYOUT = torch.Tag.needs_fixed_stride_order
+
+
 @triton.jit
 def _convolve(images, weight, out, total, height, width, per_in, per_out, per_row, per_column, first, ins, outs,
               INS: tl.constexpr, OUTS: tl.constexpr, PIXELS: tl.constexpr):  # fmt: skip
@@ -89,14 +93,14 @@ def _filled(channels: int) -> int:
     return max(16, 1 << (channels - 1).bit_length())
 
 
-@torch.library.custom_op("maxmahal::convolve", mutates_args=())
+@torch.library.custom_op("maxmahal::convolve", mutates_args=(), tags=LAYOUT)
 def convolve(images: Tensor, weight: Tensor) -> Tensor:
     """``F.conv2d(images, weight, padding=1)``."""
     per_out, per_in, per_row, per_column = weight.stride()
     return _launch(images, weight, weight.shape[0], (per_in, per_out, per_row, per_column), 0)
 
 
-@torch.library.custom_op("maxmahal::convolve_back", mutates_args=())
+@torch.library.custom_op("maxmahal::convolve_back", mutates_args=(), tags=LAYOUT)
 def convolve_back(gradient: Tensor, weight: Tensor) -> Tensor:
     """What a gradient of the output is for the images: the same sum with the taps and the channels turned round."""
     per_out, per_in, per_row, per_column = weight.stride()
@@ -104,7 +108,7 @@ def convolve_back(gradient: Tensor, weight: Tensor) -> Tensor:
     return _launch(gradient, weight, weight.shape[1], strides, 2 * (per_row + per_column))
 
 
-@torch.library.custom_op("maxmahal::convolve_weight", mutates_args=())
+@torch.library.custom_op("maxmahal::convolve_weight", mutates_args=(), tags=LAYOUT)
 def convolve_weight(images: Tensor, gradient: Tensor) -> Tensor:
     """What a gradient of the output is for the weight."""
     images = images.contiguous(memory_format=torch.channels_last)
