@@ -23,7 +23,8 @@ def evaluate_command(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET...", help="A run folder, a checkpoint, zoo:NAME or package.module:factory; NAME=TARGET names it."
+            metavar="TARGET...",
+            help="A run folder, a checkpoint, zoo:NAME or package.module:factory; NAME=TARGET names it.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of records; the same command goes on after a kill.")],

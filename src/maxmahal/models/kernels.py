@@ -22,7 +22,7 @@ SUMMED_PIXELS, SUMMING_WARPS = 64, 2
 PROGRAMS = 264  # that share the sums over all pixels: two for each multiprocessor, and for each of three rows of taps
 
 
-# Of an operator that a pass puts into a graph nothing is known but this: it wants its inputs as the graph says they lie.
+# All that is known of an operator which a pass puts into a graph: it wants its inputs as the graph says they lie.
 LAYOUT = torch.Tag.needs_fixed_stride_order
 
 
