@@ -13,7 +13,7 @@ from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES
 from maxmahal.models import BACKBONES
 from maxmahal.models.normalize import NORMALIZATIONS
-from maxmahal.settings import Component, component
+from maxmahal.settings import Component, Table, component, to_table
 from maxmahal.train.methods import METHODS
 
 MOST_FEATURES = 100_000  # far beyond any network here; more is a slip of the keyboard
@@ -32,10 +32,17 @@ class DataSettings:
     limit: int | None = None
     """Use only the first so many training images (after the split)."""
     test_limit: int | None = None
+    label_noise: float = 0.0
+    """The share of training labels that are replaced by another class; held-out and test labels stay true."""
+    noise_seed: int = 0
 
     def __post_init__(self) -> None:
         _check_choice("data.augment", self.augment, augmentations())
         _check_least("data.validation", self.validation, 0)
+        if not 0 <= self.label_noise <= 1:
+            raise SettingsError(
+                f"data.label_noise is a share of the training labels, in [0, 1]; got {self.label_noise}."
+            )
         for name, value in (("data.limit", self.limit), ("data.test_limit", self.test_limit)):
             if value is not None:
                 _check_least(name, value, 1)
@@ -103,7 +110,7 @@ class CPUSettings:
     """How a CPU computes a run; part of what decides its last bits."""
 
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the network before its feature layer; that layer and the loss are in float32 either way."""
+    """Of the network before its feature layer; our networks' feature layers and every loss are in float32 anyway."""
     channels_last: bool = False
     compile: bool = False
 
@@ -158,6 +165,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.method.build(METHODS)  # its own checks belong to the moment the settings are read
+
+
+def what_counts(settings: Settings) -> Table:
+    """Everything that decides what a run computes, without what a preset merely says about itself."""
+    return {key: value for key, value in to_table(settings).items() if key not in ("about", "table")}
 
 
 def _check_choice(name: str, value: str, choices: Collection[str]) -> None:
