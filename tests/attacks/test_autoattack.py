@@ -250,6 +250,39 @@ def test_a_prepared_model_is_searched_in_float32_and_has_itself_the_last_word(mo
 
 
 @installed
+def test_an_attack_that_goes_through_a_graph_twice_asks_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tensor] = []
+    search = Prepared.search
+    monkeypatch.setattr(Prepared, "search", lambda self, images: asked.append(images) or search(self, images))
+    one = {"threat": Linf(0.01), "seed": 0, "steps": 3}
+    autoattack(prepare(MODEL), MANY, PREDICTED, attacks=("fab",), **one)
+    fab(prepare(MODEL), MANY, PREDICTED, targeted=False, **one)
+    assert not asked, "a compiled model frees its graph after the first time"
+    autoattack(prepare(MODEL), MANY, PREDICTED, attacks=("fab-t",), **one)
+    assert asked
+
+
+class Crowded(Curved):
+    """A model whose memory holds a few images at a time."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        if len(images) > 7:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().forward(images)
+
+
+@installed
+def test_where_memory_runs_out_fewer_images_are_taken_at_a_time() -> None:
+    model, images = Crowded(pixels=64).eval(), uniform(3, 20, 1, 8, 8)
+    with torch.no_grad():
+        labels = torch.cat([model(part) for part in images.split(5)]).argmax(dim=1)
+    options = {"threat": Linf(0.05), "seed": 0, "steps": 3, "attacks": ("apgd-ce",)}
+    crowded = autoattack(model, images, labels, batch_size=20, **options)
+    assert torch.equal(crowded.images, autoattack(model, images, labels, batch_size=5, **options).images)
+    assert crowded.fooled.any()
+
+
+@installed
 @pytest.mark.parametrize(("classes", "name", "fewest"), [(2, "apgd-dlr", 3), (3, "apgd-t", 4)])
 def test_losses_that_compare_more_classes_than_there_are_are_refused(classes: int, name: str, fewest: int) -> None:
     model, images = Curved(pixels=64, classes=classes).eval(), MANY[:6]

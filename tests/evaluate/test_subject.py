@@ -1,5 +1,6 @@
 """Targets of every kind, and bad ones: each mistake one sentence, and nothing half-written."""
 
+import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from small_evaluations_helpers import (
     CLASSES,
     Curved,
@@ -24,11 +26,13 @@ from small_evaluations_helpers import (
 from torch import nn
 
 from maxmahal.data import ImageData
-from maxmahal.errors import MaxmahalError
+from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
 from maxmahal.evaluate.subject import load_subject, split_name
+from maxmahal.models.layers import Float32Linear
 from maxmahal.train import Settings, train_model
+from maxmahal.train.checkpoint import read_tensors
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 QUICK = small_suite(stage("pgd", "pgd", steps=2), stage("square", "square", queries=3))
@@ -280,6 +284,29 @@ def test_fingerprints_do_not_depend_on_attributes_that_a_new_torch_may_add() -> 
     plain, newer = torch.nn.BatchNorm2d(2).eval(), torch.nn.BatchNorm2d(2).eval()
     newer.fresh_option = True
     assert fingerprint_model(plain) == fingerprint_model(newer)
+
+
+def test_a_layer_that_keeps_its_precision_computes_what_it_did() -> None:
+    plain, precise = torch.nn.Linear(3, 2), Float32Linear(3, 2)
+    precise.load_state_dict(plain.state_dict())
+    first, second = (torch.nn.Sequential(layer).eval() for layer in (plain, precise))
+    assert fingerprint_model(first) == fingerprint_model(second)
+
+
+def test_a_checkpoint_may_not_choose_what_code_to_run(
+    tmp_path: Path, tiny_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "run")
+    file = tmp_path / "run" / "last.safetensors"
+    tensors, metadata = read_tensors(file)
+    card = json.loads(metadata["model"])
+    card["settings"]["data"]["source"] = "a_strangers_module:images"
+    save_file(tensors, file, metadata | {"model": json.dumps(card)})
+    (tmp_path / "a_strangers_module.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SettingsError, match="may not choose what code to run; if you trust it, say so yourself"):
+        evaluate_model(file, out=tmp_path / "out", suite=QUICK)
+    assert not (tmp_path / "out").exists()
 
 
 class InPlace(torch.nn.Module):

@@ -86,10 +86,34 @@ def test_other_samples_or_another_suite_are_another_evaluation(undisturbed: Undi
     }
 
 
+def test_an_evaluation_of_a_model_that_is_gone_or_was_trained_anew_is_not_done(
+    undisturbed: Undisturbed, out: Path
+) -> None:
+    shutil.copy(out / "models" / "mmc" / "last.safetensors", out / "models" / "sce" / "last.safetensors")
+    shutil.rmtree(out / "models" / "mmc")
+    states = {key: cell.state.kind for key, cell in cells(undisturbed, out).items()}
+    assert states["sce--short-30"] == states["mmc--short-30"] == states["mmc--training"] == "missing"
+
+
+def test_two_groups_of_transfer_are_two_cells_and_no_two_cells_share_a_name(tmp_path: Path) -> None:
+    names = ("a", "b", "c", "d")
+    text = "".join(f'[[model]]\nname = "{name}"\npreset = "digits-sce"\n' for name in names)
+    for pair in (["a", "b"], ["c", "d"]):
+        text += f'[[evaluation]]\nsuite = "quick"\ntransfer = true\nmodels = {json.dumps(pair)}\n'
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    keys = [cell.key for cell in make_plan(load_grid(path), tmp_path / "out").cells]
+    assert keys[-2:] == ["transfer-a+b--quick", "transfer-c+d--quick"]
+    path.write_text(text.replace('"a"', '"x y"').replace('"b"', '"x-y"'))
+    with pytest.raises(SettingsError, match="two of its cells are called 'x-y--training'"):
+        make_plan(load_grid(path), tmp_path / "out")
+
+
 def test_published_results_are_shown_and_still_planned(undisturbed: Undisturbed, tmp_path: Path) -> None:
     folder = tmp_path / "results" / "evaluations"
     folder.mkdir(parents=True)
-    (folder / "sce--short.json").write_text("{}")
+    (folder / "sce--short-30.json").write_text("{}")
+    (folder / "mmc--short.json").write_text("{}")  # of all images, which this grid does not ask for
     found = cells(undisturbed, tmp_path / "nothing", results=tmp_path / "results")
     assert [found["sce--short-30"].published, found["mmc--short-30"].published] == [True, False]
     plan = make_plan(undisturbed[0].grid, tmp_path / "nothing", results=tmp_path / "results")
@@ -141,7 +165,8 @@ def test_transfer_takes_all_models_in_one_cell(tmp_path: Path) -> None:
     text = f'{models}[[evaluation]]\nsuite = "quick"\ntransfer = true\n'
     path.write_text(text)
     cell = make_plan(load_grid(path), tmp_path / "out").cells[-1]
-    assert (cell.row, cell.column, cell.needs) == ("transfer", "quick", ("digits-sce", "digits-mmc"))
+    assert (cell.row, cell.column) == ("transfer digits-sce+digits-mmc", "quick")
+    assert cell.needs == ("digits-sce", "digits-mmc")
     path.write_text(text + '[[evaluation]]\nsuite = "quick"\n')
     with pytest.raises(SettingsError, match="with transfer and without"):
         make_plan(load_grid(path), tmp_path / "out")

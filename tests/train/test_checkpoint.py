@@ -15,6 +15,7 @@ from maxmahal.errors import CheckpointError
 from maxmahal.files import StorageError, write_atomically, write_text_atomically
 from maxmahal.train import Settings, load_model, train_model
 from maxmahal.train.checkpoint import read_tensors
+from maxmahal.train.loop import Silent
 
 Make = Callable[..., Settings]
 
@@ -120,6 +121,31 @@ def test_a_doctored_state_is_refused(change: str, checkpoint: Path, tiny_setting
     save_file(tensors, state, metadata)
     with pytest.raises(CheckpointError, match="damaged"):
         train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
+
+
+def test_a_run_of_a_version_without_some_settings_goes_on(checkpoint: Path, tiny_settings: Make) -> None:
+    state = checkpoint.parent / "state.safetensors"
+    tensors, metadata = read_tensors(state)
+    progress = json.loads(metadata["progress"])
+    settings = json.loads(progress["settings"])
+    for section in ("cpu", "cuda"):
+        del settings[section]
+    save_file(tensors, state, metadata | {"progress": json.dumps(progress | {"settings": json.dumps(settings)})})
+    (checkpoint.parent / "result.json").unlink()
+    result = train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
+    assert result["finished"]
+
+
+def test_a_run_without_momentum_goes_on(tiny_settings: Make, tmp_path: Path) -> None:
+    settings = tiny_settings("digits-mmc", "train.epochs=2", "train.momentum=0")
+
+    class Stopping(Silent):
+        def epoch(self, metrics: dict[str, int | float]) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_model(settings, tmp_path / "run", reporter=Stopping())
+    assert train_model(settings, tmp_path / "run", resume=True)["finished"]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:

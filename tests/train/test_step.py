@@ -58,7 +58,11 @@ def steps_of(settings: Settings, device: str, count: int, ema: float = 0.5) -> t
     step = make_step(model, build_optimiser(model, settings.train), method, average, settings.on(data.device))
     model.train()
     with same_bits(settings.on(data.device)):
-        losses = [float(step(batch, settings.train.lr)) for batch in batches(data, settings, 0)]
+        # Another rate at every step: one that was frozen into a recording would show.
+        losses = [
+            float(step(batch, settings.train.lr * (1 + number % 3)))
+            for number, batch in enumerate(batches(data, settings, 0))
+        ]
     return losses, average.model.state_dict()
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import Look, full_float32, make_oracle
+from maxmahal.attacks.oracle import Look, full_float32, is_out_of_memory, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Attacked, Nearest
 from maxmahal.attacks.samples import FOOLED, Samples
@@ -71,13 +71,30 @@ def autoattack(
     for name in attacks:
         rows = wrapped.right.nonzero().squeeze(1)
         if len(rows):
-            suite = _suite(wrapped, name, steps, queries)
-            with wrapped.undisturbed():
-                moved, _ = suite.run_standard_evaluation(wrapped.clean[rows], labels[rows], batch_size=batch_size)
-            wrapped.offer(rows, moved)
+            wrapped.offer(rows, _run_part(wrapped, name, rows, steps, queries, batch_size))
         survivors[name] = wrapped.right
     found = (wrapped.images, wrapped.predictions, ~wrapped.right, None, wrapped.passes)
     return AutoAttackResult(*found, survivors, importlib.metadata.version("pyautoattack"))
+
+
+def _run_part(
+    wrapped: "_Wrapped", name: str, rows: Int[Tensor, " m"], steps: int, queries: int, batch_size: int
+) -> Float[Tensor, "m c h w"]:
+    """What one attack makes of these rows; where memory runs out, of fewer at a time."""
+    images, labels = wrapped.clean[rows], wrapped.labels[rows]
+    wrapped.keeps_graphs = name == "fab"
+    while True:
+        suite = _suite(wrapped, name, steps, queries)
+        try:
+            with wrapped.undisturbed():
+                found: Tensor = suite.run_standard_evaluation(images, labels, batch_size=batch_size)[0]
+            return found
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or batch_size == 1:
+                raise
+        batch_size = -(-min(batch_size, len(rows)) // 2)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def fab(
@@ -99,6 +116,7 @@ def fab(
     """
     check_count("restarts", restarts)
     wrapped = _Wrapped(model, images, labels, threat, seed, steps, batch_size)
+    wrapped.keeps_graphs = not targeted
     part = _suite(wrapped, "fab", steps, queries=1).fab
     kinds = range(2, part.n_target_classes + 2) if targeted else range(2, 3)  # 2: the most likely wrong class
     open_rows = wrapped.right.nonzero().squeeze(1)
@@ -130,10 +148,12 @@ class _Wrapped:
         self.model = model.original if isinstance(model, Prepared) else model
         # The package decides by what it is told, so a prepared model searches in float32 as well.
         self._search = model.precise() if isinstance(model, Prepared) else None
+        self.keeps_graphs = False
+        """Whether an attack goes through a graph several times, which a compiled model does not allow."""
         _check(self.model, images, labels, threat, seed, steps, batch_size)
         _package()  # missing? Say so before any work
         self.threat, self.seed = threat, seed
-        self.clean, self._labels = images.detach(), labels
+        self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
         look = self._verdict(self.clean, labels)
@@ -145,7 +165,7 @@ class _Wrapped:
     @property
     def right(self) -> Bool[Tensor, " n"]:
         """Who is still classified correctly."""
-        return self.predictions == self._labels
+        return self.predictions == self.labels
 
     def check_classes(self, attack: str) -> None:
         """Refuse an attack whose loss compares more classes than there are."""
@@ -166,12 +186,14 @@ class _Wrapped:
         if torch.is_grad_enabled() and images.requires_grad:
             images = images.view_as(images)
             images.register_hook(count)  # type: ignore[no-untyped-call]
-        logits: Tensor = self.model(images) if self._search is None else self._search.search(images).logits
-        return logits.clone()
+        if self._search is None or self.keeps_graphs:
+            logits: Tensor = self.model(images)
+            return logits.clone()
+        return self._search.search(images).logits.clone()
 
     def offer(self, rows: Int[Tensor, " m"], found: Float[Tensor, "m c h w"]) -> None:
         """Take over what the model confirms, inside the threat and nearer than what is known."""
-        clean, labels = self.clean[rows], self._labels[rows]
+        clean, labels = self.clean[rows], self.labels[rows]
         # A little slack: what an attack has clamped to the ball may lie outside it by a rounding.
         near = self.threat.distances(clean, found) <= self.threat.radius * (1 + 1e-4)
         moved = self.threat.project(clean, found.detach())

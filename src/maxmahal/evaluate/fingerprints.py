@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from maxmahal.data import ImageData
 from maxmahal.models import Classifier
+from maxmahal.models.layers import Float32Linear
 
 # Of torch's own modules only what changes an answer: a new version adds attributes, and fingerprints outlive versions.
 _TELLING = frozenset(
@@ -30,7 +31,7 @@ def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
         digest.update(_source(kind).encode())
     if isinstance(model, nn.Module):
         for name, module in model.named_modules():
-            digest.update(f"{name} {_word(type(module))} {_options(module)}".encode())
+            digest.update(f"{name} {_word(_kind(module))} {_options(module)}".encode())
             if not type(module).__module__.startswith(("torch.", "maxmahal.")):
                 digest.update(_source(type(module)).encode())
         for name, value in model.state_dict().items():
@@ -65,9 +66,14 @@ def _held_by(function: object) -> Iterator[bytes]:
             waiting += vars(value).values()
 
 
+def _kind(module: nn.Module) -> type[nn.Module]:
+    """The class that tells what a module computes: where a layer's precision is kept is not part of that."""
+    return nn.Linear if isinstance(module, Float32Linear) else type(module)
+
+
 def _options(module: nn.Module) -> list[tuple[str, object]]:
     """What a module was told when it was made: numbers, texts and lists of them that weights do not show."""
-    kind = type(module)
+    kind = _kind(module)
     built_in = kind.__module__.startswith("torch.")
     # A whole number may be a counter, which changes with every call: it counts only if its name is an argument's.
     arguments = set(inspect.signature(kind).parameters)

@@ -20,6 +20,7 @@ from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
 from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.imports import names_a_function
 from maxmahal.settings import Table
 
 
@@ -183,6 +184,11 @@ def _data(data: str | ImageData | None, subjects: Mapping[str, Subject], data_di
         if len(trained_on) != 1:
             raise SettingsError("Say which images to attack with --data; nothing tells it for these models.")
         (data,) = trained_on
+        if names_a_function(data) and not Path(data).exists():
+            raise SettingsError(
+                f"The checkpoint asks for images from '{data}', and a file may not choose what code to run; "
+                f"if you trust it, say so yourself with --data {data}."
+            )
     return load_dataset(data, "test", data_dir)
 
 

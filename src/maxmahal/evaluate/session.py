@@ -217,16 +217,17 @@ class Session:
             for number in missing:
                 self._check_time(latest)
                 started = time.monotonic()
-                self._run_chunk(planned, number, chunks[number])
-                latest = time.monotonic() - started
+                if self._run_chunk(planned, number, chunks[number]):
+                    latest = time.monotonic() - started
                 done = self._store.done_chunks(self._number, planned.position)
             if len(done) == before:
                 time.sleep(POLL)  # another process is computing what is left
 
-    def _run_chunk(self, planned: Planned, number: int, rows: list[int]) -> None:
+    def _run_chunk(self, planned: Planned, number: int, rows: list[int]) -> bool:
+        """Whether it was ours to compute."""
         with self._claims.claim(self._number, planned.position, number) as ours:
             if not ours or number in self._store.done_chunks(self._number, planned.position):
-                return
+                return False
             before = self._store.clean_predictions(self._number)
             done = run_chunk(self._work, planned, number, rows, before, self._search_model(planned))
             if self._images_folder is not None and planned.position > 0:
@@ -245,6 +246,7 @@ class Session:
                 done.points,
             )
         self._reporter.chunk(len(rows), self._robust())
+        return True
 
     def _check_time(self, seconds: float) -> None:
         if time.monotonic() + seconds >= self._until:

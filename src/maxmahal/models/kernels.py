@@ -23,7 +23,7 @@ PROGRAMS = 264  # that share the sums over all pixels: two for each multiprocess
 
 
 # All that is known of an operator which a pass puts into a graph: it wants its inputs as the graph says they lie.
-LAYOUT = torch.Tag.needs_fixed_stride_order
+LAYOUT = (torch.Tag.needs_fixed_stride_order,)
 
 
 @triton.jit

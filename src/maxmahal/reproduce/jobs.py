@@ -16,6 +16,8 @@ class TrainJob:
     out: str
     device: str
     data_dir: str | None
+    sharing: int = 1
+    """How many workers the device is shared by."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import Recorded, State, evaluation_state, read_recorded, training_state
+from maxmahal.reproduce.states import Recorded, State, evaluation_state, is_of, read_recorded, training_state
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
 
@@ -134,6 +134,10 @@ class _Maker:
         for evaluation in self._grid.evaluations:
             for cell in self._evaluations(evaluation):
                 rows.setdefault(cell.row, []).append(cell)
+        keys = [cell.key for cells in rows.values() for cell in cells]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise SettingsError(f"Grid {self._grid.name}: two of its cells are called '{key}'; rename a model.")
         return tuple(Row(name, tuple(cells)) for name, cells in rows.items())
 
     def _training(self, model: GridModel) -> Cell:
@@ -171,7 +175,7 @@ class _Maker:
         if self._is_planned(identities, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
-        look = partial(_look_at_records, self._out / "records", identities, stages)
+        look = partial(_look_at_records, self._out / "records", targets, identities, stages)
         state = look()
         seconds = sum(
             evaluation_seconds(self._settings[owners[name]], suite.name, samples, state, self._kind)
@@ -187,9 +191,9 @@ class _Maker:
             self._data_text,
         )
         column = suite.name if evaluation.limit is None else f"{suite.name} {evaluation.limit}"
-        row = TRANSFER if evaluation.transfer else next(iter(targets))
+        row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
         needs = tuple(dict.fromkeys(owners.values()))
-        published = all(self._is_published(name, suite.name) for name in targets)
+        published = all(self._is_published(name, suite.name, evaluation.limit) for name in targets)
         return Cell(row, column, job, look, state, seconds, needs, identities, published)
 
     def _is_planned(self, identities: tuple[Identity, ...], transfer: bool) -> bool:
@@ -212,8 +216,9 @@ class _Maker:
         folder = RunFolder(self._out / "models" / model.name)
         return folder.path if checkpoint == "last" else folder.best
 
-    def _is_published(self, name: str, suite: str) -> bool:
-        return self._results is not None and (self._results / "evaluations" / f"{name}--{suite}.json").is_file()
+    def _is_published(self, name: str, suite: str, limit: int | None) -> bool:
+        file = f"{name}--{suite}.json" if limit is None else f"{name}--{suite}-{limit}.json"
+        return self._results is not None and (self._results / "evaluations" / file).is_file()
 
     @property
     def _kind(self) -> str:
@@ -224,8 +229,12 @@ class _Maker:
         return None if self._data_dir is None else str(self._data_dir)
 
 
-def _look_at_records(folder: Path, identities: tuple[Identity, ...], stages: int) -> State:
-    found = [each for each in read_recorded(folder) if _identity(each) in identities]
+def _look_at_records(folder: Path, targets: dict[str, str], identities: tuple[Identity, ...], stages: int) -> State:
+    found = [
+        each
+        for each in read_recorded(folder)
+        if _identity(each) in identities and is_of(Path(targets[each.name]), each)
+    ]
     return evaluation_state(found, len(identities), stages)
 
 

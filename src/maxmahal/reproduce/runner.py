@@ -2,11 +2,12 @@
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from maxmahal.errors import SettingsError
 from maxmahal.reproduce.budget import Deadline
+from maxmahal.reproduce.jobs import TrainJob
 from maxmahal.reproduce.mps import shared_gpu
 from maxmahal.reproduce.plan import TRAINING, Cell, Plan
 from maxmahal.reproduce.processes import Worker, threads_each
@@ -58,12 +59,12 @@ class _Runner:
     def run(self) -> Outcome:
         self._watcher.begin(self._plan, self._jobs)
         on_gpu = self._plan.device != "cpu"
-        try:
-            with shared_gpu(self._watcher.note) if on_gpu and self._jobs > 1 and self._waiting else nullcontext():
+        with shared_gpu(self._watcher.note) if on_gpu and self._jobs > 1 and self._waiting else nullcontext():
+            try:
                 self._work()
-        finally:
-            for _, worker in self._running.values():
-                worker.stop()
+            finally:
+                for _, worker in self._running.values():
+                    worker.stop()
         self._outcome.left = [cell for cell in self._plan.cells if cell.look().kind != "done"]
         self._report()
         return self._outcome
@@ -91,7 +92,8 @@ class _Runner:
     def _start(self, cell: Cell) -> None:
         self._waiting.remove(cell)
         until = None if self._deadline is None else self._deadline.workers
-        worker = Worker(cell.key, cell.job, self._logs, threads=threads_each(self._jobs), until=until)
+        job = replace(cell.job, sharing=self._jobs) if isinstance(cell.job, TrainJob) else cell.job
+        worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs), until=until)
         self._running[cell.key] = cell, worker
         self._watcher.started(cell)
 

@@ -4,19 +4,22 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import FILE, PATIENCE, record_errors
-from maxmahal.settings import Table, first_difference, to_table
-from maxmahal.train import RunFolder, Settings, load_settings
+from maxmahal.settings import first_difference
+from maxmahal.train import RunFolder, Settings, load_model, load_settings
+from maxmahal.train.config import what_counts
 from maxmahal.train.folder import Record
 
 Kind = Literal["done", "half", "missing"]
 
 _QUERY = """
-SELECT name, suite, seed, samples, finished,
+SELECT name, suite, seed, samples, finished, json_extract(body, '$.same.model'),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id AND (skipped != '' OR chunks = (
         SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position)))
@@ -46,6 +49,8 @@ class Recorded:
     seed: int
     samples: int
     finished: bool
+    fingerprint: str
+    """Of the model."""
     planned: int
     done: int
     """Stages, the clean images among them."""
@@ -56,7 +61,7 @@ def training_state(path: Path, settings: Settings) -> State:
     folder = RunFolder(path)
     if folder.settings.exists():
         # Loaded, not compared as text: settings that this version has added stand at their defaults.
-        difference = first_difference(_what_counts(load_settings(folder.settings)), _what_counts(settings))
+        difference = first_difference(what_counts(load_settings(folder.settings)), what_counts(settings))
         if difference:
             raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
     if folder.result.exists():
@@ -94,8 +99,8 @@ def read_recorded(folder: Path) -> list[Recorded]:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
             return []  # another process is about to make the tables
         return [
-            Recorded(name, suite, seed, samples, bool(finished), planned, done)
-            for name, suite, seed, samples, finished, planned, done in connection.execute(_QUERY)
+            Recorded(name, suite, seed, samples, bool(finished), fingerprint, planned, done)
+            for name, suite, seed, samples, finished, fingerprint, planned, done in connection.execute(_QUERY)
         ]
 
 
@@ -110,5 +115,12 @@ def evaluation_state(found: list[Recorded], wanted: int, stages: int) -> State:
     return State("half", f"{done} of {planned} stages", done / planned)
 
 
-def _what_counts(settings: Settings) -> Table:
-    return {key: value for key, value in to_table(settings).items() if key not in ("about", "table")}
+def is_of(checkpoint: Path, recorded: Recorded) -> bool:
+    """Whether an evaluation is one of this very checkpoint; False where there is none (any more)."""
+    file = checkpoint / "last.safetensors" if checkpoint.is_dir() else checkpoint
+    return file.is_file() and _fingerprint(file, file.stat().st_mtime_ns) == recorded.fingerprint
+
+
+@cache
+def _fingerprint(file: Path, written: int) -> str:  # noqa: ARG001 - a file that was written anew is read anew
+    return fingerprint_model(load_model(file))

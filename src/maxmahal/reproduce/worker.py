@@ -79,6 +79,7 @@ def run_job(job: Job, until: float | None) -> None:
             device=job.device,
             reporter=TrainingLines(),
             until=until,
+            sharing=job.sharing,
         )
     elif isinstance(job, EvaluateJob):
         evaluate_models(

@@ -62,13 +62,14 @@ def same_bits(settings: CPUSettings) -> Iterator[None]:
     if not (isinstance(settings, CUDASettings) and settings.deterministic):
         yield
         return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may split sums as it likes
-    before = torch.are_deterministic_algorithms_enabled()
+    # Without it cuBLAS may split sums as it likes. It is read once, so taking it away again would change nothing.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.get_deterministic_debug_mode()
     try:
         torch.use_deterministic_algorithms(True)
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)
 
 
 @contextmanager

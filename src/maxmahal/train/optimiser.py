@@ -43,5 +43,7 @@ def momentum_tensors(model: nn.Module, optimiser: torch.optim.SGD) -> dict[str, 
 def restore_momentum(model: nn.Module, optimiser: torch.optim.SGD, tensors: dict[str, Tensor]) -> None:
     """Put back what ``momentum_tensors`` saved."""
     for name, parameter in model.named_parameters():
+        if name not in tensors and not (parameter.requires_grad and optimiser.param_groups[0]["momentum"]):
+            continue  # it never had any
         # The saved tensor is dense; the parameter may be channels_last, and the update must not change layout.
         optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(tensors[name])

@@ -11,10 +11,10 @@ from maxmahal.errors import CheckpointError
 from maxmahal.imports import names_a_function
 from maxmahal.models import Classifier, accuracy
 from maxmahal.random import stream_key
-from maxmahal.settings import Table, first_difference, to_table
+from maxmahal.settings import first_difference, from_table, to_table
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
-from maxmahal.train.config import Settings
+from maxmahal.train.config import Settings, what_counts
 from maxmahal.train.ema import WeightAverage
 from maxmahal.train.fast import lay_out, same_bits
 from maxmahal.train.folder import Record, RunFolder
@@ -36,6 +36,7 @@ def train_model(
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
     until: float | None = None,
+    sharing: int = 1,
     reporter: Reporter | None = None,
 ) -> Record:
     """Train as ``settings`` say, into the run folder ``out``; returns what ``result.json`` holds.
@@ -43,6 +44,7 @@ def train_model(
     With ``resume`` the run goes on after its last finished epoch: on the CPU, and on a GPU with
     ``cuda.deterministic``, to the same bits as if never stopped. ``until`` is a moment of ``time.monotonic()``: a run
     that cannot be through by then stops after the last epoch that fits, to be resumed, and says ``finished: False``.
+    ``sharing`` is how many trainings the device is shared by, which whoever reads the times wants to know.
     """
     device = torch.device(device)
     folder = RunFolder(out)
@@ -53,7 +55,7 @@ def train_model(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), same_bits(settings.on(device)):
         # Dropout in a user's network draws from torch's own generators, so those belong to the run as well.
         torch.manual_seed(stream_key("run", settings.train.seed))
-        run = _Run(settings, folder, data, Silent() if reporter is None else reporter)
+        run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)
         # The folder is made last: a mistake in the settings must not leave an empty one behind.
         with folder.lock():
             if not resume:
@@ -64,11 +66,13 @@ def train_model(
 class _Run:
     """Everything that changes while a run goes on."""
 
-    def __init__(self, settings: Settings, folder: RunFolder, data: DataParts, reporter: Reporter) -> None:
+    def __init__(
+        self, settings: Settings, folder: RunFolder, data: DataParts, reporter: Reporter, sharing: int
+    ) -> None:
         self.settings = settings
         self.folder = folder
         self.data = data
-        self.reporter = reporter
+        self.reporter, self.sharing = reporter, sharing
         self.method: Method = settings.method.build(METHODS)
         self.steps = steps_per_epoch(data.train, settings.train.batch_size)
         self.model = new_classifier(settings, data.train)
@@ -106,7 +110,9 @@ class _Run:
 
     def _resume(self) -> None:
         saved = load_progress(self.folder.state)
-        difference = first_difference(_what_counts(saved.settings), _what_counts(self.progress.settings))
+        # Read, not compared as text: settings that this version has added stand at their defaults.
+        begun = from_table(Settings, json.loads(saved.settings))
+        difference = first_difference(what_counts(begun), what_counts(self.settings))
         if difference:
             raise CheckpointError(
                 f"{self.folder.path} was started with other settings ({difference}); "
@@ -169,6 +175,8 @@ class _Run:
             "settings": to_table(self.settings),
             "train_seconds": self.progress.train_seconds,
             "device": str(self.data.train.device),
+            "gpu": torch.cuda.get_device_name(device) if (device := self.data.train.device).type == "cuda" else "",
+            "sharing": self.sharing,
             "threads": self.progress.threads,
             "torch": torch.__version__,
             "maxmahal": __version__,
@@ -199,8 +207,3 @@ class _Run:
     def _card(self) -> ModelCard:
         train = self.data.train
         return ModelCard(self.settings, train.image_shape, train.class_names, self.progress.epoch)
-
-
-def _what_counts(settings: str) -> Table:
-    """Saved settings without what a preset merely says about itself."""
-    return {key: value for key, value in json.loads(settings).items() if key not in ("about", "table")}
