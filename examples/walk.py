@@ -13,6 +13,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from maxmahal import Classifier, evaluate_models, load, load_settings, max_mahalanobis_centers, train_model
@@ -138,7 +139,7 @@ def judge(models: dict[str, Classifier], test: ImageData, out: Path) -> None:
 
 
 # %%
-def save(figure: plt.Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Write a picture and say so."""
     figure.tight_layout()
     figure.savefig(path)
