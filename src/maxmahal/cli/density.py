@@ -1,0 +1,59 @@
+"""``maxmahal density``."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from maxmahal.cli.train import DataDir, pick_device
+from maxmahal.density import compare_models, table, write_density_page
+from maxmahal.errors import SettingsError
+from maxmahal.files import write_text_atomically
+
+
+def density_command(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Run folders, checkpoints or names of the zoo.")
+    ],
+    data: Annotated[
+        str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
+    ] = None,
+    train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many images.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,
+    data_dir: DataDir = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Compare how densely models' features lie: losses, spread, angles and sample density."""
+    if out is not None and out.suffix not in (".html", ".json"):
+        raise SettingsError(f"--out must end in .html for a page or in .json for the record; got '{out}'.")
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")
+    record = compare_models(
+        targets,
+        data=data,
+        split="train" if train else "test",
+        limit=limit,
+        data_dir=data_dir,
+        device=pick_device(device),
+    )
+    console = Console()
+    head, rows = table(record)
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
+    for name in head:
+        shown.add_column(escape(name), overflow="fold")
+    for row in rows:
+        shown.add_row(*map(escape, row))
+    console.print(shown, highlight=False)
+    if out is None:
+        return
+    if out.suffix == ".html":
+        write_density_page(record, out)
+    else:
+        write_text_atomically(out, json.dumps(record, indent=1, allow_nan=False) + "\n")
+    console.print(f"Wrote {out}.", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,126 @@
+"""Trained models side by side: from run folders, checkpoints and zoo names to one record and one table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from maxmahal.data import load_dataset
+from maxmahal.density.measure import QUANTILES, measure_model
+from maxmahal.errors import ArgumentError
+from maxmahal.train import load_card, load_model
+from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint
+
+Record = dict[str, Any]
+FORMAT = "maxmahal-density-1"
+DASH = "-"
+
+
+def compare_models(
+    targets: Sequence[str | Path],
+    *,
+    data: str | None = None,
+    split: Literal["train", "test"] = "test",
+    limit: int | None = None,
+    data_dir: Path | None = None,
+    device: torch.device | str = "cpu",
+) -> Record:
+    """Measure every model on the same part of its data (or of ``data``); the result can be written as JSON."""
+    if not targets:
+        raise ArgumentError("Name at least one model: a run folder, a checkpoint or a name of the zoo.")
+    if limit is not None and limit < 1:
+        raise ArgumentError(f"limit must be at least 1, a number of images; got {limit}.")
+    models = []
+    for target in targets:
+        path = find_checkpoint(target)
+        source = data or load_card(path).settings.data.source
+        images = load_dataset(source, split, data_dir).first(limit).to(device)
+        found = measure_model(load_model(path, device=device), images)
+        models.append({"name": _name(target, path), "data": images.name, "split": split} | found)
+    return {"format": FORMAT, "models": models}
+
+
+def find_checkpoint(target: str | Path) -> Path:
+    """The file that a run folder, a checkpoint or a zoo name stands for; a path that exists wins over a name."""
+    path = Path(target).expanduser()
+    if not path.exists() and (str(target).startswith(PREFIX) or names_a_model(target)):
+        return zoo_checkpoint(str(target))
+    return path / "last.safetensors" if path.is_dir() else path
+
+
+def table(record: Record) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, a model each, and the rows under a first column of what is measured."""
+    models = record["models"]
+    rows = [
+        ["loss", *(f"{each['loss']} in {each['dim']} dimensions" for each in models)],
+        ["images", *(f"{each['samples']} of {each['data']}, {each['split']}" for each in models)],
+        ["accuracy", *(f"{100 * each['accuracy']:.1f} %" for each in models)],
+        ["mean loss", *(_number(each["losses"]["mean"]) for each in models)],
+        *_quantile_rows(models),
+        ["distance to class mean", *(_number(each["spread"]["to_mean"]) for each in models)],
+        ["distance to class center", *(_number(each["spread"]["to_center"]) for each in models)],
+        ["distance between class means", *(_number(each["spread"]["between_means"]) for each in models)],
+        ["angles between class means", *(_angles(each["angles"]["means"]) for each in models)],
+        ["angles between centers", *(_angles(each["angles"]["centers"]) for each in models)],
+        *_shell_rows(models),
+        ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
+        ["  with class distance as unit", *(_number(each["neighbours"]["unit_free"]) for each in models)],
+        ["samples of a class, mean", *(_number(_mean(each["runners_up"]["class_counts"])) for each in models)],
+        ["  with one runner-up, mean", *(_number(_pair_mean(each)) for each in models)],
+        ["  with its commonest runner-up", *(_commonest(each) for each in models)],
+    ]
+    return ["", *(each["name"] for each in models)], rows
+
+
+def _quantile_rows(models: Sequence[Record]) -> list[list[str]]:
+    return [
+        [f"loss at {100 * place:.0f} %", *(_number(each["losses"]["quantiles"][str(place)]) for each in models)]
+        for place in QUANTILES
+    ]
+
+
+def _shell_rows(models: Sequence[Record]) -> list[list[str]]:
+    rows = []
+    for place, quantile in enumerate(QUANTILES):
+        cells = [each["shells"]["log_density"][place] for each in models]
+        reasons = [each["shells"]["why_none"] for each in models]
+        words = [
+            _number(cell) if cell is not None else reason or DASH for cell, reason in zip(cells, reasons, strict=True)
+        ]
+        rows.append([f"log density at loss {100 * quantile:.0f} %", *words])
+    return rows
+
+
+def _commonest(model: Record) -> str:
+    """The mean share of a class that its most frequent runner-up takes; 1/(L-1) if they were all alike."""
+    rows = [row for row in model["runners_up"]["pair_counts"] if sum(row)]
+    return f"{100 * _mean([max(row) / sum(row) for row in rows]):.0f} %"
+
+
+def _pair_mean(model: Record) -> float:
+    classes = int(model["classes"])
+    return float(model["samples"]) / (classes * (classes - 1)) if classes > 1 else float(model["samples"])
+
+
+def _mean(values: Sequence[float | int]) -> float:
+    return sum(values) / len(values)
+
+
+def _angles(found: Record | None) -> str:
+    if found is None:
+        return DASH
+    return f"{found['smallest']:.0f}° to {found['largest']:.0f}°, mean {found['mean']:.0f}°"
+
+
+def _number(value: float | int | None) -> str:
+    if value is None:
+        return DASH
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _name(target: str | Path, path: Path) -> str:
+    if Path(target).expanduser().is_dir():
+        return path.parent.name
+    from_zoo = path != Path(target).expanduser()
+    return path.stem if from_zoo else f"{path.parent.name}/{path.stem}"

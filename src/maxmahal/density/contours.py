@@ -1,0 +1,203 @@
+"""The level sets of the losses: where in feature space a sample with loss C can be.
+
+MMC's are spheres around a class's center (Eq. 8). Those of g-SCE for a class k against one runner-up k̃ (Eq. 5 and 6)
+are spheres too when both precisions are multiples of the identity, ellipsoids when the difference of the precisions is
+definite, and hyperplanes when the precisions are equal, as in SCE.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from maxmahal.density.volumes import log_ball_volume, log_shell_volume, log_sphere_area
+from maxmahal.errors import ArgumentError
+
+
+def log_expm1(losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+    """log(e^C - 1), the paper's log(C_e - 1), exact for tiny and for huge C."""
+    losses = losses.to(torch.float64)
+    return losses + (-torch.expm1(-losses)).log()
+
+
+class Contours(ABC):
+    """Nested surfaces, one for each value of the loss, each known by its squared radius."""
+
+    center: Tensor
+    log_stretch: float = 0.0
+    """log of the volume of the surface with squared radius 1, against that of the unit ball."""
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return len(self.center)
+
+    @abstractmethod
+    def squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """r² of the contour L = C; negative where no feature has that loss."""
+
+    @abstractmethod
+    def loss_at(self, squared_radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """C on the contour of that r²."""
+
+    @abstractmethod
+    def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """log |d(r²)/dC|: how fast the contour moves as the loss changes. The paper leaves this out."""
+
+    def log_area(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """log of the surface of the sphere of radius r(C)."""
+        return log_sphere_area(self.dim, self.squared_radius(losses).clamp_min(0).sqrt())
+
+    def log_volume(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """log of the volume that the contour L = C encloses."""
+        return log_ball_volume(self.dim, self.squared_radius(losses).clamp_min(0).sqrt()) + self.log_stretch
+
+    def log_volume_rate(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """log |dV/dC| = log(area · |dr/dC|), with dr = d(r²)/2r: the exact Vol(ΔB)/ΔC in the limit; -inf if empty."""
+        squared = self.squared_radius(losses)
+        # Area over 2r in one power of r, so that a plane's contours (d = 2) stay finite at their center.
+        per_square = log_sphere_area(self.dim, torch.ones_like(squared)) - torch.log(torch.full_like(squared, 2.0))
+        power = 0.5 * (self.dim - 2)
+        radial = power * squared.clamp_min(0).log() if power else torch.zeros_like(squared)
+        rate = per_square + radial + self.log_growth(losses) + self.log_stretch
+        return torch.where(squared < 0, -torch.inf, rate)
+
+    def log_shell_volume(self, low: Float[Tensor, "*s"], high: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """log Vol(ΔB) of the features with low <= L <= high, exactly, however thick the shell."""
+        ends = torch.stack([self.squared_radius(low), self.squared_radius(high)]).clamp_min(0).sqrt()
+        return log_shell_volume(self.dim, ends.amin(dim=0), ends.amax(dim=0)) + self.log_stretch
+
+
+@dataclass(frozen=True, eq=False)
+class CenterSpheres(Contours):
+    """L = scale·(½‖z - μ‖² + shift): MMC (Eq. 8) and, with a shift, EMC (Eq. 21)."""
+
+    center: Tensor
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """2C, in the loss's own scale."""
+        return 2 * (losses.to(torch.float64) / self.scale - self.shift)
+
+    def loss_at(self, squared_radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """½r², in the loss's own scale."""
+        return self.scale * (0.5 * squared_radius.to(torch.float64) + self.shift)
+
+    def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """d(r²)/dC = 2/scale, whatever C."""
+        return torch.full_like(losses, 2 / self.scale, dtype=torch.float64).log()
+
+
+@dataclass(frozen=True, eq=False)
+class PairSpheres(Contours):
+    """‖z - M‖² = B + log(C_e - 1)/(σ_k - σ_k̃), Theorem 1's hyperspheres for one class and one runner-up."""
+
+    center: Tensor
+    """M of the paper: not the class's own center."""
+    offset: float
+    """B of the paper (Eq. 7)."""
+    gap: float
+    """σ_k - σ_k̃."""
+
+    def squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """The bracket in Eq. 7."""
+        return self.offset + log_expm1(losses) / self.gap
+
+    def loss_at(self, squared_radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """log(1 + e^((r² - B)(σ_k - σ_k̃)))."""
+        return torch.nn.functional.softplus((squared_radius.to(torch.float64) - self.offset) * self.gap, threshold=700)
+
+    def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """d(r²)/dC = C_e/((C_e - 1)·|σ_k - σ_k̃|)."""
+        losses = losses.to(torch.float64)
+        return -(-torch.expm1(-losses)).log() - torch.log(torch.full_like(losses, abs(self.gap)))
+
+    @property
+    def bound(self) -> float:
+        """C*: the least loss there is when σ_k > σ_k̃, the largest when σ_k < σ_k̃; found at M."""
+        return float(self.loss_at(torch.zeros((), dtype=torch.float64)))
+
+    def leading_squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """B + log(C)/(σ_k - σ_k̃), what r² becomes as C -> 0: for σ_k < σ_k̃ it grows as |log C|/(σ_k̃ - σ_k)."""
+        return self.offset + losses.to(torch.float64).log() / self.gap
+
+
+@dataclass(frozen=True, eq=False)
+class PairEllipsoids(Contours):
+    """sign·(z - M)ᵀ·shape·(z - M) = constant + log(C_e - 1), where sign·shape = Σ_k - Σ_k̃ and shape is definite."""
+
+    center: Tensor
+    shape: Tensor
+    sign: float
+    constant: float
+    log_stretch: float
+
+    def squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """In the metric of ``shape``."""
+        return self.sign * (self.constant + log_expm1(losses))
+
+    def loss_at(self, squared_radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """On the ellipsoid of that squared radius in the metric of ``shape``."""
+        level = self.sign * squared_radius.to(torch.float64) - self.constant
+        return torch.nn.functional.softplus(level, threshold=700)
+
+    def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """C_e/(C_e - 1)."""
+        return -(-torch.expm1(-losses.to(torch.float64))).log()
+
+
+@dataclass(frozen=True, eq=False)
+class PairHyperplanes:
+    """normal·z = level(C), the contours for equal precisions: between two of them the volume is infinite (Remark 1)."""
+
+    normal: Tensor
+    constant: float
+    precision: float
+
+    def level(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """½(‖μ_k‖² - ‖μ_k̃‖² + (B_k̃ - B_k - log(C_e - 1))/σ)."""
+        return self.constant - 0.5 * log_expm1(losses) / self.precision
+
+
+def pair_contours(
+    centers: Float[Tensor, "2 d"], precisions: Float[Tensor, "2 ..."], biases: Float[Tensor, " 2"]
+) -> PairSpheres | PairEllipsoids | PairHyperplanes:
+    """The contours of log(1 + e^(h_k̃ - h_k)) for quadratic logits (Eq. 4): row 0 is class k, row 1 its runner-up.
+
+    With two classes this is the g-SCE loss itself. Precisions are one number, one diagonal or one matrix a class.
+    """
+    own, other = centers.detach().to(torch.float64)
+    weights = precisions.detach().to(torch.float64)
+    bias_gap = float(biases[0].detach().double() - biases[1].detach().double())
+    if weights.ndim == 1:
+        return _isotropic(own, other, float(weights[0]), float(weights[1]), bias_gap)
+    return _general(own, other, torch.diag_embed(weights) if weights.ndim == 2 else weights, bias_gap)
+
+
+def _isotropic(
+    own: Tensor, other: Tensor, first: float, second: float, bias_gap: float
+) -> PairSpheres | PairHyperplanes:
+    gap = first - second
+    if gap == 0:
+        constant = 0.5 * (float(own @ own) - float(other @ other) - bias_gap / first)
+        return PairHyperplanes(own - other, constant, first)
+    offset = first * second * float((own - other).square().sum()) / gap**2 + bias_gap / gap
+    return PairSpheres((first * own - second * other) / gap, offset, gap)
+
+
+def _general(own: Tensor, other: Tensor, weights: Tensor, bias_gap: float) -> PairEllipsoids:
+    difference = weights[0] - weights[1]
+    eigenvalues = torch.linalg.eigvalsh(difference)
+    if bool(eigenvalues.min() <= 0) and bool(eigenvalues.max() >= 0):
+        raise ArgumentError(
+            "The contours are closed only if the difference of the two precisions is definite; its eigenvalues span "
+            f"{float(eigenvalues.min()):.3g} to {float(eigenvalues.max()):.3g}, so the volume between two is infinite."
+        )
+    pull = weights[0] @ own - weights[1] @ other
+    center = torch.linalg.solve(difference, pull)
+    constant = float(center @ pull - own @ weights[0] @ own + other @ weights[1] @ other) + bias_gap
+    sign = 1.0 if float(eigenvalues.min()) > 0 else -1.0
+    return PairEllipsoids(center, sign * difference, sign, constant, -0.5 * float(eigenvalues.abs().log().sum()))

@@ -1,0 +1,183 @@
+"""What a trained model's features look like: losses, spread, angles, densities, and runners-up, as one record."""
+
+import copy
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.data import ImageData
+from maxmahal.density.contours import CenterSpheres, Contours
+from maxmahal.density.counting import log_neighbour_density, runners_up
+from maxmahal.density.heads import head_centers, head_contours, why_none
+from maxmahal.errors import ArgumentError
+from maxmahal.models import Classifier, Head
+from maxmahal.models.predict import eval_mode, map_batches
+
+Record = dict[str, Any]
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_SHELL_SAMPLES = 40  # that a shell at a quantile should hold: its density is then known to a sixth
+_HALF_BANDS = (0.005, 0.05)  # but no less than a hundredth of its class, and no more than a tenth
+_BINS = 24
+_LEAST = 1e-12  # float64 cannot tell a smaller softmax loss from 0
+_NEIGHBOURS = 5
+_QUERIES = 500  # of each class: a median needs no more, and the work grows with their number
+
+
+def measure_model(model: Classifier, data: ImageData) -> Record:
+    """Everything about one model's features of these images; lengths are in the features' own units."""
+    if data.num_classes != model.head.num_classes:
+        raise ArgumentError(
+            f"The model tells {model.head.num_classes} classes apart and {data.name} has {data.num_classes}; "
+            "choose the data it was trained for."
+        )
+    with eval_mode(model):
+        features = map_batches(model.features, data).cpu().double()
+    if not bool(features.isfinite().all()):
+        raise ArgumentError(
+            f"The model's features of {data.name} hold NaN or infinity: it has diverged. Train it again."
+        )
+    head = copy.deepcopy(model.head).cpu().double()
+    return measure_features(head, features, data.labels.cpu())
+
+
+def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Record:
+    """The same from features that are already there; ``head`` in float64, on the CPU."""
+    with torch.no_grad():
+        losses, logits = head.per_sample(features, labels), head.logits(features)
+    second = runners_up(logits, labels)
+    present = [label for label in range(head.num_classes) if int((labels == label).sum()) > 1]
+    if len(present) < 2:
+        raise ArgumentError(
+            f"At least two classes need two images or more; only {len(present)} of {head.num_classes} have them. "
+            "Take more images."
+        )
+    means = torch.stack([features[labels == label].mean(dim=0) for label in present])
+    unit = float(torch.pdist(means).mean())
+    centers = head_centers(head)
+    return {
+        "loss": type(head).__name__,
+        "samples": len(labels),
+        "dim": features.shape[1],
+        "classes": head.num_classes,
+        "accuracy": float((logits.argmax(dim=1) == labels).double().mean()),
+        "losses": loss_histogram(losses),
+        "spread": {
+            "to_mean": _mean_distance(features, labels, dict(zip(present, means, strict=True))),
+            "to_center": None if centers is None else _mean_distance(features, labels, dict(enumerate(centers))),
+            "between_means": unit,
+        },
+        "angles": {"means": angles(means), "centers": None if centers is None else angles(centers[present])},
+        "shells": shell_densities(head, losses, labels, second, unit),
+        "neighbours": _neighbour_densities(features, labels, present, unit),
+        "runners_up": _matrix(labels, second, head.num_classes),
+    }
+
+
+def loss_histogram(losses: Float[Tensor, " n"]) -> Record:
+    """p(C): counts between edges that are even in log C, and quantiles; losses of (nearly) 0 are counted apart."""
+    seen = losses[losses > _LEAST]
+    places = torch.tensor(QUANTILES, dtype=losses.dtype)
+    record: Record = {"quantiles": dict(zip(map(str, QUANTILES), losses.quantile(places).tolist(), strict=True))}
+    record |= {"mean": float(losses.mean()), "none": len(losses) - len(seen), "edges": [], "counts": [], "density": []}
+    if not len(seen):
+        return record
+    low, high = math.log(float(seen.min())), math.log(float(seen.max()))
+    edges = torch.linspace(low - 1e-9, max(high, low + 1e-6) + 1e-9, _BINS + 1, dtype=torch.float64).exp()
+    counts = torch.bincount(torch.bucketize(seen.double(), edges[1:-1], right=True), minlength=_BINS)
+    density = counts / (len(losses) * edges.diff())
+    return record | {"edges": edges.tolist(), "counts": counts.tolist(), "density": density.tolist()}
+
+
+def angles(points: Float[Tensor, "l d"]) -> Record:
+    """Between any two points, seen from the mean of all, in degrees."""
+    away = points.double() - points.double().mean(dim=0)
+    directions = torch.nn.functional.normalize(away, dim=1)
+    first, second = torch.triu_indices(len(points), len(points), offset=1)
+    found = torch.rad2deg((directions @ directions.T)[first, second].clamp(-1, 1).acos())
+    return {"smallest": float(found.min()), "mean": float(found.mean()), "largest": float(found.max())}
+
+
+def shell_densities(
+    head: Head, losses: Float[Tensor, " n"], labels: Int[Tensor, " n"], second: Int[Tensor, " n"], unit: float
+) -> Record:
+    """Eq. 2 between exact contours around each quantile of a class's losses, and the classes' mean.
+
+    Where contours depend on the runner-up, a class is its largest D_{k,k̃}. ``unit_free`` takes the mean distance
+    between class means as the unit of length, so that models with features of other sizes can be compared.
+    """
+    rows, reasons = [], []
+    for label in sorted(set(labels.tolist())):
+        mine = labels == label
+        against = int(second[mine].mode().values)
+        contours = head_contours(head, label, against)
+        reasons.append(why_none(contours))
+        if isinstance(contours, Contours):
+            pair = mine if isinstance(contours, CenterSpheres) else mine & (second == against)
+            rows.append({"label": label, "runner_up": against} | _shells(contours, losses[pair]))
+    found = [[row["log_density"][place] for row in rows] for place in range(len(QUANTILES))]
+    means = [_mean([value for value in values if value is not None]) for values in found]
+    return {
+        "why_none": next((reason for reason in reasons if reason), ""),
+        "quantiles": list(QUANTILES),
+        "log_density": means,
+        "unit_free": [_unit_free(value, head.feature_dim, unit) for value in means],
+        "classes": rows,
+    }
+
+
+def _shells(contours: Contours, losses: Float[Tensor, " n"]) -> Record:
+    places = torch.tensor(QUANTILES, dtype=torch.float64)
+    half = min(max(0.5 * _SHELL_SAMPLES / max(len(losses), 1), _HALF_BANDS[0]), _HALF_BANDS[1])
+    low, high = (losses.double().quantile(places + step) for step in (-half, half))
+    result: Record = {"samples": len(losses), "low": low.tolist(), "high": high.tolist(), "log_density": []}
+    for one, other in zip(low, high, strict=True):
+        inside = int(((losses >= one) & (losses <= other)).sum())
+        closed = bool(contours.squared_radius(torch.stack([one, other])).max() > 0) and bool(one < other)
+        volume = float(contours.log_shell_volume(one, other)) if closed else -math.inf
+        result["log_density"].append(math.log(inside) - volume if inside and math.isfinite(volume) else None)
+    return result
+
+
+def _neighbour_densities(
+    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], present: list[int], unit: float
+) -> Record:
+    each = [
+        log_neighbour_density(features[labels == label], _NEIGHBOURS, queries=_QUERIES)
+        for label in present
+        if int((labels == label).sum()) > _NEIGHBOURS
+    ]
+    median = float(torch.cat(each).median()) if each else math.inf
+    found = median if math.isfinite(median) else None  # features that coincide have no finite density
+    return {
+        "neighbours": _NEIGHBOURS,
+        "log_density": found,
+        "unit_free": _unit_free(found, features.shape[1], unit),
+    }
+
+
+def _unit_free(log_density: float | None, dim: int, unit: float) -> float | None:
+    """The density with ``unit`` as the unit of length; None for a model whose class means all coincide."""
+    return None if log_density is None or unit <= 0 else log_density + dim * math.log(unit)
+
+
+def _matrix(labels: Int[Tensor, " n"], second: Int[Tensor, " n"], classes: int) -> Record:
+    """N_k, and N_{k,k̃} as a matrix of runners-up."""
+    pairs = torch.bincount(labels * classes + second, minlength=classes**2).reshape(classes, classes)
+    return {"class_counts": pairs.sum(dim=1).tolist(), "pair_counts": pairs.tolist()}
+
+
+def _mean_distance(features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], points: dict[int, Tensor]) -> float:
+    """From each sample to its own class's point, first averaged within a class."""
+    means = [
+        torch.linalg.vector_norm(features[labels == label] - point.double(), dim=1).mean()
+        for label, point in points.items()
+        if bool((labels == label).any())
+    ]
+    return float(torch.stack(means).mean())
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,195 @@
+"""Level sets in closed form: points on them have the loss they promise."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maxmahal.density import CenterSpheres, PairEllipsoids, PairHyperplanes, PairSpheres, pair_contours, region_volume
+from maxmahal.density.contours import Contours, log_expm1
+from maxmahal.errors import ArgumentError
+from maxmahal.losses.mmc import mmc_loss
+from maxmahal.losses.quadratic import gsce_loss
+from maxmahal.losses.softmax import sce_loss
+
+seeds = st.integers(0, 10_000)
+dims = st.integers(2, 32)
+
+
+def numbers(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def draw_pair(seed: int, dim: int, kind: str = "scalar"):
+    """Centers, precisions and biases of two classes; the second precision differs by a definite matrix."""
+    draw = torch.Generator().manual_seed(seed)
+    centers = torch.randn((2, dim), generator=draw, dtype=torch.float64)
+    biases = torch.randn(2, generator=draw, dtype=torch.float64)
+    low, gap = (0.2 + torch.rand(2, generator=draw, dtype=torch.float64)).tolist()
+    order = [0, 1] if torch.rand((), generator=draw) < 0.5 else [1, 0]
+    if kind == "scalar":
+        return centers, numbers(low, low + gap)[order], biases
+    if kind == "equal":
+        return centers, numbers(low, low), biases
+    spread = 0.1 + torch.rand(dim, generator=draw, dtype=torch.float64)
+    if kind == "diagonal":
+        return centers, torch.stack([low + 0 * spread, low + spread])[order], biases
+    turn = torch.linalg.qr(torch.randn((dim, dim), generator=draw, dtype=torch.float64)).Q
+    base = low * torch.eye(dim, dtype=torch.float64)
+    return centers, torch.stack([base, base + turn @ torch.diag(spread) @ turn.T])[order], biases
+
+
+def directions(seed: int, count: int, dim: int) -> torch.Tensor:
+    points = torch.randn((count, dim), generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
+    return points / torch.linalg.vector_norm(points, dim=1, keepdim=True)
+
+
+def losses_of(points: torch.Tensor, pair) -> torch.Tensor:
+    return gsce_loss(points, torch.zeros(len(points), dtype=torch.int64), *pair)
+
+
+@settings(deadline=None)
+@given(seeds, dims, st.floats(0.1, 30.0))
+def test_every_point_of_the_hypersphere_has_its_loss(seed: int, dim: int, squared: float) -> None:
+    pair = draw_pair(seed, dim)
+    spheres = pair_contours(*pair)
+    assert isinstance(spheres, PairSpheres)
+    loss = float(spheres.loss_at(numbers(squared)))
+    points = spheres.center + math.sqrt(squared) * directions(seed, 20, dim)
+    assert losses_of(points, pair).tolist() == pytest.approx([loss] * 20, rel=1e-6, abs=1e-11)
+    if loss > 1e-9:
+        assert float(spheres.squared_radius(numbers(loss))) == pytest.approx(squared, rel=1e-6, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(seeds, st.integers(2, 12), st.sampled_from(["diagonal", "matrix"]), st.floats(0.1, 5.0))
+def test_every_point_of_the_ellipsoid_has_its_loss(seed: int, dim: int, kind: str, squared: float) -> None:
+    pair = draw_pair(seed, dim, kind)
+    ellipsoids = pair_contours(*pair)
+    assert isinstance(ellipsoids, PairEllipsoids)
+    unit = torch.linalg.solve(torch.linalg.cholesky(ellipsoids.shape).T, directions(seed, 20, dim).T).T
+    loss = float(ellipsoids.loss_at(numbers(squared)))
+    points = ellipsoids.center + math.sqrt(squared) * unit
+    assert losses_of(points, pair).tolist() == pytest.approx([loss] * 20, rel=1e-6, abs=1e-11)
+
+
+@settings(deadline=None)
+@given(seeds, dims, st.floats(1e-4, 5.0))
+def test_equal_precisions_make_planes(seed: int, dim: int, loss: float) -> None:
+    pair = draw_pair(seed, dim, "equal")
+    planes = pair_contours(*pair)
+    assert isinstance(planes, PairHyperplanes)
+    normal = planes.normal
+    foot = float(planes.level(numbers(loss))) * normal / normal.square().sum()
+    along = directions(seed, 20, dim)
+    along = 3 * (along - (along @ normal)[:, None] * normal / normal.square().sum())
+    assert losses_of(foot + along, pair).tolist() == pytest.approx([loss] * 20, rel=1e-8)
+
+
+def test_the_planes_of_sce_are_those_of_its_weights() -> None:
+    draw = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn((2, 5), generator=draw, dtype=torch.float64), numbers(0.3, -0.2)
+    planes = pair_contours(0.5 * weight, torch.ones(2), bias + 0.25 * weight.square().sum(dim=1))
+    foot = float(planes.level(numbers(0.2))) * planes.normal / planes.normal.square().sum()
+    assert float(sce_loss(foot[None], torch.zeros(1, dtype=torch.int64), weight, bias)) == pytest.approx(0.2, rel=1e-10)
+
+
+@settings(deadline=None)
+@given(seeds, dims, st.floats(1e-6, 50.0), st.floats(0.5, 4.0))
+def test_mmcs_spheres(seed: int, dim: int, loss: float, scale: float) -> None:
+    center = directions(seed, 1, dim)
+    spheres = CenterSpheres(center[0], scale)
+    points = spheres.center + float(spheres.squared_radius(numbers(loss)).sqrt()) * directions(seed + 1, 10, dim)
+    found = scale * mmc_loss(points, torch.zeros(10, dtype=torch.int64), center)
+    assert found.tolist() == pytest.approx([loss] * 10, rel=1e-6)
+    assert float(spheres.loss_at(spheres.squared_radius(numbers(loss)))) == pytest.approx(loss, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(seeds, dims)
+def test_c_star_is_the_least_or_the_largest_loss(seed: int, dim: int) -> None:
+    pair = draw_pair(seed, dim)
+    spheres = pair_contours(*pair)
+    bound = spheres.bound
+    expected = math.log1p(math.exp(spheres.offset * float(pair[1][1] - pair[1][0])))
+    assert bound == pytest.approx(expected, rel=1e-9)
+    assert float(losses_of(spheres.center[None], pair)) == pytest.approx(bound, rel=1e-7, abs=1e-11)
+    found = losses_of(spheres.center + 3 * directions(seed, 200, dim) * torch.rand(200, 1), pair)
+    below, above = spheres.squared_radius(numbers(bound * 0.9, bound * 1.1))
+    if spheres.gap > 0:
+        assert float(found.min()) >= bound * (1 - 1e-9) - 1e-11
+        assert float(below) < 0 < float(above)
+        assert float(spheres.log_volume_rate(numbers(bound * 0.9))) == -math.inf
+    else:
+        assert float(found.max()) <= bound * (1 + 1e-9) + 1e-11
+        assert float(above) < 0 < float(below)
+
+
+@settings(deadline=None)
+@given(seeds, dims)
+def test_the_squared_radius_is_monotone_in_the_loss(seed: int, dim: int) -> None:
+    spheres = pair_contours(*draw_pair(seed, dim))
+    squares = spheres.squared_radius(torch.logspace(-8, 2, 60, dtype=torch.float64))
+    assert bool((squares.diff() * spheres.gap > 0).all())
+    assert bool((CenterSpheres(spheres.center).squared_radius(torch.logspace(-8, 2, 60)).diff() > 0).all())
+
+
+@settings(deadline=None)
+@given(seeds)
+def test_the_squared_radius_grows_as_the_logarithm_of_a_vanishing_loss(seed: int) -> None:
+    spheres = pair_contours(*draw_pair(seed, 3))
+    tiny = numbers(1e-3, 1e-6, 1e-12)
+    errors = (spheres.squared_radius(tiny) - spheres.leading_squared_radius(tiny)).abs()
+    assert bool((errors <= tiny / abs(spheres.gap) + 1e-9).all())
+    small, smaller = spheres.squared_radius(numbers(1e-100, 1e-200))
+    # 100 powers of ten more cost the same again: r² is linear in |log C|, with the slope 1/|σ_k - σ_k̃|.
+    assert float(smaller - small) == pytest.approx(-100 * math.log(10) / spheres.gap, rel=1e-9)
+    if spheres.gap < 0:
+        ratio = float(spheres.squared_radius(numbers(1e-300))) / (300 * math.log(10))
+        assert ratio == pytest.approx(1 / abs(spheres.gap), rel=0.05 + abs(spheres.offset * spheres.gap) / 300)
+
+
+@pytest.mark.parametrize("kind", ["scalar", "matrix"])
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_the_room_between_two_contours_is_counted_by_uniform_points(kind: str, dim: int) -> None:
+    pair = draw_pair(dim, dim, kind)
+    contours = pair_contours(*pair)
+    low, high = contours.loss_at(numbers(0.8, 1.6)).sort().values
+
+    def inside(points: torch.Tensor) -> torch.Tensor:
+        losses = losses_of(points, pair)
+        return (losses >= low) & (losses <= high)
+
+    # A ball that holds the ellipsoid: its longest half-axis.
+    reach = 1.0 if kind == "scalar" else float(torch.linalg.eigvalsh(contours.shape).min()) ** -0.5
+    log_volume, error = region_volume(inside, contours.center, math.sqrt(1.6) * reach, draws=300_000, seed=dim)
+    assert error < 0.02
+    assert math.exp(log_volume - float(contours.log_shell_volume(low, high))) == pytest.approx(1, abs=4 * error)
+
+
+@settings(deadline=None)
+@given(seeds, dims, st.sampled_from(["scalar", "matrix", "mmc"]), st.floats(0.3, 8.0))
+def test_the_volumes_rate_is_its_derivative(seed: int, dim: int, kind: str, squared: float) -> None:
+    contours: Contours
+    contours = CenterSpheres(torch.zeros(dim)) if kind == "mmc" else pair_contours(*draw_pair(seed, dim, kind))
+    loss = contours.loss_at(numbers(squared)).requires_grad_(True)
+    if float(loss.detach()) < 1e-10:
+        return
+    log_volume = contours.log_volume(loss)
+    (slope,) = torch.autograd.grad(log_volume.sum(), loss)
+    expected = float(log_volume.detach() + slope.abs().log())
+    assert float(contours.log_volume_rate(loss.detach())) == pytest.approx(expected, abs=1e-6)
+
+
+def test_tiny_and_huge_losses_do_not_lose_log_expm1() -> None:
+    assert log_expm1(numbers(1e-300, 1e-9, 1.0, 800.0)).tolist() == pytest.approx(
+        [math.log(1e-300), math.log(math.expm1(1e-9)), math.log(math.expm1(1.0)), 800.0], rel=1e-12
+    )
+
+
+def test_an_indefinite_difference_of_precisions_is_refused() -> None:
+    precisions = torch.stack([torch.diag(numbers(1.0, 2.0)), torch.diag(numbers(2.0, 1.0))])
+    with pytest.raises(ArgumentError, match=r"definite; its eigenvalues span -1 to 1, so the volume"):
+        pair_contours(torch.zeros(2, 2), precisions, torch.zeros(2))
