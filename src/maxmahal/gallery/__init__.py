@@ -1,0 +1,22 @@
+"""Pictures of feature space: each figure is computed once into a small record and drawn from the record alone."""
+
+from maxmahal.gallery.output import check_format, write_figure
+from maxmahal.gallery.page import render_gallery
+from maxmahal.gallery.registry import FIGURES, find_figure
+from maxmahal.gallery.store import FOLDER, make_record, obtain_record, read_record
+from maxmahal.gallery.types import Figure, Options, Record
+
+__all__ = [
+    "FIGURES",
+    "FOLDER",
+    "Figure",
+    "Options",
+    "Record",
+    "check_format",
+    "find_figure",
+    "make_record",
+    "obtain_record",
+    "read_record",
+    "render_gallery",
+    "write_figure",
+]

@@ -1,0 +1,105 @@
+"""``maxmahal figure`` and ``maxmahal gallery``."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from maxmahal.gallery import FIGURES, Figure, Options
+from maxmahal.gallery.scene import Dots, Scene
+from maxmahal.gallery.svg import to_svg
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
+    """A figure that counts how often it is computed, and moves."""
+    calls: list[Options] = []
+
+    def compute(options: Options) -> dict[str, Any]:
+        calls.append(options)
+        return {"computed": len(calls), "quick": options.quick}
+
+    def panels(record: dict[str, Any], frame: int | None) -> list[Scene]:
+        return [Scene(f"number {record['computed']}", 50.0, 50.0, [Dots([(5.0 * (frame or 0), 9.0)], "c1", 3.0)])]
+
+    counted = Figure(
+        "Counted", "How often.", compute, lambda record: to_svg(panels(record, None)[0]), panels=panels,
+        frames=lambda record: 3,
+    )  # fmt: skip
+    monkeypatch.setitem(FIGURES, "counted", counted)
+    return calls
+
+
+def test_without_a_name_the_figures_are_listed(run, tmp_path: Path) -> None:
+    run("figure", "figure5", "--records", tmp_path, "--out", tmp_path / "x.svg")
+    done = run("figure", "--records", tmp_path)
+    assert done.code == 0, done.err
+    lines = {line.split()[0]: line for line in done.out.splitlines() if line.split()[0] in FIGURES}
+    assert set(lines) == set(FIGURES)
+    assert "has a record" in lines["figure5"]
+    assert "no record yet" in lines["figure3b"]
+
+
+def test_a_figure_is_computed_once_and_drawn_in_every_format(run, asked: list[Options], tmp_path: Path) -> None:
+    first = run("figure", "counted", "--records", tmp_path / "r", "--out", tmp_path / "f.svg", "--data-dir", tmp_path)
+    assert first.code == 0, first.err
+    assert "Computing counted." in first.out
+    assert asked == [Options(tmp_path, quick=False)]
+    for ending in ("svg", "png", "gif", "html"):
+        done = run("figure", "counted", "--records", tmp_path / "r", "--out", tmp_path / f"f.{ending}")
+        assert done.code == 0, done.err
+        assert "Computing" not in done.out
+    assert len(asked) == 1
+    assert "number 1" in "".join(ET.parse(tmp_path / "f.svg").getroot().itertext())
+    with Image.open(tmp_path / "f.png") as still:
+        assert still.format == "PNG"
+    with Image.open(tmp_path / "f.gif") as film:
+        assert film.n_frames == 3
+    assert "number 1" in (tmp_path / "f.html").read_text(encoding="utf-8")
+
+
+def test_fresh_computes_again_and_quick_is_passed_on(run, asked: list[Options], tmp_path: Path) -> None:
+    run("figure", "counted", "--records", tmp_path, "--out", tmp_path / "f.svg")
+    done = run("figure", "counted", "--records", tmp_path, "--out", tmp_path / "f.html", "--fresh", "--quick")
+    assert done.code == 0, done.err
+    assert [each.quick for each in asked] == [False, True]
+    text = (tmp_path / "f.html").read_text(encoding="utf-8")
+    assert "number 2" in text
+    assert "A quick computation" in text
+
+
+def test_the_default_file_is_named_after_the_figure(
+    run, asked: list[Options], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("figure", "counted").code == 0
+    assert (tmp_path / "counted.svg").exists()
+    assert (tmp_path / "results" / "gallery" / "counted.json").exists()
+
+
+def test_mistakes_are_refused_before_anything_is_computed(run, asked: list[Options], tmp_path: Path) -> None:
+    run("figure", "figur5", "--records", tmp_path).assert_refused("no figure 'figur5'", "did you mean 'figure5'?")
+    wrong = run("figure", "counted", "--records", tmp_path, "--out", tmp_path / "f.bmp")
+    wrong.assert_refused("f.bmp", ".svg, .png, .gif, .html")
+    run("figure", "figure5", "--records", tmp_path, "--out", "f.gif").assert_refused("figure5 does not move")
+    run("figure", "figure1", "--records", tmp_path, "--out", "f.png").assert_refused("SVG alone", ".html")
+    (tmp_path / "counted.json").write_text("{", encoding="utf-8")
+    run("figure", "counted", "--records", tmp_path).assert_refused("counted.json is not a record", "--fresh")
+    assert asked == []
+    assert not list(tmp_path.glob("f.*"))
+
+
+def test_a_gallery_holds_every_figure_that_has_a_record(run, asked: list[Options], tmp_path: Path) -> None:
+    page = tmp_path / "gallery.html"
+    run("gallery", "--records", tmp_path, "--out", page).assert_refused("holds no figure's record yet")
+    for name in ("counted", "figure5"):
+        run("figure", name, "--records", tmp_path, "--out", tmp_path / f"{name}.svg")
+    done = run("gallery", "--records", tmp_path, "--out", page)
+    assert done.code == 0, done.err
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in FIGURES if f'<section id="{name}"' in text] == ["figure5", "counted"]
+    assert "figure3b" in done.out.split("left out:")[1]
+    assert len(asked) == 1
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
