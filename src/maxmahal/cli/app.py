@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli import data, demo, doctor, evaluate, report, reproduce, train, zoo
+from maxmahal.cli import data, demo, density, doctor, evaluate, gallery, report, reproduce, train, uncertainty, zoo
 
 app = typer.Typer(
     help="Classifiers around preset class centers, and honest measurement of robustness.",
@@ -20,7 +20,11 @@ app.command("evaluate")(evaluate.evaluate_command)
 app.command("report")(report.report_command)
 app.command("records")(report.records_command)
 app.command("suites")(evaluate.suites_command)
+app.command("density")(density.density_command)
+app.command("uncertainty")(uncertainty.uncertainty_command)
 app.command("reproduce")(reproduce.reproduce_command)
+app.command("figure")(gallery.figure_command)
+app.command("gallery")(gallery.gallery_command)
 app.command("demo")(demo.demo_command)
 app.command("zoo")(zoo.zoo_command)
 app.command("doctor")(doctor.doctor_command)

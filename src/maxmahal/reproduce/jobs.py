@@ -25,6 +25,7 @@ class EvaluateJob:
     """One suite on one model, or on several at once where they are crafted on for one another."""
 
     targets: dict[str, str]
+    data: str
     out: str
     suite: str
     limit: int | None

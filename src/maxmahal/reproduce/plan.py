@@ -183,6 +183,7 @@ class _Maker:
         )
         job = EvaluateJob(
             targets,
+            self._source(tuple(owners.values())),
             str(self._out / "records"),
             evaluation.suite,
             evaluation.limit,
@@ -195,6 +196,16 @@ class _Maker:
         needs = tuple(dict.fromkeys(owners.values()))
         published = all(self._is_published(name, suite.name, evaluation.limit) for name in targets)
         return Cell(row, column, job, look, state, seconds, needs, identities, published)
+
+    def _source(self, owners: tuple[str, ...]) -> str:
+        """What the models were trained on by the grid's own word: a checkpoint's word would not do for code."""
+        sources = {self._settings[owner].data.source for owner in owners}
+        if len(sources) > 1:
+            raise SettingsError(
+                f"Grid {self._grid.name} crafts across models of different data ({', '.join(sorted(sources))}); "
+                "put them into evaluations of their own."
+            )
+        return sources.pop()
 
     def _is_planned(self, identities: tuple[Identity, ...], transfer: bool) -> bool:
         """Whether another section of the grid asks for the same; one that asks for something else is refused."""

@@ -84,6 +84,7 @@ def run_job(job: Job, until: float | None) -> None:
     elif isinstance(job, EvaluateJob):
         evaluate_models(
             job.targets,
+            data=job.data,
             out=job.out,
             suite=job.suite,
             limit=job.limit,

@@ -1,0 +1,41 @@
+"""The embedded digits with superclasses, for hierarchical centers: a tree that fits the shapes, and one that does not.
+
+Named in settings as ``data.source = "maxmahal.data.digits_tree:by_shape"``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from maxmahal.data.digits import DIGITS
+from maxmahal.data.source import Split
+from maxmahal.data.types import ImageData
+
+BY_SHAPE = {"closed loop": (0, 6, 8, 9), "straight strokes": (1, 4, 7), "open curve": (2, 3, 5)}
+"""How a digit is written, known before any training: what a hand draws alike is what a network mixes up."""
+BY_VALUE = {"low": (0, 1, 2, 3), "middle": (4, 5, 6), "high": (7, 8, 9)}
+"""The same sizes without a likeness: what remains of an effect here is geometry, not the tree."""
+
+
+def by_shape(split: Split) -> ImageData:
+    """Loops, straight strokes, open curves."""
+    return _with_tree(split, list(BY_SHAPE.values()), tuple(BY_SHAPE))
+
+
+def by_value(split: Split) -> ImageData:
+    """Low, middle and high numbers: the control."""
+    return _with_tree(split, list(BY_VALUE.values()), tuple(BY_VALUE))
+
+
+def _with_tree(split: Split, groups: Sequence[Sequence[int]], names: tuple[str, ...]) -> ImageData:
+    data = DIGITS.load(Path(), split)
+    parents = {digit: place for place, group in enumerate(groups) for digit in group}
+    superclasses = tuple(parents[digit] for digit in range(data.num_classes))
+    return replace(
+        data,
+        coarse_labels=torch.tensor(superclasses)[data.labels],
+        coarse_names=names,
+        superclasses=superclasses,
+    )

@@ -1,0 +1,133 @@
+"""What a study of uncertainty measured, as plain values, and its file."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.files import write_text_atomically
+
+FORMAT = "maxmahal-uncertainty-1"
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well a score tells adversarial images that fool the model from clean ones."""
+
+    fooled: float
+    """Share of the images that the attack turns wrong, or finds wrong."""
+    auroc: float
+    """Of the fooling images against all clean ones."""
+    undetected: float
+    """Share of all images that end up wrong and no less certain than 95 % of the clean ones are."""
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """One score on one model."""
+
+    score: str
+    misclassification: float
+    """AUROC of wrong against right answers."""
+    risk_area: float
+    strangers: dict[str, float]
+    """AUROC of each kind of strange images against the test images."""
+    ignoring: Detection
+    evading: Detection
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """One model."""
+
+    name: str
+    loss: str
+    seed: int
+    data: str
+    samples: int
+    accuracy: float
+    calibration_error: float
+    """Expected calibration error of the largest softmax."""
+    best_risk_area: float
+    fingerprint: str
+    scores: tuple[ScoreResult, ...]
+
+    def of(self, score: str) -> ScoreResult | None:
+        """The result of one score."""
+        return next((each for each in self.scores if each.score == score), None)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Several models under one attacker."""
+
+    epsilon: str
+    seed: int
+    steps: int
+    strangers: tuple[str, ...]
+    models: tuple[ModelResult, ...]
+
+
+def write_record(path: Path, record: Record) -> None:
+    """A line a model, whole or not at all; what could not be measured is null."""
+    content = _rounded(asdict(record))
+    models = ",\n ".join(json.dumps(model, ensure_ascii=False, allow_nan=False) for model in content.pop("models"))
+    head = json.dumps({"format": FORMAT, **content}, ensure_ascii=False)
+    write_text_atomically(path, f'{head[:-1]},\n"models": [\n {models}\n]}}\n')
+
+
+def read_record(path: Path) -> Record:
+    """The record in a file that ``write_record`` wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}")
+        return Record(
+            epsilon=content["epsilon"],
+            seed=content["seed"],
+            steps=content["steps"],
+            strangers=tuple(content["strangers"]),
+            models=tuple(_model(each) for each in content["models"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordsError(
+            f"{path} cannot be read as a record of uncertainty ({type(error).__name__}: {error}); "
+            "make it again with `maxmahal uncertainty`."
+        ) from error
+
+
+def _model(table: dict[str, Any]) -> ModelResult:
+    scores = tuple(
+        ScoreResult(
+            **{
+                **each,
+                "misclassification": _number(each["misclassification"]),
+                "strangers": {name: _number(value) for name, value in each["strangers"].items()},
+                "ignoring": _detection(each["ignoring"]),
+                "evading": _detection(each["evading"]),
+            }
+        )
+        for each in table["scores"]
+    )
+    return ModelResult(**{**table, "scores": scores})
+
+
+def _detection(table: dict[str, float | None]) -> Detection:
+    return Detection(**{name: _number(value) for name, value in table.items()})
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, _DIGITS) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return [_rounded(each) for each in value] if is_list else value

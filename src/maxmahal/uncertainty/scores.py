@@ -1,0 +1,69 @@
+"""How unsure a model is of its prediction: one number a sample, larger for less certain, from what attacks see too.
+
+A score takes a head and ``Outputs``, so the same value can be measured, thresholded, and evaded by an attack.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from maxmahal.attacks.objectives import other_logits
+from maxmahal.attacks.outputs import Outputs
+from maxmahal.errors import ArgumentError
+from maxmahal.losses.uncertainty import predicted_class_loss
+from maxmahal.models import Head
+
+
+@dataclass(frozen=True)
+class Score:
+    """One way to be unsure."""
+
+    name: str
+    title: str
+    function: Callable[[Head, Outputs], Tensor]
+    needs_centers: bool = False
+
+    def __call__(self, head: Head, outputs: Outputs) -> Float[Tensor, " n"]:
+        """Larger means less certain."""
+        return self.function(head, outputs)
+
+
+def class_loss(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:
+    """The loss of the predicted class: what the paper calls a reliable measure of uncertainty (Sec. 3.3)."""
+    if outputs.features is None:
+        raise ArgumentError("The loss of the predicted class needs features; give a maxmahal.Classifier.")
+    return predicted_class_loss(head, outputs.features)
+
+
+def runner_up(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001 - every score is called alike
+    """Minus the gap between the two best logits."""
+    best, second = outputs.logits.topk(2, dim=1).values.unbind(dim=1)
+    return second - best
+
+
+def softmax_odds(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001
+    """log((1 - p)/p) of the largest softmax p: it orders samples as 1 - p does, and does not round to a tie."""
+    best = outputs.logits.argmax(dim=1)
+    rest = torch.logsumexp(other_logits(outputs.logits, best), dim=1)
+    return rest - outputs.logits.gather(1, best[:, None]).squeeze(1)
+
+
+def energy(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001
+    """-log Σ exp(h_k) (Liu et al. 2020): small where any class fits well."""
+    return -torch.logsumexp(outputs.logits, dim=1)
+
+
+SCORES = (
+    Score("loss", "loss of the predicted class", class_loss, needs_centers=True),
+    Score("gap", "gap to the second class", runner_up),
+    Score("softmax", "max softmax", softmax_odds),
+    Score("energy", "energy", energy),
+)
+
+
+def scores_for(head: Head) -> tuple[Score, ...]:
+    """Those that say something of their own: without centers the loss orders samples as max softmax does."""
+    return tuple(score for score in SCORES if not score.needs_centers or hasattr(head, "centers"))

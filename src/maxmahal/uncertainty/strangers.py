@@ -1,0 +1,71 @@
+"""Images that a model was not trained for: its own test images changed, or another data set made to fit."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from maxmahal.data import ImageData, load_dataset
+from maxmahal.errors import DataError
+from maxmahal.random import random_bits
+
+_GREY = (0.299, 0.587, 0.114)
+
+
+def inverted(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
+    """Black for white."""
+    return 1 - images
+
+
+def turned(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
+    """A quarter turn."""
+    return images.rot90(1, dims=(2, 3))
+
+
+def shifted(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
+    """Moved by half of the width, what leaves on one side coming back on the other."""
+    return images.roll(images.shape[3] // 2, dims=3)
+
+
+def scrambled(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:
+    """The same pixels in another order, one for each image."""
+    size = images.shape[2] * images.shape[3]
+    order = random_bits(data.sample_ids, (size,), "scrambled").argsort(dim=1)
+    flat = images.flatten(2)
+    return flat.gather(2, order[:, None].expand_as(flat)).view_as(images)
+
+
+CHANGES: dict[str, Callable[[Tensor, ImageData], Tensor]] = {
+    "inverted": inverted,
+    "turned": turned,
+    "shifted": shifted,
+    "scrambled": scrambled,
+}
+
+
+def strange_images(name: str, data: ImageData, data_dir: str | Path | None = None) -> Float[Tensor, "n c h w"]:
+    """As many images as ``data`` has, or fewer: one of ``CHANGES``, or the test part of another data set."""
+    if name in CHANGES:
+        return CHANGES[name](data.float_images(), data)
+    if name == data.name:
+        raise DataError(f"--ood {name} is the data that the model was trained for; name another data set.")
+    other = load_dataset(name, "test", data_dir).first(len(data)).to(data.device)
+    return fit(other.float_images(), data.image_shape)
+
+
+def fit(images: Float[Tensor, "n c h w"], shape: tuple[int, int, int]) -> Float[Tensor, "n k u v"]:
+    """Grey or repeated to so many channels, averaged or interpolated to that size."""
+    channels, height, width = shape
+    if images.shape[1] == 3 and channels == 1:
+        weights = torch.tensor(_GREY, device=images.device).view(1, 3, 1, 1)
+        images = (images * weights).sum(dim=1, keepdim=True)
+    elif images.shape[1] != channels:
+        images = images.mean(dim=1, keepdim=True).expand(-1, channels, -1, -1)
+    if images.shape[2:] == (height, width):
+        return images
+    if images.shape[2] >= height and images.shape[3] >= width:
+        return F.adaptive_avg_pool2d(images, (height, width))
+    return F.interpolate(images, (height, width), mode="bilinear", align_corners=False)
