@@ -162,6 +162,23 @@ def test_a_run_is_summarised(tmp_path: Path, tiny_settings: Callable[..., Settin
     assert summarise_run(folder)["finished"] is False
 
 
+def test_a_run_remembers_its_gpu_and_its_company_where_they_were_written_down(
+    tmp_path: Path, tiny_settings: Callable[..., Settings]
+) -> None:
+    folder, path = tmp_path / "run", tmp_path / "run.json"
+    train_model(tiny_settings("digits-mmc"), folder)
+    content = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**content, "gpu": "NVIDIA H200", "sharing": 3}))
+    write_summary(path, summarise_run(folder))
+    assert (read_run(path).gpu, read_run(path).sharing) == ("NVIDIA H200", 3)
+    older = {key: value for key, value in content.items() if key not in ("gpu", "sharing")}
+    (folder / "result.json").write_text(json.dumps(older))
+    table = summarise_run(folder)
+    assert (table["gpu"], table["sharing"]) == ("", 1)
+    write_summary(path, {key: value for key, value in table.items() if key not in ("gpu", "sharing")})
+    assert (read_run(path).gpu, read_run(path).sharing) == ("", 1)
+
+
 def test_a_run_that_diverged_can_be_written_and_read(tmp_path: Path, tiny_settings: Callable[..., Settings]) -> None:
     folder = tmp_path / "run"
     train_model(tiny_settings("digits-mmc"), folder)

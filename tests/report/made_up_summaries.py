@@ -12,7 +12,7 @@ from maxmahal.report.published import Shelf
 IMAGES = 2000
 
 
-def stage(name: str, percent: float, **changes: Any) -> StageSummary:
+def stage(name: str, percent: float, images: int = IMAGES, **changes: Any) -> StageSummary:
     """An attack on every image that leaves so many percent; of C&W, the mean distance."""
     far = name.startswith("cw-")
     facts: dict[str, Any] = {
@@ -25,8 +25,8 @@ def stage(name: str, percent: float, **changes: Any) -> StageSummary:
         "counts": True,
         "skipped": "",
         "source": "",
-        "samples": IMAGES,
-        "accuracy": Rate(0.0 if far else float(round(IMAGES * percent / 100)), IMAGES),
+        "samples": images,
+        "accuracy": Rate(0.0 if far else float(round(images * percent / 100)), images),
         "cumulative": False,
         "broke": 0,
         "distortion": float(percent) if far else None,
@@ -49,6 +49,7 @@ def summary(
 ) -> Summary:
     """The first images stand, and the first images are right: a model with more of them leads on just these."""
     count = changes.get("samples", IMAGES)
+    unit = 256 if suite.startswith(("paper", "spsa")) else 255
     right, stands = (np.arange(count) < round(count * share / 100) for share in (clean, robust))
     facts: dict[str, Any] = {
         "name": model,
@@ -59,8 +60,8 @@ def summary(
         "samples": count,
         "limited": False,
         "norm": "Linf",
-        "epsilon": "8/255",
-        "radius": 8 / 255,
+        "epsilon": f"8/{unit}",
+        "radius": 8 / unit,
         "model_fingerprint": f"weights of {model}",
         "data_fingerprint": f"images {count}",
         "model": {"settings": {"train": {"epochs": 200}}, "epoch": 200, "table": ""},
@@ -70,7 +71,7 @@ def summary(
         "trust": "held",
         "sentence": f"What {suite} says of {model}.",
         "findings": (),
-        "stages": (*(stage(name, value) for name, value in (stages or {}).items()), *more),
+        "stages": (*(stage(name, value, count) for name, value in (stages or {}).items()), *more),
         "right": right,
         "stands": stands,
     }
@@ -91,6 +92,8 @@ def run(name: str, errors: list[float], seconds: float = 10.0, **changes: Any) -
         "epochs": epochs,
         "train_seconds": float(seconds * len(errors)),
         "result": {"last": {"epoch": len(errors)}},
+        "gpu": "NVIDIA H200",
+        "sharing": 1,
     }
     return RunSummary(**{**facts, **changes})
 

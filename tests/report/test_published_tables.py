@@ -1,12 +1,15 @@
 """Published tables, pages and figures: the paper beside ours, and missing cells said to be missing."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from made_up_summaries import run, shelf, stage, summary
 
-from maxmahal.report.published import ZOO, card, figures, index, readme_block, results_page
+from maxmahal.evaluate import RecordsError
+from maxmahal.evaluate.summary import Summary
+from maxmahal.report.published import ZOO, card, figures, index, read_shelf, reading, readme_block, results_page
 from maxmahal.report.published.tables import (
     budgets_table,
     cost_table,
@@ -102,12 +105,65 @@ def test_budgets_name_the_epoch_of_the_checkpoint() -> None:
     assert cells(table, "y")[2:] == ["not run"] * 4
 
 
+def test_another_ball_is_in_no_column_and_said_to_be_elsewhere() -> None:
+    small = summary(MMC, "strict", robust=60, epsilon="4/255", radius=4 / 255)
+    round_one = summary(SCE, "autoattack", robust=60, norm="L2", epsilon="8/255", radius=8 / 255)
+    both = shelf(small, round_one)
+    assert cells(white_box_table(both), "MMC-10")[-2] == "not run"
+    assert cells(white_box_table(both), "SCE")[-1] == "not run"
+    assert both.pair(MMC, MMC, "strict") is None
+    assert f"- `{MMC}`: strict was run at Linf 4/255, which none of these tables is about" in missing_list(both)
+    assert cells(white_box_table(shelf(small, summary(MMC, "strict", robust=40))), "MMC-10")[-2] == "**40.0**"
+    assert "60.0" not in card(both, MMC)
+    moved = (stage("t", 20.0, kind="transfer", source=SCE, title=f"PGD-10 crafted on {SCE}"),)
+    other = summary(MMC, "paper-figure4", more=moved, epsilon="4/256", radius=4 / 256)
+    assert figures(shelf(other)) == {}
+
+
+def test_a_suite_of_ones_own_has_any_ball() -> None:
+    mine = shelf(summary(MMC, "mine", robust=40, epsilon="4/255", radius=4 / 255))
+    assert mine.find(MMC, "mine") is not None
+
+
+def test_spsa_on_a_few_images_does_not_stand_among_the_many() -> None:
+    sizes = summary(MMC, "spsa-sizes", stages={"spsa-un-8": 50.0}, samples=100)
+    assert cells(threats_table(shelf(sizes)), "MMC-10")[4] == "56.9 / not run"
+    assert cells(white_box_table(shelf(sizes)), "MMC-10")[1] == "92.7 / not run"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_fingerprint": "other"}, "of different weights"),
+        ({"data": "digits"}, "of different data"),
+        ({"data_fingerprint": "other"}, "of different images"),
+    ],
+)
+def test_two_models_or_data_sets_of_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], said: str
+) -> None:
+    found: dict[str, Summary] = {"a--strict.json": summary("a", "strict"), "b--strict.json": summary("b", "strict")}
+    monkeypatch.setattr(reading, "read_summary", lambda path: found[path.name])
+    (tmp_path / "evaluations").mkdir()
+    for name in (*found, "a--autoattack.json"):
+        (tmp_path / "evaluations" / name).touch()
+    found["a--autoattack.json"] = summary("a", "autoattack")
+    assert len(read_shelf(tmp_path).evaluations) == 3
+    found["a--autoattack.json"] = summary("a", "autoattack", **changes)
+    with pytest.raises(RecordsError, match=said) as caught:
+        read_shelf(tmp_path)
+    assert "a--autoattack.json and a--strict.json" in str(caught.value)
+    assert "remove the older one" in str(caught.value)
+
+
 def test_the_cost_and_the_tuning_are_told_apart() -> None:
     trial = run("tune-sce-lr01", [20.0, 10.0])
     trial.epochs[0]["validation_pgd10"] = 0.41
     both = shelf(run(SCE, [20.0, 8.5], 30), trial)
-    assert cells(cost_table(both), SCE) == [SCE, "2", "50", "cuda:0", "30.00 s", "1 min 00 s", "8.5"]
+    assert cells(cost_table(both), SCE) == [SCE, "2", "50", "NVIDIA H200", "30.00 s", "1 min 00 s", "8.5"]
     assert "tune-" not in cost_table(both)
+    beside = shelf(run(SCE, [20.0], gpu="", sharing=4))
+    assert cells(cost_table(beside), SCE)[3] == "cuda:0, shared by 4"
     assert cells(tuning_table(both), "tune-sce-lr01")[-1] == "41.0"
     assert tuning_table(shelf()) == ""
     assert "No training" in cost_table(shelf())

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -46,7 +47,7 @@ def reproduction(folder: Path, tiny_settings: Callable[..., Settings]) -> Path:
     targets = {name: folder / "models" / name for name in ("cifar10-sce", "cifar10-at-un-mmc")}
     suite = folder / "strict.toml"
     suite.write_text(
-        'version = 1\nabout = "x"\nepsilon = "0.05"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 2\n'
+        'version = 1\nabout = "x"\nepsilon = "8/255"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 2\n'
     )
     evaluate_models(targets, suite=suite, out=folder / "records")
     evaluate_models(targets, suite=suite, out=folder / "records", limit=12, seed=3)
@@ -80,6 +81,36 @@ def test_finished_evaluations_and_runs_are_collected_under_their_names(tool: Any
 def test_collecting_twice_changes_nothing(tool: Any, out: Path, tmp_path: Path) -> None:
     first = {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")}
     assert {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")} == first
+
+
+def test_what_was_measured_on_earlier_weights_is_forgotten(
+    tool: Any, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool.collect(out, tmp_path / "root")
+    folder = tmp_path / "root" / "results" / "evaluations"
+    content = json.loads((folder / "cifar10-sce--strict.json").read_text())
+    earlier = {**content, "suite": "autoattack", "model_fingerprint": "of earlier weights"}
+    (folder / "cifar10-sce--autoattack.json").write_text(json.dumps(earlier))
+    (folder / "other--autoattack.json").write_text(json.dumps({**earlier, "name": "other"}))
+    tool.collect(out, tmp_path / "root")
+    assert not (folder / "cifar10-sce--autoattack.json").exists()
+    assert (folder / "cifar10-sce--strict.json").exists()
+    assert (folder / "other--autoattack.json").exists()
+    assert "Removed cifar10-sce--autoattack.json: it is of an earlier 'cifar10-sce'" in capsys.readouterr().out
+
+
+def test_records_of_two_models_of_one_name_are_refused(tool: Any, out: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(out / "records" / FILE) as connection:
+        connection.execute("UPDATE evaluations SET name = 'cifar10-sce', seed = 4 WHERE samples = 12 AND finished = 1")
+    connection.close()
+    with pytest.raises(SystemExit, match="two models called cifar10-sce"):
+        tool.collect(out, tmp_path / "root")
+
+
+def test_another_ball_has_a_file_of_its_own(tool: Any) -> None:
+    facts = {"name": "m", "suite": "strict", "norm": "Linf", "seed": 0, "limited": False, "samples": 9}
+    assert tool._file_name({**facts, "epsilon": "8/255", "radius": 8 / 255}) == "m--strict.json"
+    assert tool._file_name({**facts, "epsilon": "4/255", "radius": 4 / 255}) == "m--strict-Linf-4-255.json"
 
 
 def test_a_folder_without_anything_is_refused(tool: Any, tmp_path: Path) -> None:
@@ -140,11 +171,32 @@ def test_a_summary_that_changes_changes_the_pages(tool: Any, out: Path, tmp_path
 
 def test_a_figure_that_nothing_stands_behind_is_noticed_and_removed(tool: Any, out: Path, tmp_path: Path) -> None:
     root = published(tool, out, tmp_path / "root")
-    (root / "results" / "figures" / "old.svg").write_text("<svg/>")
+    (root / "results" / "figures" / "old.svg").write_text(f"<svg/>\n{tool.MARK}\n")
     with pytest.raises(SystemExit, match=r"old.svg stands for nothing"):
         tool.check(root)
     tool.write(root)
     tool.check(root)
+
+
+@pytest.mark.parametrize("name", ["results/notes.md", "zoo/notes.md", "results/figures/mine.svg"])
+def test_what_somebody_wrote_by_hand_is_left_alone(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
+    root = published(tool, out, tmp_path / "root")
+    (root / name).write_text("# Mine\n")
+    tool.check(root)
+    tool.write(root)
+    assert (root / name).read_text() == "# Mine\n"
+
+
+def test_every_generated_file_bears_the_mark_and_goes_with_what_it_says(tool: Any, out: Path, tmp_path: Path) -> None:
+    root = published(tool, out, tmp_path / "root")
+    made = [*root.rglob("*.md"), *root.rglob("*.svg")]
+    assert len(made) > 4
+    assert all(path.read_text().endswith(f"\n{tool.MARK}\n") for path in made)
+    for path in root.rglob("*.svg"):
+        ElementTree.fromstring(path.read_text())
+    (root / "zoo" / "cifar10-sce.safetensors").unlink()
+    tool.write(root)
+    assert not (root / "zoo" / "cifar10-sce.md").exists()
 
 
 def test_without_results_there_is_nothing_to_write_and_nothing_to_check(tool: Any, tmp_path: Path) -> None:

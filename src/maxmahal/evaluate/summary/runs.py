@@ -30,6 +30,10 @@ class RunSummary:
     train_seconds: float
     result: dict[str, Any]
     """The last and the best checkpoint's scores, versions; {} as long as the run is not finished."""
+    gpu: str = ""
+    """Its name; empty on a CPU, and where nobody wrote it down."""
+    sharing: int = 1
+    """How many trainings of one command ran at once: times of several say little."""
 
 
 def summarise_run(folder: str | Path) -> dict[str, Any]:
@@ -48,6 +52,8 @@ def summarise_run(folder: str | Path) -> dict[str, Any]:
         "finished": bool(result),
         "settings": read_toml(run.settings),
         "device": str(result.get("device", "")),
+        "gpu": str(result.get("gpu", "")),
+        "sharing": int(result.get("sharing", 1)),
         "epochs": epochs,
         "train_seconds": epochs[-1]["train_seconds"] if epochs else 0.0,
         "result": {key: value for key, value in result.items() if key != "settings"},
@@ -66,6 +72,8 @@ def read_run(path: Path) -> RunSummary:
             epochs=tuple(dict(entry) for entry in content["epochs"]),
             train_seconds=float(content["train_seconds"]),
             result=dict(content["result"]),
+            gpu=str(content.get("gpu", "")),
+            sharing=int(content.get("sharing", 1)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RecordsError(

@@ -5,7 +5,8 @@ from maxmahal.report.published.claims import claims
 from maxmahal.report.published.models import ZOO
 from maxmahal.report.published.pages import claims_page, readme_block, results_page
 from maxmahal.report.published.pictures import figures
-from maxmahal.report.published.shelf import EVALUATIONS, RUNS, Shelf, read_shelf
+from maxmahal.report.published.reading import EVALUATIONS, RUNS, read_shelf
+from maxmahal.report.published.shelf import Shelf
 
 __all__ = [
     "EVALUATIONS",

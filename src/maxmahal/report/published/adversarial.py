@@ -6,11 +6,13 @@ from typing import Literal
 import numpy as np
 
 from maxmahal.evaluate.statistics import Comparison
-from maxmahal.evaluate.summary import pair_up
-from maxmahal.report.published.judging import Judgement, evidence, said, standing
+from maxmahal.evaluate.summary import pair_clean, pair_up
+from maxmahal.report.published.judging import POINT, Judgement, Verdict, evidence, said, standing
 from maxmahal.report.published.models import LONG, PGD_8, SHORT
+from maxmahal.report.published.needs import settle
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text
 from maxmahal.report.published.tables import budgets_table, markdown
+from maxmahal.report.wording import points
 
 FAIR_CLEAN, FAIR_PGD = 76.0, 41.0
 """Percent that a finished AT (SCE) reaches on this network, clean and under PGD-50; below, it is no fair baseline."""
@@ -34,10 +36,11 @@ class Spread:
 
 
 def at(shelf: Shelf) -> Judgement:
-    """Holds if MMC is ahead under AutoAttack at both budgets, in part if at one; only beside a fair baseline.
+    """Holds if MMC is ahead under AutoAttack at both budgets and nowhere more than a point behind on clean images.
 
-    Ahead at the long budget means by the paired test, of the last checkpoints and of the best ones if there are any; at
-    the short one, that the lowest seed of MMC is above the highest of SCE.
+    In part if it is ahead at one of them, or ahead but worse on clean images; only beside a fair baseline. Ahead at the
+    long budget means by the paired test, of the last checkpoints and of the best ones if there are any; at the short
+    one, that the lowest seed of MMC is above the highest of SCE.
     """
     shown = _shown(shelf)
     if unfair := why_unfair(shelf):
@@ -46,14 +49,23 @@ def at(shelf: Shelf) -> Judgement:
     if last is None:
         reason = "AutoAttack has not been run on both models of the long budget, on the same images."
         return Judgement("not measured", reason, shown)
-    best, short = _compared(shelf, "-best"), short_standing(shelf)
+    best, short, gaps = _compared(shelf, "-best"), short_standing(shelf), clean_gaps(shelf)
     long = [standing(each) for each in (last, best) if each is not None]
     reason = f"At the long budget AT (MMC-10) is {long[0]} ({said(last)}), "
     reason += "the best checkpoints were not compared" if best is None else f"of the best checkpoints {long[1]}"
-    reason += f"; at the short budget {'nothing was measured' if short is None else f'it is {short}'}."
-    if set(long) == {"ahead"} and short == "ahead":
-        return Judgement("holds", reason, shown)
-    return Judgement("holds in part" if "ahead" in (*long, short) else "does not hold", reason, shown)
+    reason += f"; at the short budget {'nothing was measured' if short is None else f'it is {short}'}. "
+    told = ", ".join(f"{points(gap)} points ({what})" for what, gap in gaps.items())
+    reason += f"On clean images the difference is {told}."
+    verdict: Verdict = "holds in part" if "ahead" in (*long, short) else "does not hold"
+    if set(long) == {"ahead"} and short == "ahead" and 100 * min(gaps.values()) >= -POINT:
+        verdict = "holds"
+    return settle(verdict, reason, shown, _missing(shelf, best, short))
+
+
+def clean_gaps(shelf: Shelf) -> dict[str, float]:
+    """How far MMC is ahead of SCE on the clean images of each pair under AutoAttack, as shares."""
+    pairs = {what: shelf.pair(mmc, sce, SUITE) for what, sce, mmc in _pairs(shelf)}
+    return {what: pair_clean(*pair).difference for what, pair in pairs.items() if pair is not None}
 
 
 def why_unfair(shelf: Shelf) -> str:
@@ -80,10 +92,14 @@ def short_standing(shelf: Shelf) -> Standing | None:
     sce, mmc = (spread.values for spread in spreads(shelf).values())
     if not sce or not mmc:
         return None
-    if min(len(sce), len(mmc)) == 1:
-        pair = shelf.pair(SHORT[1], SHORT[0], SUITE)
-        return None if pair is None else standing(pair_up(*pair))
-    return "ahead" if min(mmc) > max(sce) else "behind" if max(mmc) < min(sce) else "tied"
+    apart: Standing = "ahead" if min(mmc) > max(sce) else "behind" if max(mmc) < min(sce) else "tied"
+    if min(len(sce), len(mmc)) > 1:
+        return apart
+    pair = shelf.pair(SHORT[1], SHORT[0], SUITE)
+    if pair is None:
+        return None
+    # One seed of the one and several of the other: both have to say the same.
+    return apart if standing(pair_up(*pair)) == apart else "tied"
 
 
 def compared_models(shelf: Shelf) -> list[str]:
@@ -97,17 +113,30 @@ def compared_models(shelf: Shelf) -> list[str]:
 
 def paired_table(shelf: Shelf) -> str:
     """MMC against SCE on the same images, checkpoint by checkpoint and seed by seed."""
-    twins = sorted({name.removeprefix(base) for base in SHORT for name in shelf.seeds(base)} | {""})
-    pairs = [("long, last", *LONG), ("long, best", *(f"{name}-best" for name in LONG))]
-    pairs += [(f"short, last{suffix.replace('-', ', ')}", *(f"{base}{suffix}" for base in SHORT)) for suffix in twins]
-    pairs += [("short, best", *(f"{base}-best" for base in SHORT))]
     body = []
-    for what, sce, mmc in pairs:
+    for what, sce, mmc in _pairs(shelf):
         for suite in STRONG:
             found = shelf.pair(mmc, sce, suite)
             cells = [ours_text(shelf.robust(name, suite)) for name in (sce, mmc)]
             body.append([what, suite, *cells, NOT_RUN if found is None else said(pair_up(*found))])
     return markdown(["budget", "suite", "AT (SCE)", "AT (MMC-10)", "MMC-10 ahead by, exact McNemar test"], body, 2)
+
+
+def _pairs(shelf: Shelf) -> list[tuple[str, str, str]]:
+    """A name, AT (SCE) and AT (MMC-10) of everything that can be set side by side."""
+    twins = sorted({name.removeprefix(base) for base in SHORT for name in shelf.seeds(base)} | {""})
+    ends = [("long, last", LONG, ""), ("long, best", LONG, "-best")]
+    ends += [(f"short, last{suffix.replace('-', ', ')}", SHORT, suffix) for suffix in twins]
+    ends += [("short, best", SHORT, "-best")]
+    return [(what, f"{sce}{suffix}", f"{mmc}{suffix}") for what, (sce, mmc), suffix in ends]
+
+
+def _missing(shelf: Shelf, best: Comparison | None, short: Standing | None) -> list[str]:
+    names = {each.name for each in shelf.evaluations}
+    found = []
+    if best is None and names & {f"{name}-best" for name in LONG}:
+        found.append("AutoAttack on both best checkpoints of the long budget, on the same images")
+    return found if short is not None else [*found, "AutoAttack on both models of the short budget"]
 
 
 def _compared(shelf: Shelf, suffix: str) -> Comparison | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 
-from maxmahal.report.published import adversarial, curves, rules
+from maxmahal.report.published import adversarial, blackbox, curves, rules
 from maxmahal.report.published.judging import Judgement
 from maxmahal.report.published.shelf import Shelf
 
@@ -17,8 +17,8 @@ RULES: dict[str, Callable[[Shelf], Judgement]] = {
     "convergence": curves.convergence,
     "white-box": rules.white_box,
     "centers": rules.centers,
-    "threats": rules.threats,
-    "spsa": rules.spsa,
+    "threats": blackbox.threats,
+    "spsa": blackbox.spsa,
     "capacity": rules.capacity,
     "beyond": rules.beyond,
     "rotation": rules.rotation,

@@ -1,5 +1,6 @@
 """What a rule hands back, and the small steps that rules are made of."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -59,21 +60,24 @@ def _both(shelf: Shelf, model: str, stage: str) -> str:
 
 
 def leads(shelf: Shelf, model: str, others: Sequence[str], stages: Sequence[str]) -> list[Lead]:
-    """In each column that the model and at least one of the others have a number for."""
+    """In each column that the model and at least one of the others have a number for; ``Needs`` names the rest."""
     found = []
     for stage in stages:
         ours = ours_at(shelf, model, stage)
-        theirs = [each.value for other in others if (each := ours_at(shelf, other, stage)) is not None]
+        theirs = [_held(each) for other in others if (each := ours_at(shelf, other, stage)) is not None]
         if ours is not None and theirs:
-            found.append(Lead(stage, ours.value, max(theirs)))
+            found.append(Lead(stage, _held(ours), max(theirs)))
     return found
 
 
-def strong_pair(
-    shelf: Shelf, first: str, second: str, suites: Sequence[str] = STRONG
-) -> tuple[Summary, Summary] | None:
-    """Two models on the same images under the first of the suites that saw both."""
-    return next((pair for suite in suites if (pair := shelf.pair(first, second, suite)) is not None), None)
+def _held(measured: Measured) -> float:
+    """What a model kept: an attack that broke nobody, whose mean distance is NaN, left it the most there is."""
+    return math.inf if math.isnan(measured.value) else measured.value
+
+
+def strong_pair(shelf: Shelf, first: str, second: str) -> tuple[Summary, Summary] | None:
+    """Two models on the same images under the first of the strong suites that saw both."""
+    return next((pair for suite in STRONG if (pair := shelf.pair(first, second, suite)) is not None), None)
 
 
 def standing(comparison: Comparison, least: float = 0.0) -> Literal["ahead", "tied", "behind"]:
@@ -84,7 +88,7 @@ def standing(comparison: Comparison, least: float = 0.0) -> Literal["ahead", "ti
 
 
 def strong_standing(shelf: Shelf, model: str, others: Sequence[str]) -> Literal["ahead", "tied", "behind"] | None:
-    """Of a model against others at worst: ahead of all of them, behind one, or neither; None if unmeasured."""
+    """Of a model against others at worst: ahead of all that were measured, behind one, or neither."""
     pairs = [pair for other in others if (pair := strong_pair(shelf, model, other)) is not None]
     if not pairs:
         return None
@@ -104,3 +108,8 @@ def said(comparison: Comparison) -> str:
 def counted(found: Sequence[Lead]) -> str:
     """ "3 of 8 columns"."""
     return f"{sum(lead.ahead for lead in found)} of {len(found)} columns"
+
+
+def share(checks: Sequence[bool]) -> Verdict:
+    """Of several checks: all, some or none of them passed."""
+    return "holds" if all(checks) else "holds in part" if any(checks) else "does not hold"

@@ -24,6 +24,8 @@ PGD_8 = ("pgd10-tar-8", "pgd10-un-8", "pgd50-tar-8", "pgd50-un-8")
 PGD_16 = ("pgd10-tar-16", "pgd10-un-16", "pgd50-tar-16", "pgd50-un-16")
 DISTANCES = ("cw-tar", "cw-un")
 SPSA = ("spsa-tar-8", "spsa-un-8", "spsa-tar-16", "spsa-un-16")
+SPSA_SIZES = {"128": "", "4096": "-4096", "8192": "-8192"}
+"""Batches of SPSA in the paper's Table 3, and how the names of their stages end."""
 TITLES = {
     "clean": "clean",
     "pgd10-tar-8": "PGD-10 tar 8",

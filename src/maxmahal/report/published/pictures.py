@@ -4,8 +4,8 @@ from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published.adversarial import SUITE
 from maxmahal.report.published.drawing import COLOURS, heat_map, with_legend
 from maxmahal.report.published.models import LONG, SHORT, TABLE_1, title_of
-from maxmahal.report.published.shelf import Shelf
-from maxmahal.report.published.tables import is_transfer, trained_epochs
+from maxmahal.report.published.shelf import Shelf, in_own_ball
+from maxmahal.report.published.tables import crafting, is_transfer, trained_epochs
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
 from maxmahal.report.wording import percent
@@ -63,15 +63,14 @@ def budgets(shelf: Shelf) -> str:
 def transfers(shelf: Shelf) -> dict[str, str]:
     """A matrix for each suite and way of crafting that showed models each other's images (paper Fig. 4)."""
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for each in shelf.evaluations:
+    for each in filter(in_own_ball, shelf.evaluations):
         for stage in each.stages:
             if is_transfer(stage) and stage.accuracy is not None:
-                crafting = stage.title.removesuffix(f" crafted on {stage.source}")
-                shown = found.setdefault((each.suite, crafting), {}).setdefault(each.name, {})
+                shown = found.setdefault((each.suite, crafting(stage)), {}).setdefault(each.name, {})
                 shown[stage.source] = stage.accuracy.value
     return {
-        f"transfer-{suite}-{_slug(crafting)}.svg": _matrix(shelf, f"{suite}, {crafting}", targets)
-        for (suite, crafting), targets in found.items()
+        f"transfer-{suite}-{_slug(way)}.svg": _matrix(shelf, f"{suite}, {way}", targets)
+        for (suite, way), targets in found.items()
     }
 
 

@@ -4,21 +4,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 
 from maxmahal.evaluate.distances import MINIMUM_NORM
+from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, read_run, read_summary
+from maxmahal.evaluate.suite import load_suite, suite_names
+from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.wording import rate_cell, typeset
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names
 
-EVALUATIONS, RUNS = "evaluations", "runs"
-PROTOCOL = ("paper-table1", "paper-table2", "paper", "spsa-sizes")
+PROTOCOL = ("paper-table1", "paper-table2", "paper")
 """The suites that run the paper's own attacks, in the order they are asked."""
 STRONG = ("autoattack", "strict")
 """The suites that measure robustness."""
+SIZES = "spsa-sizes"
+"""SPSA with larger batches, on as few images as the paper's Table 3 has; nothing else is read from it."""
 NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
 
@@ -61,17 +63,20 @@ class Shelf:
     runs: tuple[RunSummary, ...]
 
     def serious(self) -> "Shelf":
-        """Without first looks at a few images, which no verdict should be made from."""
-        return Shelf(tuple(each for each in self.evaluations if not each.limited or each.samples >= ENOUGH), self.runs)
+        """Without looks at a few images, which no verdict should be made from; that on SIZES goes by intervals."""
+        return Shelf(tuple(each for each in self.evaluations if _is_serious(each)), self.runs)
+
+    def of(self, model: str, suite: str) -> list[Summary]:
+        """Every evaluation of a model under a suite, in that suite's own ball."""
+        return [each for each in self.evaluations if (each.name, each.suite) == (model, suite) and in_own_ball(each)]
 
     def find(self, model: str, suite: str) -> Summary | None:
         """The evaluation with the most images; attack seed 0 before others."""
-        found = [each for each in self.evaluations if (each.name, each.suite) == (model, suite)]
-        return max(found, key=lambda each: (not each.limited, each.samples, -each.seed), default=None)
+        return max(self.of(model, suite), key=lambda each: (not each.limited, each.samples, -each.seed), default=None)
 
     def pair(self, first: str, second: str, suite: str) -> tuple[Summary, Summary] | None:
         """Two models under one suite on the same images, as many as both have seen."""
-        ours, theirs = ([x for x in self.evaluations if (x.name, x.suite) == (name, suite)] for name in (first, second))
+        ours, theirs = self.of(first, suite), self.of(second, suite)
         pairs = [(a, b) for a in ours for b in theirs if _comparable(a) == _comparable(b)]
         return max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed), default=None)
 
@@ -86,7 +91,7 @@ class Shelf:
 
     def clean(self, model: str) -> Measured | None:
         """Accuracy before any attack, from whichever suite saw the most images."""
-        seen = [each for each in self.evaluations if each.name == model]
+        seen = [each for each in self.evaluations if each.name == model and each.suite != SIZES]
         best = max(seen, key=lambda each: each.samples, default=None)
         return None if best is None else Measured(best.clean, math.nan, best.clean.total, best.limited)
 
@@ -126,10 +131,15 @@ class Shelf:
         return [number for number in found if not table or number.source.startswith(f"{table}, ")]
 
 
-def read_shelf(folder: Path) -> Shelf:
-    """The summaries below a folder, in the order of their files' names; none at all where there is no folder."""
-    evaluations = tuple(read_summary(path) for path in sorted((folder / EVALUATIONS).glob("*.json")))
-    return Shelf(evaluations, tuple(read_run(path) for path in sorted((folder / RUNS).glob("*.json"))))
+def in_own_ball(summary: Summary) -> bool:
+    """Whether it was attacked in the ball that its suite names."""
+    return is_own_ball(summary.suite, summary.norm, summary.radius)
+
+
+def is_own_ball(suite: str, norm: str, radius: float) -> bool:
+    """Whether a suite names this ball; one that is not shipped names any."""
+    ball = _own_ball(suite)
+    return ball is None or (norm == ball[0] and math.isclose(radius, ball[1]))
 
 
 def paper_text(numbers: Sequence[PaperNumber]) -> str:
@@ -146,6 +156,18 @@ def ours_text(measured: Measured | None) -> str:
 @cache
 def _preset_rows(model: str) -> str:
     return load_settings(model).table if model in preset_names() else ""
+
+
+@cache
+def _own_ball(suite: str) -> tuple[str, float] | None:
+    if suite not in suite_names():
+        return None
+    found = load_suite(suite, KINDS)
+    return found.norm, found.threat_of(None).radius
+
+
+def _is_serious(summary: Summary) -> bool:
+    return summary.samples >= ENOUGH or (summary.suite == SIZES and not summary.limited)
 
 
 @lru_cache(maxsize=4096)  # a bisection of sums over the whole binomial, and many cells say the same

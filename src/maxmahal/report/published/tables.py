@@ -2,23 +2,23 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.summary import StageSummary, Summary
+from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary
 from maxmahal.report.published.models import (
     DISTANCES,
     PGD_8,
     PGD_16,
     SPSA,
+    SPSA_SIZES,
     TABLE_1,
     TABLE_2,
     TABLE_5,
     TITLES,
     title_of,
 )
-from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, Measured, Shelf, paper_text
+from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Measured, Shelf, in_own_ball, paper_text
 from maxmahal.report.wording import duration
 
 TUNING = "tune-"  # how the names of trials begin
-_SIZES = {"128": "", "4096": "-4096", "8192": "-8192"}
 _STRONG = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
 
 
@@ -34,9 +34,9 @@ def threats_table(shelf: Shelf) -> str:
 
 def spsa_table(shelf: Shelf) -> str:
     """Table 3: one model, batches by rows, and the white-box attack that SPSA should come close to."""
-    model, suites = "cifar10-mmc", ("spsa-sizes", *PROTOCOL)
+    model, suites = "cifar10-mmc", (SIZES, *PROTOCOL)
     body = []
-    for size, suffix in _SIZES.items():
+    for size, suffix in SPSA_SIZES.items():
         stages = [f"spsa-un-8{suffix}", f"spsa-tar-8{suffix}"]
         body.append([size, *(_both(shelf, model, stage, "Table 3", suites) for stage in stages)])
     pgd = [_both(shelf, model, stage, "Table 1") for stage in ("pgd10-un-8", "pgd10-tar-8")]
@@ -67,7 +67,7 @@ def cost_table(shelf: Shelf) -> str:
         train, count = run.settings.get("train", {}), len(run.epochs)
         state = "" if run.finished else " (not finished)"
         speed = f"{run.train_seconds / count:.2f} s" if count else NOT_RUN
-        facts = [str(count), str(train.get("batch_size", "")), run.device or "unknown", speed]
+        facts = [str(count), str(train.get("batch_size", "")), _place(run), speed]
         body.append([f"{run.name}{state}", *facts, duration(run.train_seconds), _final_error(run.epochs)])
     header = ["run", "epochs", "batch", "device", "an epoch", "in all", "test error at the end (%)"]
     return markdown(header, body) if body else "No training has been collected yet."
@@ -108,6 +108,11 @@ def missing_list(shelf: Shelf) -> str:
         f"- `{model}`: {', '.join(gaps) if model in measured else 'nothing was run'}"
         for model, gaps in wanted.items()
         if gaps
+    ]
+    lines += [
+        f"- `{each.name}`: {each.suite} was run at {each.norm} {each.epsilon}, which none of these tables is about"
+        for each in shelf.evaluations
+        if not in_own_ball(each)
     ]
     lines += [
         "- Table 4 and the CIFAR-100 half of Table 5: no CIFAR-100 model is among these results.",
@@ -177,6 +182,17 @@ def trained_epochs(summary: Summary) -> int:
 def is_transfer(stage: StageSummary) -> bool:
     """Whether it shows every sample as another model's attack left it; remedies of diagnostics see survivors only."""
     return stage.kind == "transfer" and stage.scope == "all" and bool(stage.source)
+
+
+def crafting(stage: StageSummary) -> str:
+    """How the images of a transfer were made, such as "PGD-10"."""
+    return stage.title.removesuffix(f" crafted on {stage.source}")
+
+
+def _place(run: RunSummary) -> str:
+    """Where it ran, and beside how many others."""
+    where = run.gpu or run.device or "unknown"
+    return f"{where}, shared by {run.sharing}" if run.sharing > 1 else where
 
 
 def _best(epochs: Sequence[dict[str, object]], key: str) -> str:

@@ -1,0 +1,27 @@
+"""The variants that the paper left as future work, and the uncertainty that it claims: studies, rules, pages."""
+
+from pathlib import Path
+
+from maxmahal.report.published.variants.figures import draw_figures
+from maxmahal.report.published.variants.page import variants_page
+from maxmahal.report.published.variants.results import FOLDER, collect_study, read_results
+from maxmahal.report.published.variants.studies import STUDIES
+from maxmahal.report.published.variants.uncertainty import FIGURE, draw_uncertainty, uncertainty_page
+from maxmahal.uncertainty import read_record
+
+UNCERTAINTY = "uncertainty.json"
+
+__all__ = ["FOLDER", "STUDIES", "UNCERTAINTY", "collect_study", "variant_pages"]
+
+
+def variant_pages(results: Path) -> dict[str, str]:
+    """Every page and figure by its place under the folder of results; none where nothing was collected."""
+    every = read_results(results)
+    wanted = {f"figures/{name}": text for name, text in draw_figures(every).items()}
+    if page := variants_page(every):
+        wanted["variants.md"] = page
+    if (results / UNCERTAINTY).exists():
+        record = read_record(results / UNCERTAINTY)
+        wanted["uncertainty.md"] = uncertainty_page(record)
+        wanted[f"figures/{FIGURE}"] = draw_uncertainty(record)
+    return wanted

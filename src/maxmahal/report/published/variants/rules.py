@@ -1,0 +1,166 @@
+"""From the numbers of a study to its sentences: effect, verdict, what became of a prediction, what is open."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from maxmahal.report.published.judging import POINT
+from maxmahal.report.published.variants.paired import EQUAL, Difference, Verdict, paired
+from maxmahal.report.published.variants.results import EARLY, Results
+from maxmahal.report.published.variants.spec import METRICS, Contrast, Expected, Prediction
+from maxmahal.report.wording import listed
+
+Outcome = Literal["came true", "came true in part", "did not come true", "undecided", "not run"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One comparison with its verdict."""
+
+    contrast: Contrast
+    difference: Difference
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the arm: whether it helps or hurts beside its reference."""
+        return self.difference.verdict()
+
+
+def judge(results: Results, contrast: Contrast) -> Judged:
+    """One arm against another over the seeds that both have."""
+    ours, theirs = (results.of(arm, contrast.metric) for arm in (contrast.arm, contrast.reference))
+    return Judged(contrast, paired(ours, theirs))
+
+
+def is_run(results: Results) -> bool:
+    """Whether any comparison can be made; a reference alone, which other studies share, is none."""
+    return any(judge(results, contrast).verdict != "not run" for contrast in results.study.contrasts)
+
+
+def outcome(results: Results, prediction: Prediction) -> Outcome:
+    """Whether a prediction came true, over all comparisons that it speaks of."""
+    seen = {_meets(judge(results, contrast), prediction.expected) for contrast in prediction.contrasts}
+    if "not run" in seen:
+        return "not run"
+    if len(seen) == 1:
+        return seen.pop()
+    return "came true in part" if "came true" in seen else "did not come true"
+
+
+def _meets(judged: Judged, expected: Expected) -> Outcome:
+    verdict, (low, high) = judged.verdict, judged.difference.interval
+    if verdict == "not run":
+        return "not run"
+    if expected == "equal":
+        if verdict != "no difference seen":
+            return "did not come true"
+        return "came true" if low > -EQUAL and high < EQUAL else "undecided"
+    if expected == "does not help":
+        if verdict == "helps":
+            return "did not come true"
+        return "came true" if verdict == "hurts" or high < EQUAL else "undecided"
+    if verdict == "no difference seen":
+        # Too wide to tell is one thing; so narrow that the predicted effect would have been seen is another.
+        return "did not come true" if low > -EQUAL and high < EQUAL else "undecided"
+    return "came true" if verdict == expected else "did not come true"
+
+
+def effect(difference: Difference) -> str:
+    """ "+1.2 points [−0.3, 2.7], n = 3"."""
+    if difference.n < 2:
+        return "not run"
+    low, high = difference.interval
+    return f"{_signed(difference.mean)} points [{_signed(low)}, {_signed(high)}], n = {difference.n}"
+
+
+def sentences(results: Results) -> list[str]:
+    """The study in words: what helps, what hurts, the rest, the predictions, and what would change all that."""
+    judged = [judge(results, contrast) for contrast in results.study.contrasts]
+    told = [_group(results, judged, verdict) for verdict in ("helps", "hurts", "no difference seen", "not run")]
+    return [sentence for sentence in (*told, *_predictions(results), change(results, judged)) if sentence]
+
+
+def change(results: Results, judged: list[Judged]) -> str:
+    """What would change the verdicts: the closest call among those that were seen, and the seeds that others lack."""
+    seen = [each for each in judged if each.verdict in ("helps", "hurts")]
+    unseen = [each for each in judged if each.verdict == "no difference seen"]
+    told = []
+    if seen:
+        near = min(seen, key=lambda each: min(abs(end) for end in each.difference.interval))
+        gap = min(abs(end) for end in near.difference.interval)
+        told.append(
+            f"the closest call among the differences seen is {_pair(results, near.contrast)}, whose interval ends "
+            f"{gap:.1f} points from zero"
+        )
+    if unseen:
+        widest = max(unseen, key=lambda each: each.difference.half_width)
+        told.append(
+            f"the widest interval without a difference is ±{widest.difference.half_width:.1f} points "
+            f"({_pair(results, widest.contrast)}), and about {widest.difference.seeds_for(POINT)} seeds would narrow "
+            f"it to ±{POINT:g}"
+        )
+    told.append("another data set, network or schedule may well say otherwise")
+    return f"*What would change this:* {'; '.join(told)}." if seen or unseen else ""
+
+
+def _group(results: Results, judged: list[Judged], verdict: Verdict) -> str:
+    """All comparisons of one verdict in a sentence; those without a difference are counted, their effects tabled."""
+    chosen = [each for each in judged if each.verdict == verdict]
+    if not chosen:
+        return ""
+    if verdict in ("helps", "hurts"):
+        return f"**{verdict.capitalize()}:** {'; '.join(_told(results, each) for each in chosen)}."
+    largest = max(chosen, key=lambda each: abs(each.difference.mean) if each.difference.n else 0.0)
+    more = f"; the largest is {_told(results, largest)}" if verdict == "no difference seen" else ""
+    return f"**{verdict.capitalize()}** in {len(chosen)} of {len(judged)} comparisons{more}."
+
+
+def _predictions(results: Results) -> list[str]:
+    study = results.study
+    told = [
+        f"*The paper* ({each.where}) *predicts:* {each.says}. **{outcome(results, each).capitalize()}**: "
+        f"{'; '.join(_told(results, judge(results, contrast)) for contrast in each.contrasts)}."
+        for each in study.predictions
+    ]
+    return [*told, f"*No prediction:* {study.without}"] if study.without else told
+
+
+def _told(results: Results, judged: Judged) -> str:
+    return f"{_pair(results, judged.contrast)} {effect(judged.difference)}"
+
+
+def _pair(results: Results, contrast: Contrast) -> str:
+    titles = {arm.name: arm.title for arm in results.study.arms}
+    metric = METRICS[contrast.metric] + (f" ({EARLY})" if contrast.metric == "early" else "")
+    return f"{titles[contrast.arm]} against {titles[contrast.reference]}, {metric}"
+
+
+def _signed(value: float) -> str:
+    return f"{'−' if round(value, 1) < 0 else '+'}{abs(value):.1f}"
+
+
+def tally(results: list[Results]) -> str:
+    """How many comparisons the page makes, and how many would look like a difference by chance."""
+    judged = [judge(each, contrast) for each in results for contrast in each.study.contrasts]
+    made = [each for each in judged if each.verdict != "not run"]
+    seen = [each for each in made if each.verdict != "no difference seen"]
+    if not made:
+        return "Nothing was run yet."
+    return (
+        f"{len(made)} comparisons in all, {len(seen)} of them with a difference; as each interval is one of 95 % by "
+        f"itself, about {0.05 * len(made):.0f} would leave out zero if nothing made any difference, fewer of them by a "
+        f"whole point."
+    )
+
+
+def verdict_line(results: Results) -> str:
+    """For the table at the top: which arms help and which hurt under attack, or that none does."""
+    if not is_run(results):
+        return "not run"
+    titles = {arm.name: arm.title for arm in results.study.arms}
+    found: dict[str, list[str]] = {}
+    for contrast in results.study.contrasts:
+        judged = judge(results, contrast)
+        if contrast.metric == "worst" and judged.verdict in ("helps", "hurts"):
+            found.setdefault(judged.verdict, []).append(titles[contrast.arm])
+    said = [f"{verdict}: {listed(list(dict.fromkeys(names)))}" for verdict, names in sorted(found.items())]
+    return "; ".join(said) or "no difference seen"
