@@ -119,3 +119,27 @@ def test_mistakes_in_a_grid(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(SettingsError, match=message):
         load_grid(path)
+
+
+def test_seeds_make_a_model_each_and_the_name_stands_for_all(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        '[[model]]\nname = "many"\npreset = "digits-mmc-rand"\nseeds = 3\nset = ["centers.seed={seed}"]\n'
+        '[[model]]\nname = "digits-sce"\nseeds = 2\n[[model]]\nname = "many-seeded"\npreset = "digits-mmc"\n'
+        '[[evaluation]]\nsuite = "quick"\nmodels = ["many"]\n'
+    )
+    grid = load_grid(path)
+    names = [model.name for model in grid.models]
+    assert names == ["many-seed0", "many-seed1", "many-seed2", "digits-sce-seed0", "digits-sce-seed1", "many-seeded"]
+    settings = [model.settings() for model in grid.models]
+    assert [each.train.seed for each in settings] == [0, 1, 2, 0, 1, 0]
+    assert [dict(each.centers.options)["seed"] for each in settings[:3]] == [0, 1, 2]
+    assert settings[4].loss.name == "sce"
+    assert [model.name for model in grid.chosen(grid.evaluations[0])] == names[:3]
+    included = tmp_path / "other.toml"
+    included.write_text('include = ["grid.toml"]\nmodels = ["several"]\n')
+    path.write_text('[[model]]\nname = "several"\npreset = "digits-sce"\nseeds = 2\n')
+    assert [model.name for model in load_grid(included).models] == ["several-seed0", "several-seed1"]
+    path.write_text('[[model]]\nname = "several"\npreset = "digits-sce"\nseeds = -1\n')
+    with pytest.raises(SettingsError, match="seeds is how many of them"):
+        load_grid(path)

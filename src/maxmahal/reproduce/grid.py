@@ -1,7 +1,8 @@
 """Grids: which models to train and which suites to run on them; TOML files of the package or the user's own."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -25,12 +26,28 @@ class GridModel:
     """Overrides, such as "train.seed=1"."""
     checkpoints: tuple[Checkpoint, ...] = ("last",)
     """Which to evaluate; the subject of ``best`` is called NAME-best."""
+    seeds: int = 0
+    """So many models in fact, called NAME-seed0, NAME-seed1, …; NAME then stands for all of them, and "{seed}" in an
+    override for each one's number."""
 
     def __post_init__(self) -> None:
+        if self.seeds < 0:
+            raise SettingsError(f"{self.name}: seeds is how many of them, and cannot be negative; got {self.seeds}.")
         if not self.name or "/" in self.name or self.name.startswith("."):
             raise SettingsError(f"'{self.name}' cannot name a model, for its run goes into a folder of that name.")
         if not self.checkpoints:
             raise SettingsError(f"{self.name}: checkpoints is empty; write ['last'], ['best'] or both.")
+
+    def each(self) -> list["GridModel"]:
+        """One model for every seed, or itself where no number of them is given."""
+        if not self.seeds:
+            return [self]
+        return [self._with_seed(seed) for seed in range(self.seeds)]
+
+    def _with_seed(self, seed: int) -> "GridModel":
+        overrides = [*(each.replace("{seed}", str(seed)) for each in self.set), f"train.seed={seed}"]
+        preset = self.preset or self.name
+        return replace(self, name=f"{self.name}-seed{seed}", preset=preset, set=tuple(overrides), seeds=0)
 
     def settings(self, overrides: Sequence[str] = ()) -> Settings:
         """What it is trained with, overrides for the whole grid included."""
@@ -79,7 +96,7 @@ class Grid:
     def chosen(self, evaluation: GridEvaluation) -> list[GridModel]:
         """The models of an evaluation, in the order in which it names them."""
         known = {model.name: model for model in self.models}
-        return [_pick(known, name, self.name) for name in evaluation.models or known]
+        return [model for name in evaluation.models or known for model in _pick(known, name, self.name)]
 
 
 def grid_names() -> list[str]:
@@ -102,7 +119,8 @@ def load_grid(grid: str | Path) -> Grid:
         if key not in ("include", "model"):
             valid = ("about", "include", "models", "model", "evaluation")
             raise SettingsError(f"{path.name}: '{key}' is not a setting of a grid; {did_you_mean(key, valid)}")
-    return Grid(path.stem, about, tuple(_pick(known, name, path.stem) for name in names), evaluations)
+    models = tuple(model for name in names for model in _pick(known, name, path.stem))
+    return Grid(path.stem, about, models, evaluations)
 
 
 def _known_models(path: Path, table: Table, seen: tuple[Path, ...]) -> dict[str, GridModel]:
@@ -114,10 +132,11 @@ def _known_models(path: Path, table: Table, seen: tuple[Path, ...]) -> dict[str,
             circle = " -> ".join(each.stem for each in (*seen, other))
             raise SettingsError(f"Grids include each other in a circle: {circle}.")
         known |= _known_models(other, read_toml(other), (*seen, other))
-    for model in _sections(GridModel, table.get("model", []), path, "model"):
-        if model.name in known:
-            raise SettingsError(f"{path.name}: there are two models called '{model.name}'; rename one.")
-        known[model.name] = GridModel(**{**vars(model), "preset": _beside(path, model.preset)})
+    for section in _sections(GridModel, table.get("model", []), path, "model"):
+        for model in replace(section, preset=_beside(path, section.preset)).each():
+            if model.name in known:
+                raise SettingsError(f"{path.name}: there are two models called '{model.name}'; rename one.")
+            known[model.name] = model
     return known
 
 
@@ -131,10 +150,14 @@ def _sections(cls: type[Any], tables: object, path: Path, key: str) -> list[Any]
     return [from_table(cls, table, f"{key}.") for table in tables]
 
 
-def _pick(known: Mapping[str, GridModel], name: str, grid: str) -> GridModel:
-    if name not in known:
+def _pick(known: Mapping[str, GridModel], name: str, grid: str) -> list[GridModel]:
+    """The model of that name, or those of all its seeds."""
+    if name in known:
+        return [known[name]]
+    seeds = [model for other, model in known.items() if re.fullmatch(rf"{re.escape(name)}-seed\d+", other)]
+    if not seeds:
         raise SettingsError(f"Grid {grid} has no model '{name}'; {did_you_mean(name, known)}")
-    return known[name]
+    return seeds
 
 
 def _beside(path: Path, name: str) -> str:
