@@ -44,7 +44,8 @@ def test_its_tables_say_what_the_records_say(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_tour_names_what_is_there() -> None:
     rows = re.findall(r"^\| `(\w+)/` \|.*\| (.*) \|$", README, flags=re.MULTILINE)
-    assert len(rows) == 9
+    packages = {path.parent.name for path in (ROOT / "src/maxmahal").glob("*/__init__.py")}
+    assert {folder for folder, _ in rows} == packages
     for folder, files in rows:
         for file in re.findall(r"`(\w+\.py)`", files):
             assert (ROOT / "src/maxmahal" / folder / file).exists(), f"{folder}/{file}"
