@@ -46,3 +46,12 @@ def tiny_settings(tiny_npz: Path) -> Callable[..., Settings]:
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a user runs the library: no annotations checked, so that its own errors are what comes out."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(scope="module")
+def browser():  # type: ignore[no-untyped-def]
+    """Chromium, for the tests of pages; they skip where there is none."""
+    from browsing import open_browser
+
+    with open_browser() as opened:
+        yield opened

@@ -1,6 +1,10 @@
 """A command as a user types it, run in this process."""
 
+import os
+import pty
+import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -37,5 +41,32 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # 
             code = int(stop.code or 0)
         out, err = capfd.readouterr()
         return Outcome(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def on_a_terminal() -> Callable[..., str]:
+    """Runs a command whose output is a real terminal, a pseudo one; returns what was shown there."""
+
+    def call(*arguments: object) -> str:
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+        words = [sys.executable, "-m", "maxmahal", *map(str, arguments)]
+        process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+        os.close(ours)
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        return shown.decode()
 
     return call

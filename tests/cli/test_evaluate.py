@@ -1,10 +1,8 @@
 """``maxmahal evaluate`` and ``maxmahal suites`` as a user meets them."""
 
-import os
-import pty
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -171,26 +169,8 @@ def test_tensorboard_without_the_package_is_told_before_anything_is_done(
     assert not (here / "out").exists()
 
 
-def test_a_terminal_gets_the_bar(here: Path) -> None:
-    """A real one: the output of the command is a pseudo-terminal."""
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "maxmahal", "evaluate", "clinets:make", *ARGUMENTS]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
-    process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE, env=environment)
-    os.close(theirs)
-    text = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not part:
-            break
-        text += part
-    os.close(ours)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    shown = text.decode()
+def test_a_terminal_gets_the_bar(here: Path, on_a_terminal: Callable[..., str]) -> None:
+    shown = on_a_terminal("evaluate", "clinets:make", *ARGUMENTS)
     assert "\x1b[" in shown
     assert "━" in shown
     assert "robust so far" in shown

@@ -1,10 +1,6 @@
 """``maxmahal reproduce`` as a user types it."""
 
 import io
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,7 +53,7 @@ def test_mistakes_are_answered_in_one_sentence(run, tmp_path: Path, monkeypatch,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pipe_gets_plain_lines_then_a_terminal_the_table(run, tmp_path: Path) -> None:
+def test_a_pipe_gets_plain_lines_then_a_terminal_the_table(run, on_a_terminal, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(GRID)
     words = ["reproduce", str(path), "--out", str(tmp_path / "out"), "--device", "cpu"]
@@ -68,23 +64,9 @@ def test_a_pipe_gets_plain_lines_then_a_terminal_the_table(run, tmp_path: Path) 
     assert "digits-sce, training: done" in lines
     assert lines[-1] == f"The report, to open in a browser: {tmp_path / 'out' / 'mine.html'}"
     assert "\x1b" not in done.out
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
-    process = subprocess.Popen([sys.executable, "-m", "maxmahal", *words], stdout=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    assert process.wait() == 0
-    assert b"\x1b[" in shown
-    assert b"everything is done" in shown
+    shown = on_a_terminal(*words)
+    assert "\x1b[" in shown
+    assert "everything is done" in shown
 
 
 def test_the_live_table_follows_what_happens(tmp_path: Path) -> None:

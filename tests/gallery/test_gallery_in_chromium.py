@@ -1,24 +1,13 @@
 """The gallery page in a real browser: silent, self-contained, as wide as the window; films play and the solid turns."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Locator, Page
 
+from browsing import Visit
 from maxmahal.gallery import Record, render_gallery
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-REQUIRED = os.environ.get("MAXMAHAL_REQUIRE_CHROMIUM") == "1"
-if CHROMIUM is None and not REQUIRED:
-    pytest.skip(
-        "NO CHROMIUM FOUND: the gallery page tests did NOT run; install chromium, "
-        "or set MAXMAHAL_REQUIRE_CHROMIUM=1 to make this a failure",
-        allow_module_level=True,
-    )
-
-from playwright.sync_api import Browser, Locator, Page, sync_playwright  # noqa: E402
 
 # What a canvas shows, and in how many colours.
 LOOK = "canvas => canvas.toDataURL()"
@@ -31,30 +20,6 @@ def file(records: dict[str, Record], tmp_path_factory: pytest.TempPathFactory) -
     path = tmp_path_factory.mktemp("page") / "gallery.html"
     path.write_text(render_gallery(records), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.fail("MAXMAHAL_REQUIRE_CHROMIUM=1, but neither chromium nor google-chrome is installed.")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Visit:
-    """A page that was opened while everything it says and asks for is written down."""
-
-    def __init__(self, browser: Browser, file: Path, width: int = 1280, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(file.as_uri())
 
 
 @pytest.fixture

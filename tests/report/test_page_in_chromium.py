@@ -1,27 +1,16 @@
 """The report page in a real browser: silent, self-contained, and as wide as the window."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from made_up import EVIL, everything
+from playwright.sync_api import Browser, Page
 
+from browsing import Visit
 from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.verdict import give_verdict
 from maxmahal.report.page import write_page
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-REQUIRED = os.environ.get("MAXMAHAL_REQUIRE_CHROMIUM") == "1"
-if CHROMIUM is None and not REQUIRED:
-    pytest.skip(
-        "NO CHROMIUM FOUND: the report page tests did NOT run; install chromium, "
-        "or set MAXMAHAL_REQUIRE_CHROMIUM=1 to make this a failure",
-        allow_module_level=True,
-    )
-
-from playwright.sync_api import Browser, Page, Request, sync_playwright  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -34,33 +23,6 @@ def file(shown: list[Evaluation], tmp_path_factory: pytest.TempPathFactory) -> P
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_page(shown, path)
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.fail("MAXMAHAL_REQUIRE_CHROMIUM=1, but neither chromium nor google-chrome is installed.")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Visit:
-    """A page that was opened while everything it says and asks for is written down."""
-
-    def __init__(self, browser: Browser, file: Path, width: int = 1440, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", self._note)
-        self.page.goto(file.as_uri())
-
-    def _note(self, request: Request) -> None:
-        self.requests.append(request.url)
 
 
 @pytest.fixture
