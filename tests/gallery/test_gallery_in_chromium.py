@@ -113,8 +113,9 @@ def test_keys_play_and_step(visit: Visit) -> None:
 
 def test_a_film_that_ended_starts_over(visit: Visit) -> None:
     player = film(visit.page, "figure3b-digits")
+    last = frame(player)
     player.get_by_role("button", name="Play").click()
-    assert frame(player) < 3
+    assert frame(player) < last, "however slow the machine, it is not through again at once"
 
 
 def test_the_solid_turns_by_mouse_and_by_keys(visit: Visit) -> None:
