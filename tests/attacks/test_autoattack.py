@@ -262,6 +262,33 @@ def test_an_attack_that_goes_through_a_graph_twice_asks_the_model_itself(monkeyp
     assert asked
 
 
+@installed
+def test_only_square_asks_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    search, query = Prepared.search, Prepared.query
+    monkeypatch.setattr(Prepared, "search", lambda self, images: asked.append("search") or search(self, images))
+    monkeypatch.setattr(Prepared, "query", lambda self, images: asked.append("query") or query(self, images))
+    one = {"threat": Linf(1e-4), "seed": 0, "steps": 2, "queries": 3}
+    autoattack(prepare(MODEL), MANY, PREDICTED, attacks=("square",), **one)
+    assert set(asked) == {"query"}
+    asked.clear()
+    autoattack(prepare(MODEL), MANY, PREDICTED, attacks=("apgd-ce", "apgd-t", "fab-t"), **one)
+    assert set(asked) == {"search"}
+
+
+@installed
+def test_a_prepared_model_is_searched_in_tf32_and_any_other_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[str] = []
+    wrapper = sys.modules["maxmahal.attacks.autoattack"]  # the function of that name hides it
+    for name in ("full_float32", "quick_float32"):
+        context = getattr(wrapper, name)
+        monkeypatch.setattr(wrapper, name, lambda device, name=name, to=context: entered.append(name) or to(device))
+    one = {"threat": Linf(0.01), "seed": 0, "steps": 2, "attacks": ("apgd-ce",)}
+    autoattack(MODEL, MANY, PREDICTED, **one)
+    autoattack(prepare(MODEL), MANY, PREDICTED, **one)
+    assert entered == ["full_float32", "quick_float32"]
+
+
 class Crowded(Curved):
     """A model whose memory holds a few images at a time."""
 

@@ -77,6 +77,16 @@ def test_under_checked_annotations_nothing_is_folded_and_the_rest_works() -> Non
     assert prepared.notes[1:] == ("memory channels_last",)
 
 
+@pytest.mark.parametrize("wants", [True, False])
+def test_a_query_keeps_nothing_for_a_gradient(wants: bool) -> None:
+    model = classifier()
+    outputs = prepare(model).query(IMAGES.clone().requires_grad_(wants))
+    assert not outputs.logits.requires_grad
+    assert outputs.features is not None
+    assert not outputs.features.requires_grad
+    torch.testing.assert_close(outputs.logits, model(IMAGES).detach(), rtol=1e-4, atol=1e-4)
+
+
 def test_a_plain_sequential() -> None:
     model = convolutional()
     prepared = prepare(model)
@@ -423,6 +433,9 @@ for count in (7, 8, 2, 70):
 assert prepared.buckets is None
 assert prepared.notes[2:] == ("compiled for any batch size",), prepared.notes
 assert counter.frame_count <= 4, counter.frame_count
+before = counter.frame_count
+torch.testing.assert_close(prepared.query(IMAGES).logits, model(IMAGES).detach(), rtol=1e-4, atol=1e-4)
+assert counter.frame_count > before  # a function of its own, without what a gradient would need
 
 def broken(graph, example):
     raise RuntimeError("no compiler here.")

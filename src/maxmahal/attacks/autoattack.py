@@ -1,7 +1,8 @@
 """AutoAttack and FAB (Croce and Hein) as the package pyautoattack runs them, judged as every other attack here is.
 
 What the package proposes is projected into the threat and shown to the model once more, in float32: its own verdicts
-do not count. Its random numbers belong to the batch, not to the sample: another ``batch_size`` may change a result.
+do not count. A prepared model is searched in TF32 on a GPU. The package's random numbers belong to the batch, not to
+the sample: another ``batch_size`` may change a result.
 """
 
 import importlib
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import Look, full_float32, is_out_of_memory, make_oracle
+from maxmahal.attacks.oracle import Look, full_float32, is_out_of_memory, make_oracle, quick_float32
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Attacked, Nearest
 from maxmahal.attacks.samples import FOOLED, Samples
@@ -82,7 +83,7 @@ def _run_part(
 ) -> Float[Tensor, "m c h w"]:
     """What one attack makes of these rows; where memory runs out, of fewer at a time."""
     images, labels = wrapped.clean[rows], wrapped.labels[rows]
-    wrapped.keeps_graphs = name == "fab"
+    wrapped.keeps_graphs, wrapped.wants_gradients = name == "fab", name != "square"
     while True:
         suite = _suite(wrapped, name, steps, queries)
         try:
@@ -146,10 +147,11 @@ class _Wrapped:
         batch_size: int,
     ) -> None:
         self.model = model.original if isinstance(model, Prepared) else model
-        # The package decides by what it is told, so a prepared model searches in float32 as well.
+        # The package decides by what it is told, so a prepared model does not search in bfloat16.
         self._search = model.precise() if isinstance(model, Prepared) else None
         self.keeps_graphs = False
         """Whether an attack goes through a graph several times, which a compiled model does not allow."""
+        self.wants_gradients = True
         _check(self.model, images, labels, threat, seed, steps, batch_size)
         _package()  # missing? Say so before any work
         self.threat, self.seed = threat, seed
@@ -189,7 +191,8 @@ class _Wrapped:
         if self._search is None or self.keeps_graphs:
             logits: Tensor = self.model(images)
             return logits.clone()
-        return self._search.search(images).logits.clone()
+        ask = self._search.search if self.wants_gradients else self._search.query
+        return ask(images).logits.clone()
 
     def offer(self, rows: Int[Tensor, " m"], found: Float[Tensor, "m c h w"]) -> None:
         """Take over what the model confirms, inside the threat and nearer than what is known."""
@@ -209,7 +212,8 @@ class _Wrapped:
         """The caller's random state, gradients and trace function come back as they were."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         trace = sys.gettrace()
-        with torch.random.fork_rng(range(torch.cuda.device_count())), full_float32(self.clean.device):
+        rounding = full_float32 if self._search is None or self.keeps_graphs else quick_float32
+        with torch.random.fork_rng(range(torch.cuda.device_count())), rounding(self.clean.device):
             try:
                 for parameter in parameters:
                     parameter.requires_grad_(False)  # FAB would leave gradients in them

@@ -55,6 +55,8 @@ class Oracle:
     passes: Passes = field(default_factory=Passes)
     tally: Tally | None = None
     """The same sample by sample, for samples that know their rows."""
+    quick: Callable[[Tensor], Outputs] | None = None
+    """The search for attacks that never want a gradient, where there is one of its own."""
 
     @property
     def confirms(self) -> bool:
@@ -88,6 +90,10 @@ class Oracle:
     def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
         """The objective at ``images`` without a gradient, by the search model."""
         return self._look_with(self.search, images, samples, "asked")
+
+    def query(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
+        """``look`` for attacks without gradients, which ask so often that it pays to have the model ready for that."""
+        return self._look_with(self.quick or self.search, images, samples, "asked")
 
     def verdict(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
         """The same by the model itself, in float32: what counts."""
@@ -161,7 +167,8 @@ def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int
     """The oracle of a module, of a prepared module, or of a function from images to logits."""
     if isinstance(model, Prepared):
         original = model.original
-        return Oracle(model.search, lambda images: model_outputs(original, images), objective, chunk, eot_samples)
+        judge = lambda images: model_outputs(original, images)  # noqa: E731
+        return Oracle(model.search, judge, objective, chunk, eot_samples, quick=model.query)
     if isinstance(model, nn.Module):
         module = model
         both = lambda images: model_outputs(module, images)  # noqa: E731 - one object, so that both are the same
@@ -199,11 +206,24 @@ def is_coarse(device: torch.device) -> bool:
 @contextmanager
 def full_float32(device: torch.device) -> Iterator[None]:
     """No TF32 and no autocast inside."""
+    with _float32_as("ieee", device):
+        yield
+
+
+@contextmanager
+def quick_float32(device: torch.device) -> Iterator[None]:
+    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
+    with _float32_as("tf32", device):
+        yield
+
+
+@contextmanager
+def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
     parts = _tf32_parts(device)
     before = [part.fp32_precision for part in parts]
     try:
         for part in parts:
-            part.fp32_precision = "ieee"
+            part.fp32_precision = rounding
         with torch.autocast(device.type, enabled=False):
             yield
     finally:

@@ -122,6 +122,24 @@ class Prepared(nn.Module):
 
     def search(self, images: Float[Tensor, "n c h w"]) -> Outputs:
         """The snapshot's outputs in float32, differentiable with respect to the images."""
+        # With and without gradients are two functions to a compiler: asked without, the one with is used all the same.
+        wanted = torch.is_grad_enabled() and images.requires_grad
+        with_gradient = wanted or "compile" in self._plan.speedups
+        if wanted:
+            return self._ask(images, with_gradient)
+        with torch.set_grad_enabled(with_gradient):
+            outputs = self._ask(images.detach().requires_grad_(with_gradient), with_gradient)
+        return Outputs(outputs.logits.detach(), None if outputs.features is None else outputs.features.detach())
+
+    @torch.no_grad()
+    def query(self, images: Float[Tensor, "n c h w"]) -> Outputs:
+        """The same for an attack that asks thousands of times and never for a gradient: nothing is kept for one.
+
+        Compiled for itself, it may round differently from ``search``.
+        """
+        return self._ask(images.detach(), with_gradient=False)
+
+    def _ask(self, images: Tensor, with_gradient: bool) -> Outputs:
         if self._device is not None and images.device != self._device:
             raise ArgumentError(
                 f"The model was prepared on {self._device} and the images are on {images.device}; "
@@ -129,17 +147,9 @@ class Prepared(nn.Module):
             )
         if not len(images):
             return build(self._models[1], NO_SPEEDUPS)(images)
-        # With and without gradients are two functions to a compiler: asked without, the one with is used all the same.
-        wanted = torch.is_grad_enabled() and images.requires_grad
-        with_gradient = wanted or "compile" in self._plan.speedups
         if with_gradient not in self._searches:
             self._searches[with_gradient] = self._settle(images, with_gradient)
-        search = self._searches[with_gradient]
-        if wanted:
-            return search(images)
-        with torch.set_grad_enabled(with_gradient):
-            outputs = search(images.detach().requires_grad_(with_gradient))
-        return Outputs(outputs.logits.detach(), None if outputs.features is None else outputs.features.detach())
+        return self._searches[with_gradient](images)
 
     def _settle(self, images: Tensor, with_gradient: bool) -> Search:
         """The search with every speed-up that leaves the first images' outputs as they were."""

@@ -112,7 +112,7 @@ class QueriedDescent:
         moved = state["moved"] - self.learning_rate * _adam(state, estimate)
         moved = self.threat.project(samples.images, moved)
         state["moved"] = moved
-        look = oracle.look(moved, samples)
+        look = oracle.query(moved, samples)
         return Trial(moved, look.predictions, look.values, state["taken"] >= self.steps)
 
     def final(self, state: State) -> Float[Tensor, "n c h w"]:
@@ -166,7 +166,7 @@ def _slopes(
     targets = None if samples.targets is None else samples.targets.repeat_interleave(times)
     rows = None if samples.rows is None else samples.rows.repeat_interleave(times)
     labels, fled, ids = (each.repeat_interleave(times) for each in (samples.labels, samples.fled, samples.ids))
-    look = oracle.look(around, Samples(around, labels, fled, targets, ids, samples.goal, rows))
+    look = oracle.query(around, Samples(around, labels, fled, targets, ids, samples.goal, rows))
     above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
     slopes = ((above - below) / (2 * delta)).to(images.dtype)
     return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)

@@ -88,7 +88,7 @@ class RandomSquares:
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
         """One query."""
         seen = state["moved"]
-        look = oracle.look(seen, samples)
+        look = oracle.query(seen, samples)
         values = look.values.to(seen.dtype)
         better = values < state["value"]
         state["best"] = torch.where(better[:, None, None, None], seen, state["best"])
