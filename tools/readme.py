@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.report.published import read_shelf, readme_block
+from maxmahal.report.published.variants.paired import Difference
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -144,6 +145,57 @@ def speed() -> str:
     return "\n".join(lines)
 
 
+def engine(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
+    """How fast training is on a GPU, beside the plain float32 loop in the same run."""
+    path = results / "train_engine_cuda.json"
+    if not path.exists():
+        return "`python benchmarks/train_engine.py --device cuda --processes 3` measures it."
+    study = json.loads(path.read_text(encoding="utf-8"))
+    limit = study["bandwidth_limit_images_per_second"]
+    lines = [
+        f"ResNet-32 with 256 features on {study['device']}, torch {study['torch']}, {study['date']} "
+        f"(`{study['command']}`); the limit is what memory bandwidth would allow, {limit:,.0f} images/s:",
+        "",
+        "| training | images/s | times the plain float32 loop | share of the limit |",
+        "|---|---:|---:|---:|",
+    ]
+    for row in study["rows"]:
+        faster, share = row.get("times_faster_than_plain"), row.get("share_of_bandwidth_limit")
+        cells = [f"{row['images_per_second']:,.0f}", "–" if faster is None else f"{faster:.1f}"]
+        lines.append(f"| {row['name']} | {' | '.join(cells)} | {'–' if share is None else f'{percent(share)} %'} |")
+    for row in study.get("processes", []):
+        title = f"{row['name']}, {row['processes']} processes together"
+        lines.append(f"| {title} | {row['images_per_second']:,.0f} | – | – |")
+    pgd = study["pgd50"]
+    lines += [
+        "",
+        f"A step of MMC takes {study['mmc_over_sce']:.3f} times as long as one of SCE. PGD-50 on {pgd['images']:,} "
+        f"images that never break takes {pgd['seconds']:.1f} s, the first time, with compilation, "
+        f"{pgd['first_seconds']:.0f} s.{bfloat16_cost(published)}",
+    ]
+    return "\n".join(lines)
+
+
+def bfloat16_cost(published: Path) -> str:
+    """What bfloat16 changes in the clean accuracy, seed by seed; empty where it was not measured."""
+    ends: dict[str, dict[str, float]] = {"bfloat16": {}, "float32": {}}
+    epochs = set()
+    for run in read_shelf(published).runs:
+        name, _, seed = run.name.removeprefix("precision-").partition("-seed")
+        if run.name.startswith("precision-") and name in ends and run.finished:
+            ends[name][seed] = 100 * run.epochs[-1]["test_accuracy"]
+            epochs.add(len(run.epochs))
+    seeds = sorted(ends["bfloat16"].keys() & ends["float32"].keys())
+    if len(seeds) < 2 or len(epochs) != 1:
+        return ""
+    found = Difference(tuple(ends["bfloat16"][seed] - ends["float32"][seed] for seed in seeds))
+    low, high = found.interval
+    return (
+        f" Training in bfloat16 instead of float32 moves the accuracy on clean images by {found.mean:+.2f} points "
+        f"[{low:+.2f}, {high:+.2f}] ({found.n} paired seeds, {epochs.pop()} epochs)."
+    )
+
+
 def scored(row: dict[str, Any]) -> str:
     """Seconds, and what the attack achieved in them."""
     if "mean_distortion" in row:
@@ -196,6 +248,7 @@ BLOCKS = {
     "convergence": convergence,
     "peers": peers,
     "speed": speed,
+    "engine": engine,
     "masked": masked,
     "results": results,
 }
