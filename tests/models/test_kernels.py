@@ -56,6 +56,32 @@ def test_a_convolution_and_its_gradients_are_torchs(
     assert distance(kernels.convolve_weight(images, gradient), for_weight) < TOLERANCE
 
 
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("has_addend", [True, False])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_what_follows_a_convolution_is_torchs_too(has_bias: bool, has_addend: bool, relu: bool) -> None:
+    images, weight, source = normal(3, 16, 6, 5), normal(20, 16, 3, 3), normal(3, 16, 6, 5)
+    bias = normal(1, 20, 1, 1).flatten() if has_bias else None
+    addend = normal(3, 20, 6, 5) if has_addend else None
+    expected = F.conv2d(images.double(), weight.double(), None if bias is None else bias.double(), padding=1)
+    expected = expected if addend is None else expected + addend.double()
+    expected = expected.relu() if relu else expected
+    assert distance(kernels.convolve_and_add(images, weight, bias, addend, relu), expected) < TOLERANCE
+
+    gradient, other = normal(3, 20, 6, 5), normal(3, 16, 6, 5) if has_addend else None
+    expected = F.conv_transpose2d(gradient.double(), weight.double(), padding=1)
+    expected = torch.where(source <= 0, 0.0, expected if other is None else expected + other.double())
+    assert distance(kernels.convolve_back_and_add(gradient, weight, other, source), expected) < TOLERANCE
+
+
+def test_a_relu_hides_no_nan() -> None:
+    images = normal(1, 16, 4, 4)
+    images[0, 3, 1, 1] = torch.nan
+    found = kernels.convolve_and_add(images, normal(16, 16, 3, 3), None, None, True)
+    assert found[:, :, :3, :3].isnan().all()
+    assert not found[:, :, 3].isnan().any()
+
+
 class Network(nn.Module):
     """Every kind of convolution to tell apart: small, strided, with a bias, of one tap, of many channels."""
 
@@ -77,37 +103,74 @@ class Network(nn.Module):
         return mean
 
 
-def test_the_pass_replaces_what_is_small_and_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.aot_autograd import make_boxed_func
+class Folded(nn.Module):
+    """Residual blocks without batch norm: everything that may follow a convolution, and look-alikes."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, padding=1)
+        self.first, self.second = (nn.Conv2d(16, 16, 3, padding=1, bias=bias) for bias in (True, False))
+        self.third, self.fourth = (nn.Conv2d(16, 16, 3, padding=1) for _ in range(2))
+        self.wide = nn.Conv2d(16, 1, 3, padding=1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = torch.relu(self.stem(images))
+        x = torch.relu(x + self.second(torch.relu(self.first(x))))
+        both = self.third(x)  # read twice, so neither the sum nor the ReLU is its own
+        x = torch.relu(both + self.fourth(x)) + both
+        x = torch.relu(x + self.wide(x))  # one channel, broadcast
+        mean: Tensor = x.mean(dim=(2, 3))
+        return mean
+
+
+def replaced_in(network: nn.Module, monkeypatch: pytest.MonkeyPatch, *, trained: bool) -> list[str]:
+    """Compare a network with what the pass makes of it, outputs and gradients; the operators that it has then."""
     monkeypatch.setattr(small_convolutions, "DEVICES", (DEVICE,))
     monkeypatch.setattr(small_convolutions, "DTYPE", DTYPE)
     targets: list[str] = []
 
-    def replaced(module: torch.fx.GraphModule, _inputs: object) -> object:
-        SmallConvolutions()(module.graph)
-        module.graph.lint()
-        module.recompile()
-        targets.extend(str(node.target) for node in module.graph.nodes)
-        return make_boxed_func(module.forward)
+    class Watched(SmallConvolutions):
+        def __call__(self, graph: torch.fx.Graph) -> None:
+            super().__call__(graph)
+            graph.lint()
+            targets.extend(str(node.target) for node in graph.nodes)
 
-    torch.manual_seed(0)
-    network = Network().to(DEVICE, DTYPE)
+        def uuid(self) -> None:  # nothing is taken from a cache, where no pass would be seen
+            return None
+
+    network = network.to(DEVICE, DTYPE).requires_grad_(trained)
     for parameter in network.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     images = normal(2, 3, 8, 6).requires_grad_()
-    wanted = [images, *network.parameters()]
-    change = torch.randn(2, 64, device=DEVICE, dtype=DTYPE)
-    compiled = torch.compile(network, backend=aot_autograd(fw_compiler=replaced))
+    wanted = [images, *network.parameters()] if trained else [images]
+    compiled = torch.compile(network, options={"post_grad_custom_pre_pass": Watched()})
     answers = []
     for each in (compiled, network):
         output = each(images)
+        change = normal(1, 1, *output.shape)[0, 0]
         answers.append((output.detach(), *torch.autograd.grad(output, wanted, change)))
     for ours, theirs in zip(*answers, strict=True):
         assert distance(ours, theirs) < 4 * TOLERANCE
-    names = ("convolve", "convolve_back", "convolve_weight")
-    assert [targets.count(f"maxmahal.{name}.default") for name in names] == [2, 2, 2]
-    assert targets.count("aten.convolution.default") == 4
-    assert targets.count("aten.convolution_backward.default") == 4
+    return targets
+
+
+def counted(targets: list[str], *names: str) -> list[int]:
+    return [targets.count(f"{name}.default") for name in names]
+
+
+def test_the_pass_replaces_what_is_small_and_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    targets = replaced_in(Network(), monkeypatch, trained=True)
+    assert counted(targets, "maxmahal.convolve", "maxmahal.convolve_and_add") == [2, 1]
+    assert counted(targets, "maxmahal.convolve_back", "maxmahal.convolve_back_and_add") == [1, 1]
+    assert counted(targets, "maxmahal.convolve_weight") == [2]
+    assert counted(targets, "aten.convolution", "aten.convolution_backward") == [3, 4]
+
+
+def test_the_pass_takes_what_follows_into_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    targets = replaced_in(Folded(), monkeypatch, trained=False)
+    assert counted(targets, "maxmahal.convolve_and_add", "maxmahal.convolve", "aten.convolution") == [6, 0, 0]
+    assert counted(targets, "aten.relu") == [2]  # the one after the broadcast sum, and once more for its gradient
+    assert counted(targets, "maxmahal.convolve_back_and_add", "maxmahal.convolve_back") == [3, 3]

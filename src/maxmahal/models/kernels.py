@@ -5,11 +5,14 @@ their tiles. Here a program takes a run of neighbouring pixels with all their ch
 products, one a tap; it reads every pixel from memory once and from the cache eight times more.
 
 Images are channels_last, stride and padding are 1, sums are float32. Numbers of channels that are no power of two are
-filled up with zeros inside a program.
+filled up with zeros inside a program. What a residual network does with a sum next, a program does before it writes:
+a bias, another image, and a ReLU or, on the way back, the ReLU's zeros.
 """
 
 # ruff: noqa: N803 - a compile-time constant is written in capitals
 # mypy: disable-error-code="import-not-found,no-untyped-def,untyped-decorator"
+
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -27,8 +30,9 @@ LAYOUT = (torch.Tag.needs_fixed_stride_order,)
 
 
 @triton.jit
-def _convolve(images, weight, out, total, height, width, per_in, per_out, per_row, per_column, first, ins, outs,
-              INS: tl.constexpr, OUTS: tl.constexpr, PIXELS: tl.constexpr):  # fmt: skip
+def _convolve(images, weight, bias, addend, source, out, total, height, width, per_in, per_out, per_row, per_column,
+              first, ins, outs, INS: tl.constexpr, OUTS: tl.constexpr, PIXELS: tl.constexpr, BIAS: tl.constexpr,
+              ADDEND: tl.constexpr, SOURCE: tl.constexpr, RELU: tl.constexpr):  # fmt: skip
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     row, column = (pixel // width) % height, pixel % width
     into, onto = tl.arange(0, INS), tl.arange(0, OUTS)
@@ -44,7 +48,17 @@ def _convolve(images, weight, out, total, height, width, per_in, per_out, per_ro
             matrix = tl.load(weight + tap + into[:, None] * per_in + onto[None, :] * per_out, mask=known, other=0.0)
             sums = tl.dot(seen, matrix, sums)
     where = pixel[:, None] * outs + onto[None, :]
-    tl.store(out + where, sums.to(out.dtype.element_ty), mask=(pixel < total)[:, None] & (onto < outs)[None, :])
+    known = (pixel < total)[:, None] & (onto < outs)[None, :]
+    if BIAS:
+        sums += tl.load(bias + onto, mask=onto < outs, other=0.0).to(tl.float32)[None, :]
+    if ADDEND:
+        sums += tl.load(addend + where, mask=known, other=0.0).to(tl.float32)
+    # Compared this way round NaN stays NaN.
+    if RELU:
+        sums = tl.where(sums <= 0, 0.0, sums)
+    if SOURCE:
+        sums = tl.where(tl.load(source + where, mask=known, other=0.0).to(tl.float32) <= 0, 0.0, sums)
+    tl.store(out + where, sums.to(out.dtype.element_ty), mask=known)
 
 
 @triton.jit
@@ -76,16 +90,47 @@ def _sum_over_pixels(images, gradient, out, total, each, height, width, ins, out
     tl.store(out + place + 2 * ins * outs, right, mask=known)
 
 
-def _launch(images: Tensor, weight: Tensor, outs: int, strides: tuple[int, int, int, int], first: int) -> Tensor:
-    images = images.contiguous(memory_format=torch.channels_last)
+@dataclass(frozen=True)
+class _Ending:
+    """What becomes of a sum before it is written."""
+
+    bias: Tensor | None = None
+    addend: Tensor | None = None
+    source: Tensor | None = None
+    """Zero where this is not positive."""
+    relu: bool = False
+
+
+def _launch(
+    images: Tensor, weight: Tensor, outs: int, strides: tuple[int, int, int, int], first: int, ending: _Ending
+) -> Tensor:
+    images = _laid_out(images)
     count, ins, height, width = images.shape
     out = images.new_empty(count, height, width, outs).permute(0, 3, 1, 2)
     total = count * height * width
+    addend, source = (None if each is None else _laid_out(each) for each in (ending.addend, ending.source))
     _convolve[triton.cdiv(total, PIXELS),](
-        images, weight, out, total, height, width, *strides, first, ins, outs,
-        INS=_filled(ins), OUTS=_filled(outs), PIXELS=PIXELS, num_warps=WARPS,
+        images, weight, ending.bias, addend, source, out, total, height, width, *strides, first, ins, outs,
+        INS=_filled(ins), OUTS=_filled(outs), PIXELS=PIXELS, BIAS=ending.bias is not None, ADDEND=addend is not None,
+        SOURCE=source is not None, RELU=ending.relu, num_warps=WARPS,
     )  # fmt: skip
     return out
+
+
+def _forth(images: Tensor, weight: Tensor, ending: _Ending) -> Tensor:
+    per_out, per_in, per_row, per_column = weight.stride()
+    return _launch(images, weight, weight.shape[0], (per_in, per_out, per_row, per_column), 0, ending)
+
+
+def _back(gradient: Tensor, weight: Tensor, ending: _Ending) -> Tensor:
+    """The same sum with the taps and the channels turned round."""
+    per_out, per_in, per_row, per_column = weight.stride()
+    strides = (per_out, per_in, -per_row, -per_column)
+    return _launch(gradient, weight, weight.shape[1], strides, 2 * (per_row + per_column), ending)
+
+
+def _laid_out(images: Tensor) -> Tensor:
+    return images.contiguous(memory_format=torch.channels_last)
 
 
 def _filled(channels: int) -> int:
@@ -96,23 +141,31 @@ def _filled(channels: int) -> int:
 @torch.library.custom_op("maxmahal::convolve", mutates_args=(), tags=LAYOUT)
 def convolve(images: Tensor, weight: Tensor) -> Tensor:
     """``F.conv2d(images, weight, padding=1)``."""
-    per_out, per_in, per_row, per_column = weight.stride()
-    return _launch(images, weight, weight.shape[0], (per_in, per_out, per_row, per_column), 0)
+    return _forth(images, weight, _Ending())
+
+
+@torch.library.custom_op("maxmahal::convolve_and_add", mutates_args=(), tags=LAYOUT)
+def convolve_and_add(images: Tensor, weight: Tensor, bias: Tensor | None, addend: Tensor | None, relu: bool) -> Tensor:
+    """``F.conv2d(images, weight, bias, padding=1) + addend``, with a ReLU at the end or without."""
+    return _forth(images, weight, _Ending(bias, addend, relu=relu))
 
 
 @torch.library.custom_op("maxmahal::convolve_back", mutates_args=(), tags=LAYOUT)
 def convolve_back(gradient: Tensor, weight: Tensor) -> Tensor:
-    """What a gradient of the output is for the images: the same sum with the taps and the channels turned round."""
-    per_out, per_in, per_row, per_column = weight.stride()
-    strides = (per_out, per_in, -per_row, -per_column)
-    return _launch(gradient, weight, weight.shape[1], strides, 2 * (per_row + per_column))
+    """What a gradient of the output is for the images."""
+    return _back(gradient, weight, _Ending())
+
+
+@torch.library.custom_op("maxmahal::convolve_back_and_add", mutates_args=(), tags=LAYOUT)
+def convolve_back_and_add(gradient: Tensor, weight: Tensor, addend: Tensor | None, source: Tensor) -> Tensor:
+    """The same plus another gradient, and through the ReLU that the images came out of: ``source`` is what it gave."""
+    return _back(gradient, weight, _Ending(addend=addend, source=source))
 
 
 @torch.library.custom_op("maxmahal::convolve_weight", mutates_args=(), tags=LAYOUT)
 def convolve_weight(images: Tensor, gradient: Tensor) -> Tensor:
     """What a gradient of the output is for the weight."""
-    images = images.contiguous(memory_format=torch.channels_last)
-    gradient = gradient.contiguous(memory_format=torch.channels_last)
+    images, gradient = _laid_out(images), _laid_out(gradient)
     count, ins, height, width = images.shape
     outs, total = gradient.shape[1], count * height * width
     each = triton.cdiv(triton.cdiv(total, PROGRAMS), SUMMED_PIXELS) * SUMMED_PIXELS
@@ -131,10 +184,33 @@ def _convolved(images: Tensor, weight: Tensor) -> Tensor:
     return images.new_empty(count, height, width, weight.shape[0]).permute(0, 3, 1, 2)
 
 
+@convolve_and_add.register_fake
+def _convolved_and_added(
+    images: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,  # noqa: ARG001
+    addend: Tensor | None,  # noqa: ARG001
+    relu: bool,  # noqa: ARG001
+) -> Tensor:
+    found: Tensor = _convolved(images, weight)
+    return found
+
+
 @convolve_back.register_fake
 def _convolved_back(gradient: Tensor, weight: Tensor) -> Tensor:
     count, _, height, width = gradient.shape
     return gradient.new_empty(count, height, width, weight.shape[1]).permute(0, 3, 1, 2)
+
+
+@convolve_back_and_add.register_fake
+def _convolved_back_and_added(
+    gradient: Tensor,
+    weight: Tensor,
+    addend: Tensor | None,  # noqa: ARG001
+    source: Tensor,  # noqa: ARG001
+) -> Tensor:
+    found: Tensor = _convolved_back(gradient, weight)
+    return found
 
 
 @convolve_weight.register_fake

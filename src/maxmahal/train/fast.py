@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from maxmahal.models import Classifier
 from maxmahal.models.compiling import compile_apart
 from maxmahal.train.config import CPUSettings, CUDASettings
+from maxmahal.train.folded import folded_twin
 
 
 class FastBackbone(nn.Module):
@@ -22,11 +23,23 @@ class FastBackbone(nn.Module):
         self.normalize = model.normalize
         self.backbone = model.backbone
         run = _runner(self.normalize, self.backbone, settings)
-        self._run = compile_apart(run, dynamic=False) if settings.compiled else run
+        self._run = self._run_in_eval = compile_apart(run, dynamic=False) if settings.compiled else run
+        precision = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+        twin = folded_twin(self.backbone, precision) if settings.compiled else None
+        self._twins = () if twin is None else (twin,)  # not submodules: their weights are nobody's to train
+        if twin is not None:
+            self._run_in_eval = compile_apart(_runner(self.normalize, twin, settings), dynamic=False)
+
+    def train(self, mode: bool = True) -> "FastBackbone":
+        """Switching to eval mode, as crafting does, takes over the weights that it will use."""
+        super().train(mode)
+        for twin in () if mode else self._twins:
+            twin.refresh()
+        return self
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors in float32, whatever the precision before them."""
-        return self._run(images)
+        return self._run(images) if self.training else self._run_in_eval(images)
 
 
 def _runner(normalize: nn.Module, backbone: nn.Module, settings: CPUSettings) -> Callable[[Tensor], Tensor]:
