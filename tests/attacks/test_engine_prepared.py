@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from maxmahal.attacks import Attacked, Engine, Linf, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.oracle import Oracle, full_float32, is_coarse, quick_float32
+from maxmahal.attacks.oracle import Oracle
+from maxmahal.attacks.rounding import full_float32, is_coarse, quick_float32
 from maxmahal.attacks.samples import Samples
 from maxmahal.errors import ArgumentError
 

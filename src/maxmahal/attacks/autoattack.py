@@ -20,9 +20,10 @@ from torch import Tensor, nn
 from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import Look, full_float32, is_out_of_memory, make_oracle, quick_float32
+from maxmahal.attacks.oracle import Look, is_out_of_memory, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Attacked, Nearest
+from maxmahal.attacks.rounding import full_float32, quick_float32
 from maxmahal.attacks.samples import FOOLED, Samples
 from maxmahal.attacks.spent import Passes
 from maxmahal.attacks.threats import L2, UNIT, Linf

@@ -25,8 +25,9 @@ from maxmahal.attacks.checks import (
 from maxmahal.attacks.ledger import Keep, Ledger
 from maxmahal.attacks.method import Method, State
 from maxmahal.attacks.objectives import Objective
-from maxmahal.attacks.oracle import Model, Oracle, is_coarse, make_oracle
+from maxmahal.attacks.oracle import Model, Oracle, make_oracle
 from maxmahal.attacks.result import Attacked, Nearest
+from maxmahal.attacks.rounding import is_coarse
 from maxmahal.attacks.samples import FOOLED, HIT, Samples
 from maxmahal.attacks.spent import Tally
 from maxmahal.attacks.targets import Targets, resolve_targets

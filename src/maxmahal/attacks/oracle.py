@@ -1,9 +1,8 @@
 """The model under attack: answers questions about images, counts them, and never runs out of memory for good."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared
+from maxmahal.attacks.rounding import full_float32
 from maxmahal.attacks.samples import Samples
 from maxmahal.attacks.spent import Kind, Passes, Tally
 from maxmahal.errors import ArgumentError
@@ -195,46 +195,6 @@ def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return any(words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory"))
-
-
-def is_coarse(device: torch.device) -> bool:
-    """Whether torch may round more coarsely than float32 there: its convolutions do on a GPU unless told otherwise."""
-    tf32 = any(part.fp32_precision == "tf32" for part in _tf32_parts(device))
-    return tf32 or torch.is_autocast_enabled(device.type)
-
-
-@contextmanager
-def full_float32(device: torch.device) -> Iterator[None]:
-    """No TF32 and no autocast inside."""
-    with _float32_as("ieee", device):
-        yield
-
-
-@contextmanager
-def quick_float32(device: torch.device) -> Iterator[None]:
-    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
-    with _float32_as("tf32", device):
-        yield
-
-
-@contextmanager
-def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
-    parts = _tf32_parts(device)
-    before = [part.fp32_precision for part in parts]
-    try:
-        for part in parts:
-            part.fp32_precision = rounding
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        for part, precision in zip(parts, before, strict=True):
-            part.fp32_precision = precision
-
-
-def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
-    # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
-    cudnn: Any = torch.backends.cudnn
-    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
 
 
 def _leaves(outputs: Outputs) -> Outputs:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from maxmahal.attacks.oracle import full_float32
+from maxmahal.attacks.rounding import full_float32
 from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent
 from maxmahal.evaluate.judging import DRAWN_SHARE, share_that_differs
