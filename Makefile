@@ -52,6 +52,7 @@ mutants: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/centers.py
+	$(BIN)/python benchmarks/many_classes.py
 	$(BIN)/python benchmarks/attack_overhead.py
 	$(BIN)/python benchmarks/attack_growth.py
 	$(BIN)/python benchmarks/attack_peers.py

@@ -44,7 +44,7 @@ def spherical_code(
 
     The best of ``restarts`` random starts, judged by the true smallest angle. Left out, ``restarts`` and ``steps``
     shrink as points grow in number: a second or so on one core for 50 points, five for 1,000. Memory is bounded by row
-    blocks.
+    blocks, time is not: every step looks at all pairs, and for tens of thousands of points ``quadratic_code`` is there.
     """
     require_count("num_points", num_points, least=2)  # one point has no neighbour to step away from
     require_count("dim", dim, least=2)

@@ -7,9 +7,14 @@ from torch.nn.functional import normalize
 
 from maxmahal.centers.checks import require_count, require_floating, require_norm
 from maxmahal.centers.codes import spherical_code
+from maxmahal.centers.quadratic_codes import quadratic_code, widest_quadratic_code
 from maxmahal.centers.simplex import orthogonal_simplices, polygon, simplex
 from maxmahal.errors import ArgumentError
 from maxmahal.random import generator
+
+# Classes up to which a search takes minutes and not hours, and comes closer to the best code than a closed form does:
+# the second where the closed form is a coarse one.
+_SEARCHED, _SEARCHED_IF_COARSE = 2_000, 20_000
 
 
 def max_mahalanobis_centers(
@@ -20,13 +25,15 @@ def max_mahalanobis_centers(
     exact: bool = False,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
 ) -> Float[Tensor, "l d"]:
     """Centers of length ``norm`` whose largest cosine is as small as possible: argmin max_{i≠j} ⟨μ_i, μ_j⟩.
 
     Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). The paper stops there;
     up to 2·dim classes orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the
-    plane. Beyond, a search seeded by ``seed`` comes close (see ``spherical_code``). ``exact`` refuses all but the
-    paper's own case.
+    plane. Beyond, a search seeded by ``seed`` comes close (see ``spherical_code``); above 2,000 classes, which it would
+    spend hours on, codes in closed form stand in for it (see ``quadratic_code``). ``exact`` refuses all but the paper's
+    own case.
     """
     require_count("num_classes", num_classes)
     require_count("dim", dim)
@@ -37,10 +44,10 @@ def max_mahalanobis_centers(
             f"exact centers need num_classes <= dim + 1, for only so many points are all equally far apart; got "
             f"num_classes={num_classes} and dim={dim}: raise dim to {num_classes - 1} or more, or drop exact."
         )
-    return (norm * _unit_centers(num_classes, dim, seed)).to(dtype)
+    return _unit_centers(num_classes, dim, seed, device).mul_(norm).to(device=device, dtype=dtype)
 
 
-def _unit_centers(num_classes: int, dim: int, seed: int) -> Float64[Tensor, "l d"]:
+def _unit_centers(num_classes: int, dim: int, seed: int, device: torch.device | str) -> Float64[Tensor, "l d"]:
     if num_classes <= dim + 1:
         return simplex(num_classes, dim)
     if dim == 1:
@@ -52,7 +59,10 @@ def _unit_centers(num_classes: int, dim: int, seed: int) -> Float64[Tensor, "l d
         return orthogonal_simplices(num_classes, dim)
     if dim == 2:
         return polygon(num_classes)
-    return spherical_code(num_classes, dim, seed=seed)
+    code = widest_quadratic_code(num_classes, dim)
+    if code is None or num_classes <= (_SEARCHED if code.order <= 1 else _SEARCHED_IF_COARSE):
+        return spherical_code(num_classes, dim, seed=seed, device=device)
+    return quadratic_code(num_classes, dim, code=code, device=device)
 
 
 def random_centers(
