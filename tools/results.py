@@ -1,7 +1,7 @@
 """Publish results: collect summaries from a reproduction's folder, and write every page, figure and card from them.
 
 python tools/results.py collect OUT   # OUT/records and OUT/models -> results/evaluations and results/runs
-python tools/results.py variants OUT  # the same of the grids variants-*, one small file each -> results/variants
+python tools/results.py variants OUT  # the same of the grids variants-* and trees-*, small files -> results/variants
 python tools/results.py zoo OUT       # the last checkpoints of finished runs -> zoo
 python tools/results.py write         # results/*.md, results/figures, the zoo's cards, the README's block (default)
 python tools/results.py write --check # exits with 1 if any of them says something else than the summaries
@@ -32,6 +32,8 @@ from maxmahal.report.published import (
     results_page,
 )
 from maxmahal.report.published.shelf import is_own_ball
+from maxmahal.report.published.trees import trees_pages
+from maxmahal.report.published.trees_study import TREE_STUDIES
 from maxmahal.report.published.variants import FOLDER, STUDIES, collect_study, variant_pages
 from maxmahal.train import RunFolder, load_model
 
@@ -80,14 +82,16 @@ def forget(folder: Path, weights: dict[str, str]) -> None:
 def collect_variants(out: Path, root: Path = ROOT) -> list[Path]:
     """One file a study with what was measured on each of its runs."""
     known = read_evaluations(out / "records") if (out / "records" / FILE).exists() else []
-    tables = {study.name: collect_study(study, known, out / "models") for study in STUDIES}
+    tables = {study.name: collect_study(study, known, out / "models") for study in (*STUDIES, *TREE_STUDIES)}
     written = []
     for name, table in tables.items():
         if table is not None:
             written.append(root / RESULTS / FOLDER / f"{name}.json")
             write_summary(written[-1], table)
     if not written:
-        raise SystemExit(f"{out} holds no evaluation of a grid variants-*; run `maxmahal reproduce variants-emc`.")
+        raise SystemExit(
+            f"{out} holds no evaluation of a grid variants-* or trees-*; run `maxmahal reproduce variants-emc`."
+        )
     return written
 
 
@@ -127,6 +131,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         wanted[root / RESULTS / "claims.md"] = claims_page(shelf)
         wanted |= {root / RESULTS / FIGURES / name: text for name, text in drawn.items()}
     wanted |= {root / RESULTS / name: text for name, text in variant_pages(root / RESULTS).items()}
+    wanted |= {root / RESULTS / name: text for name, text in trees_pages(root / RESULTS).items()}
     names = [name for name in ZOO if (root / MODELS / f"{name}.safetensors").exists()]
     wanted |= {root / MODELS / f"{name}.md": card(shelf, name) for name in names}
     if names:

@@ -1,20 +1,33 @@
 """Class centers μ: where the features of each class are to gather."""
 
+from maxmahal.centers.clustering import Merge, binary_tree, cluster_mistakes, cut_merges, likeness
 from maxmahal.centers.codes import spherical_code
 from maxmahal.centers.hierarchical import hierarchical_centers
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
 from maxmahal.centers.registry import CENTERS
 from maxmahal.centers.statistics import CenterStatistics, center_statistics
-from maxmahal.centers.tree import Tree, tree_from_superclasses
+from maxmahal.centers.tree import Tree, ancestor_heights, tree_from_superclasses
+from maxmahal.centers.tree_files import ClassTree, load_tree, shuffle_superclasses, tree_names, write_tree
 
 __all__ = [
     "CENTERS",
     "CenterStatistics",
+    "ClassTree",
+    "Merge",
     "Tree",
+    "ancestor_heights",
+    "binary_tree",
     "center_statistics",
+    "cluster_mistakes",
+    "cut_merges",
     "hierarchical_centers",
+    "likeness",
+    "load_tree",
     "max_mahalanobis_centers",
     "random_centers",
+    "shuffle_superclasses",
     "spherical_code",
     "tree_from_superclasses",
+    "tree_names",
+    "write_tree",
 ]

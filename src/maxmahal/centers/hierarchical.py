@@ -55,6 +55,16 @@ def hierarchical_centers(
     return centers.to(dtype)
 
 
+def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"]:
+    """Every center in its own direction, at that distance from the origin."""
+    require_norm("length", length)
+    norms = centers.norm(dim=1, keepdim=True)
+    if (norms == 0).any():
+        raise ArgumentError("length cannot stretch a center at the origin: change norms, or leave length out.")
+    stretched: Tensor = centers * (length / norms)
+    return stretched
+
+
 def _require_norms(norms: Sequence[float], levels: int) -> None:
     if len(norms) != levels:
         raise ArgumentError(

@@ -5,13 +5,15 @@ A builder's keyword options, with their plain types and defaults, are the settin
 
 from collections.abc import Callable, Sequence
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from maxmahal.centers.checks import require_count
-from maxmahal.centers.hierarchical import hierarchical_centers
+from maxmahal.centers.hierarchical import hierarchical_centers, stretch
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
 from maxmahal.centers.tree import tree_from_superclasses
+from maxmahal.centers.tree_files import load_tree, shuffle_superclasses
 from maxmahal.errors import ArgumentError
 
 
@@ -48,21 +50,36 @@ def build_hierarchical(
     norms: tuple[float, ...] = (10.0, 2.0),
     subspaces: str = "auto",
     rotation_seed: int = -1,
+    tree: str = "",
+    shuffle_seed: int = -1,
+    length: float = 0.0,
 ) -> Float[Tensor, "l d"]:
-    """Two levels, superclasses and their classes (appendix B.3); a negative ``rotation_seed`` means no rotation."""
+    """Two levels, superclasses and their classes (appendix B.3).
+
+    ``tree`` names another tree than the data set's own: one of the package, or a .toml file of ``maxmahal tree``. A
+    ``shuffle_seed`` deals the classes out at random to superclasses of the same sizes, as a control. Negative seeds
+    mean no rotation and no shuffling. ``length`` stretches every center to it, for trees whose lone classes would lie
+    nearer to the origin than the others; 0 leaves them as the paper's sum puts them.
+    """
     require_count("num_classes", num_classes)
-    if superclasses is None:
+    chosen = load_tree(tree).superclasses if tree else superclasses
+    if chosen is None:
         raise ArgumentError(
             "hierarchical centers need the superclass of every class, and this data set has none: choose data with "
-            "superclasses, such as CIFAR-100, or other centers."
+            "superclasses, such as CIFAR-100, name a tree in centers.tree, or choose other centers."
         )
-    if len(superclasses) != num_classes:
+    if len(chosen) != num_classes:
+        where = f"the tree '{tree}'" if tree else "superclasses"
         raise ArgumentError(
-            f"superclasses must give one superclass for each of the {num_classes} classes; got {len(superclasses)}."
+            f"{where} must give one superclass for each of the {num_classes} classes; got {len(chosen)}."
         )
+    if shuffle_seed >= 0:
+        chosen = shuffle_superclasses(chosen, shuffle_seed)
     seed = None if rotation_seed < 0 else rotation_seed
-    tree = tree_from_superclasses(superclasses)
-    return hierarchical_centers(tree, dim, norms, subspaces=subspaces, rotation_seed=seed)
+    centers = hierarchical_centers(
+        tree_from_superclasses(chosen), dim, norms, subspaces=subspaces, rotation_seed=seed, dtype=torch.float64
+    )
+    return (stretch(centers, length) if length else centers).to(torch.float32)
 
 
 CENTERS: dict[str, Callable[..., Float[Tensor, "l d"]]] = {

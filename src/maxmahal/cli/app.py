@@ -5,7 +5,20 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli import data, demo, density, doctor, evaluate, gallery, report, reproduce, train, uncertainty, zoo
+from maxmahal.cli import (
+    data,
+    demo,
+    density,
+    doctor,
+    evaluate,
+    gallery,
+    report,
+    reproduce,
+    train,
+    tree,
+    uncertainty,
+    zoo,
+)
 
 app = typer.Typer(
     help="Classifiers around preset class centers, and honest measurement of robustness.",
@@ -22,6 +35,7 @@ app.command("records")(report.records_command)
 app.command("suites")(evaluate.suites_command)
 app.command("density")(density.density_command)
 app.command("uncertainty")(uncertainty.uncertainty_command)
+app.command("tree")(tree.tree_command)
 app.command("reproduce")(reproduce.reproduce_command)
 app.command("figure")(gallery.figure_command)
 app.command("gallery")(gallery.gallery_command)

@@ -76,7 +76,7 @@ def sentences(results: Results) -> list[str]:
     """The study in words: what helps, what hurts, the rest, the predictions, and what would change all that."""
     judged = [judge(results, contrast) for contrast in results.study.contrasts]
     told = [_group(results, judged, verdict) for verdict in ("helps", "hurts", "no difference seen", "not run")]
-    return [sentence for sentence in (*told, *_predictions(results), change(results, judged)) if sentence]
+    return [sentence for sentence in (*told, *predicted(results), change(results, judged)) if sentence]
 
 
 def change(results: Results, judged: list[Judged]) -> str:
@@ -114,7 +114,8 @@ def _group(results: Results, judged: list[Judged], verdict: Verdict) -> str:
     return f"**{verdict.capitalize()}** in {len(chosen)} of {len(judged)} comparisons{more}."
 
 
-def _predictions(results: Results) -> list[str]:
+def predicted(results: Results) -> list[str]:
+    """What became of each prediction, or why there is none."""
     study = results.study
     told = [
         f"*The paper* ({each.where}) *predicts:* {each.says}. **{outcome(results, each).capitalize()}**: "

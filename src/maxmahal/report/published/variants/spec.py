@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Metric = Literal["clean", "worst", "early"]
+Metric = Literal["clean", "worst", "early", "superclass", "near", "worst-superclass", "worst-near"]
 METRICS: dict[Metric, str] = {
     "clean": "clean accuracy",
     "worst": "worst-case accuracy",
     "early": "test accuracy over the first epochs",
+    "superclass": "superclass accuracy",
+    "near": "share of mistakes within the superclass",
+    "worst-superclass": "worst-case superclass accuracy",
+    "worst-near": "share of worst-case mistakes within the superclass",
 }
 Expected = Literal["helps", "hurts", "equal", "does not help"]
 
@@ -43,7 +47,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Study:
-    """One grid: ``maxmahal reproduce variants-NAME``."""
+    """One grid, ``maxmahal reproduce variants-NAME``, or several that share their models."""
 
     name: str
     title: str
@@ -53,6 +57,9 @@ class Study:
     predictions: tuple[Prediction, ...] = ()
     without: str = ""
     """Why there is nothing to hold against the results, where the paper predicts nothing."""
+    suite: str = "variants"
+    superclasses: tuple[int, ...] = ()
+    """Of every class, where it is asked how far mistakes go."""
 
 
 def against(reference: str, arms: tuple[str, ...], *metrics: Metric) -> tuple[Contrast, ...]:

@@ -1,0 +1,118 @@
+"""Hierarchical centers on CIFAR-100: the arms of the grids trees-*, and which is set against which."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from maxmahal.data import CIFAR100_SUPERCLASSES
+from maxmahal.report.published.variants.paired import ENOUGH
+from maxmahal.report.published.variants.results import Results
+from maxmahal.report.published.variants.spec import Arm, Contrast, Metric, Prediction, Study, against
+
+MMC, AT_MMC = "trees-mmc", "trees-at-mmc"
+RATIOS = ("0.05", "0.1", "0.2", "0.5", "1")
+_FEW = ("0.2", "0.5", "1")
+PLAIN_METRICS: tuple[Metric, ...] = ("clean", "superclass", "near", "worst", "early")
+STRICT_METRICS: tuple[Metric, ...] = ("clean", "superclass", "near", "worst", "worst-superclass", "worst-near")
+_BETWEEN: tuple[Metric, ...] = ("clean", "superclass", "near", "worst")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Arms that differ in one number, of which validation chooses one."""
+
+    name: str
+    title: str
+    tick: str
+    values: tuple[str, ...]
+    symbol: str = "ratio"
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """One a value."""
+        return tuple(
+            Arm(f"{self.name}-{each}", f"{self.title}, {self.symbol} {float(each):g}", f"{self.tick} {float(each):g}")
+            for each in self.values
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its arms."""
+        return tuple(arm.name for arm in self.arms)
+
+
+EMC = Family("trees-emc", "EMC", "EMC", ("0.1", "1.0"), "α")
+ORTHOGONAL = Family("trees-orthogonal", "orthogonal subspaces", "orth.", RATIOS)
+SHARED = Family("trees-shared", "shared coordinates", "shared", RATIOS)
+ROTATED = Family("trees-rotated", "shared and rotated", "rotated", RATIOS)
+LEARNED = Family("trees-learned", "learned tree", "learned", _FEW)
+RANDOM = Family("trees-random", "random tree", "random", _FEW)
+AT_ORTHOGONAL = Family("trees-at-orthogonal", "AT, orthogonal subspaces", "AT orth.", ("0.5", "1"))
+GIVEN = (ORTHOGONAL, SHARED, ROTATED)
+"""Those that follow the data set's own tree."""
+PLAIN = (EMC, *GIVEN, LEARNED, RANDOM)
+
+TREES = Study(
+    "trees",
+    "Without adversarial training",
+    "Which centers, over the ratio C2/C1 of the norms of the two levels? A tree learned from a trained model's "
+    "mistakes stands beside the given one; a random tree with the given sizes tells the tree from its geometry.",
+    (Arm(MMC, "MMC-10", "MMC"), *(arm for family in PLAIN for arm in family.arms)),
+    (),
+    suite="trees",
+    superclasses=CIFAR100_SUPERCLASSES,
+)
+STRICT = Study(
+    "trees-strict",
+    "The worst case at the paper's ball, with and without adversarial training (AT)",
+    "Do hierarchical centers leave a more robust model, or one whose mistakes under attack are milder?",
+    (
+        Arm(MMC, "MMC-10", "MMC"),
+        *ORTHOGONAL.arms,
+        Arm(AT_MMC, "AT, MMC-10", "AT MMC"),
+        *AT_ORTHOGONAL.arms,
+    ),
+    (),
+    suite="strict",
+    superclasses=CIFAR100_SUPERCLASSES,
+)
+TREE_STUDIES = (TREES, STRICT)
+
+
+def seeded(results: Results, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the arms that were run with seeds enough for a verdict."""
+    return tuple(name for name in names if len(results.of(name, "clean")) >= ENOUGH)
+
+
+def with_contrasts(results: Results) -> Results:
+    """The study with the comparisons that its runs allow: which arms got several seeds is decided after the scan."""
+    return replace(results, study=_plain(results) if results.study.suite == TREES.suite else _strict(results))
+
+
+def _plain(results: Results) -> Study:
+    given = seeded(results, [name for family in GIVEN for name in family.names])
+    learned, random = seeded(results, LEARNED.names), seeded(results, RANDOM.names)
+    orthogonal, emc = seeded(results, ORTHOGONAL.names), seeded(results, EMC.names)
+    contrasts = [
+        *against(MMC, (*emc, *given, *learned, *random), *PLAIN_METRICS),
+        *(each for reference in emc for each in against(reference, (*given, *learned), *_BETWEEN)),
+        *(each for reference in random for each in against(reference, orthogonal, *_BETWEEN)),
+        *(each for reference in orthogonal for each in against(reference, learned, *_BETWEEN)),
+    ]
+    predictions = (
+        Prediction(
+            "the classes of CIFAR-100 have a structure, and centers that follow it suit them better than independent "
+            "ones",
+            "appendix B.3",
+            against(MMC, given, "clean"),
+            "helps",
+        ),
+    )
+    return replace(results.study, contrasts=tuple(contrasts), predictions=predictions if given else ())
+
+
+def _strict(results: Results) -> Study:
+    pairs = ((MMC, ORTHOGONAL), (AT_MMC, AT_ORTHOGONAL))
+    contrasts: list[Contrast] = []
+    for reference, family in pairs:
+        contrasts += against(reference, seeded(results, family.names), *STRICT_METRICS)
+    return replace(results.study, contrasts=tuple(contrasts))

@@ -1,0 +1,47 @@
+"""What a study with superclasses keeps of a run besides accuracies: how far mistakes go, and where the centers lie."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from maxmahal.centers import CENTERS, ancestor_heights, tree_from_superclasses
+from maxmahal.evaluate.records.types import Evaluation
+from maxmahal.evaluate.severity import measure_severity
+from maxmahal.report.published.variants.spec import Study
+from maxmahal.settings import from_table
+from maxmahal.train import Settings
+
+_DIGITS = 3
+_CHOSEN_BY = ("validation_pgd10", "validation_accuracy")
+
+
+def severity_table(study: Study, evaluation: Evaluation, run: Mapping[str, Any]) -> dict[str, Any]:
+    """For JSON; nothing where the study has no superclasses."""
+    if not study.superclasses:
+        return {}
+    found = measure_severity(evaluation, study.superclasses)
+    last = run["epochs"][-1] if run["epochs"] else {}
+    scores = [last[name] for name in _CHOSEN_BY if name in last]
+    return {
+        "mistakes": {"clean": list(found.clean.counts), "worst": list(found.attacked.counts)},
+        "validation": scores[0] if scores else None,
+        "centers": _geometry(from_table(Settings, dict(run["settings"])), study.superclasses),
+    }
+
+
+def _geometry(settings: Settings, superclasses: tuple[int, ...]) -> dict[str, float]:
+    """Where training starts; elastic centers move later."""
+    centers = settings.centers.build(
+        CENTERS, num_classes=len(superclasses), dim=settings.model.feature_dim, superclasses=superclasses
+    ).double()
+    lengths = centers.norm(dim=1)
+    apart = torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
+    heights = ancestor_heights(tree_from_superclasses(superclasses))
+    told = {
+        "shortest": lengths.min(),
+        "longest": lengths.max(),
+        "nearest": apart[heights > 0].min(),
+        "across": apart[heights > 1].min(),
+    }
+    return {name: round(float(value), _DIGITS) for name, value in told.items()}

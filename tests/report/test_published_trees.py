@@ -1,0 +1,307 @@
+"""The page about hierarchical centers on CIFAR-100: choices, verdicts, convergence, figures, grids, and its files."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from maxmahal import evaluate_models, train_model
+from maxmahal.data import CIFAR100_SUPERCLASSES, load_dataset
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.severity import measure_severity
+from maxmahal.evaluate.suite import load_suite
+from maxmahal.report.published.trees import trees_pages
+from maxmahal.report.published.trees_rules import choose, epochs_to, head_start, reached, verdict
+from maxmahal.report.published.trees_study import (
+    AT_MMC,
+    EMC,
+    LEARNED,
+    MMC,
+    ORTHOGONAL,
+    RANDOM,
+    STRICT,
+    TREE_STUDIES,
+    TREES,
+    with_contrasts,
+)
+from maxmahal.report.published.variants import collect_study
+from maxmahal.report.published.variants.results import Results, from_table
+from maxmahal.report.published.variants.spec import Arm, Study
+from maxmahal.reproduce import load_grid
+from maxmahal.train import load_settings
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+ABOUT = {"suite": "trees", "suite_version": 1, "norm": "Linf", "epsilon": "1/255", "samples": 1000}
+CENTERS = {"shortest": 10.0, "longest": 10.0, "nearest": 11.2, "across": 14.3}
+
+
+def measured(
+    arm: str, seed: int, right: int, near: int, robust: int = 100, late: int = 0, validation: float = 0.6
+) -> dict[str, Any]:
+    """``near`` of the mistakes stay in the superclass; ``late`` epochs at nothing, then a rise of 10 points each."""
+    return {
+        "arm": arm,
+        "seed": seed,
+        "settings": {},
+        "clean": [right, 1000],
+        "robust": [robust, 1000],
+        "stages": {},
+        "test_accuracy": [0.01] * late + [0.1 * epoch for epoch in range(1, 8)],
+        "validation": validation,
+        "mistakes": {
+            "clean": [right, near, 1000 - right - near],
+            "worst": [robust, near, 1000 - robust - near],
+        },
+        "centers": CENTERS,
+    }
+
+
+def made_up(study: Study, runs: list[dict[str, Any]]) -> Results:
+    return with_contrasts(from_table(study, {"about": ABOUT, "runs": runs}))
+
+
+def seeds(arm: str, right: int, near: int, count: int = 3, **more: Any) -> list[dict[str, Any]]:
+    return [measured(arm, seed, right + 5 * seed, near + seed % 2, **more) for seed in range(count)]
+
+
+def everything() -> list[dict[str, Any]]:
+    """Given trees are milder and less accurate; the learned one is worse; seeds move all of them alike."""
+    return [
+        *seeds(MMC, 600, 150, late=2),
+        *seeds("trees-emc-0.1", 605, 150),
+        *seeds("trees-orthogonal-1", 570, 250, late=1),
+        *seeds("trees-orthogonal-0.5", 560, 260, count=1, validation=0.5),
+        *seeds("trees-learned-1", 530, 230),
+        *seeds("trees-random-1", 500, 120),
+    ]
+
+
+# Choices
+
+
+def test_validation_chooses_and_a_choice_against_it_is_told() -> None:
+    runs = [
+        measured("trees-orthogonal-0.2", 0, 600, 100, validation=0.61),
+        measured("trees-orthogonal-0.2", 1, 600, 100, validation=0.9),  # another seed has no say
+        measured("trees-orthogonal-0.5", 0, 500, 100, validation=0.63),
+        *seeds("trees-orthogonal-1", 700, 100, validation=0.62),
+    ]
+    choice = choose(made_up(TREES, runs), ORTHOGONAL)
+    assert choice.best == "trees-orthogonal-0.5"  # though others do better on test images
+    assert choice.taken == ("trees-orthogonal-1",)
+    assert not choice.followed
+    agreeing = replace(choice, taken=("trees-orthogonal-0.5",))
+    assert agreeing.followed
+    assert replace(choice, taken=()).followed
+    assert choose(made_up(TREES, runs), EMC).best == ""
+
+
+# Convergence
+
+
+def test_epochs_to_an_error_are_counted_from_one_and_may_never_come() -> None:
+    results = made_up(TREES, [*seeds(MMC, 600, 100, late=2), *seeds("trees-orthogonal-1", 600, 100)])
+    slow = next(run for run in results.runs if run.arm == MMC)
+    assert (epochs_to(slow, 99), epochs_to(slow, 70), epochs_to(slow, 30), epochs_to(slow, 20)) == (1, 5, 9, None)
+    assert reached(results, MMC, 20) == {}
+    faster = head_start(results, "trees-orthogonal-1", MMC, 70)
+    assert (faster.mean, faster.n) == (-2, 3)
+
+
+# Verdicts
+
+
+def test_a_trade_a_help_a_harm_and_nothing() -> None:
+    results = made_up(TREES, everything())
+    trade = verdict(results, ORTHOGONAL.names, (MMC,))
+    assert trade.startswith("a trade; better in superclass accuracy (orthogonal subspaces, ratio 1 +7.0 points")
+    assert "share of mistakes within the superclass (orthogonal subspaces, ratio 1 +" in trade
+    assert "worse in clean accuracy (orthogonal subspaces, ratio 1 −3.0 points [−3.0, −3.0], n = 3)" in trade
+    assert verdict(results, ORTHOGONAL.names, RANDOM.names).startswith("helps; better in clean accuracy")
+    assert verdict(results, LEARNED.names, ORTHOGONAL.names).startswith("hurts; better in nothing; worse in clean")
+    assert verdict(results, EMC.names, (MMC,)).startswith("helps; better in test accuracy over the first epochs")
+    same = made_up(TREES, [*seeds(MMC, 600, 150), *seeds("trees-orthogonal-1", 600, 150)])
+    assert verdict(same, ORTHOGONAL.names, (MMC,)) == "no difference seen in any of 5 comparisons."
+    assert "not decided" in verdict(same, LEARNED.names, (MMC,))
+
+
+def test_one_seed_is_scanned_and_not_judged() -> None:
+    results = made_up(TREES, [*seeds(MMC, 600, 150), *seeds("trees-orthogonal-1", 500, 150, count=2)])
+    assert results.study.contrasts == ()
+
+
+def test_adversarial_training_is_compared_with_itself() -> None:
+    runs = [run for arm in (MMC, "trees-orthogonal-1", AT_MMC, "trees-at-orthogonal-1") for run in seeds(arm, 600, 100)]
+    pairs = {(each.arm, each.reference) for each in made_up(STRICT, runs).study.contrasts}
+    assert pairs == {("trees-orthogonal-1", MMC), ("trees-at-orthogonal-1", AT_MMC)}
+
+
+# The page
+
+
+def pages_of(tmp_path: Path, plain: list[dict[str, Any]], strict: list[dict[str, Any]]) -> dict[str, str]:
+    (tmp_path / "variants").mkdir(exist_ok=True)
+    for study, runs in ((TREES, plain), (STRICT, strict)):
+        if runs:
+            content = {"format": "maxmahal-variants-1", "about": {**ABOUT, "suite": study.suite}, "runs": runs}
+            (tmp_path / "variants" / f"{study.name}.json").write_text(json.dumps(content))
+    return trees_pages(tmp_path)
+
+
+def test_nothing_is_published_of_nothing(tmp_path: Path) -> None:
+    assert trees_pages(tmp_path) == {}
+
+
+def test_the_whole_page(tmp_path: Path) -> None:
+    strict = [run for arm in (AT_MMC, "trees-at-orthogonal-1") for run in seeds(arm, 600, 100)]
+    found = pages_of(tmp_path, everything(), strict)
+    page = found["trees.md"]
+    assert "- **Hierarchical centers against MMC:** a trade;" in page
+    assert "- **With adversarial training, hierarchical centers against MMC:** no difference seen" in page
+    assert "- **In the paper's ball, hierarchical centers against MMC:** not decided" in page
+    assert "| orthogonal subspaces, ratio 1 | **hurts** −3.0 points [−3.0, −3.0], n = 3 |" in page
+    assert "*The paper* (appendix B.3) *predicts:*" in page
+    assert "**Did not come true**" in page
+    assert "*What would change this:*" in page
+    assert "| MMC-10 | 4.0 | 5.0 |" in page  # epochs to 80 % and 70 %
+    assert "| orthogonal subspaces, ratio 1 | 3.0 (−1.0 [−1.0, −1.0]) |" in page
+    assert "| orthogonal subspaces | 0.5: 50.0, 1: 60.0 | orthogonal subspaces, ratio 1 |" in page
+    assert "| shared coordinates | not run |" in page
+    assert "60.0 [56.9, 63.1]" in page
+    assert "1.62 [1.58, 1.67]" in page  # 400 mistakes, 250 beyond the superclass
+    drawn = {name for name in found if name.startswith("figures/")}
+    assert drawn == {
+        "figures/trees-effects.svg",
+        "figures/trees-convergence.svg",
+        "figures/trees-scan-clean.svg",
+        "figures/trees-scan-near.svg",
+        "figures/trees-strict-effects.svg",
+    }
+    for name in drawn:
+        ElementTree.fromstring(found[name])
+        assert f"({name})" in page
+
+
+def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
+    found = pages_of(tmp_path, [measured(MMC, 0, 600, 150), measured("trees-shared-0.2", 0, 600, 150)], [])
+    assert "**Three seeds: not run.**" in found["trees.md"]
+    assert "**Not run.** The command above makes it." in found["trees.md"]
+    assert "figures/trees-effects.svg" not in found
+    assert "figures/trees-scan-clean.svg" in found
+
+
+def test_the_effects_have_an_interval_for_each_arm_and_measure(tmp_path: Path) -> None:
+    found = pages_of(tmp_path, everything(), [])["figures/trees-effects.svg"]
+    arms, measures = 4, 5
+    assert found.count('class="mark') == arms * measures
+    assert found.count('class="line') == arms * measures + 1  # and MMC's zero
+
+
+# Grids
+
+
+def arms_of(grid: str) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for model in load_grid(grid).models:
+        arm, _, seed = model.name.rpartition("-seed")
+        assert model.settings().train.seed == int(seed)
+        found.setdefault(arm, set()).add(int(seed))
+    return found
+
+
+def test_the_grids_train_what_the_page_speaks_of() -> None:
+    plain, strict = ({arm.name for arm in study.arms} for study in TREE_STUDIES)
+    scan, learned = arms_of("trees-scan"), arms_of("trees-learned")
+    assert scan.keys() | learned.keys() == plain
+    assert all(each == {0} for each in (*scan.values(), *learned.values(), *arms_of("trees-adversarial").values()))
+    assert arms_of("trees-adversarial").keys() <= strict
+    for grid, known in (("trees-seeds", plain), ("trees-strict", strict)):
+        assert arms_of(grid).keys() <= known
+        assert all(each == {0, 1, 2} for each in arms_of(grid).values())
+    assert {MMC, AT_MMC} <= arms_of("trees-strict").keys()
+    for study, grid in ((TREES, "trees-seeds"), (TREES, "trees-scan"), (STRICT, "trees-strict")):
+        assert [each.suite for each in load_grid(grid).evaluations] == [study.suite]
+        load_suite(study.suite, KINDS)
+
+
+@pytest.mark.parametrize("grid", ["trees-scan", "trees-learned", "trees-adversarial"])
+def test_every_arm_has_centers_of_mean_square_100_and_the_same_training(grid: str) -> None:
+    for model in load_grid(grid).models:
+        settings = model.settings()
+        options = dict(settings.centers.options)
+        assert math.hypot(*options.get("norms", (options.get("norm", 0.0),))) == pytest.approx(10, abs=1e-3)
+        assert settings.data.validation > 0
+        assert settings.model.feature_dim == 256
+        if grid != "trees-adversarial":
+            assert settings.train == load_settings("cifar100-trees-mmc").train
+        if "rotated" in model.name or "random" in model.name:
+            assert options["rotation_seed" if "rotated" in model.name else "shuffle_seed"] == settings.train.seed
+        if "-orthogonal-" in model.name or "-shared-" in model.name or "-rotated-" in model.name:
+            outer, inner = options["norms"]
+            assert inner / outer == pytest.approx(float(model.name.split("-")[-2]), abs=1e-4)
+            assert options["subspaces"] == ("orthogonal" if "orthogonal" in model.name else "shared")
+
+
+def test_superclasses_are_those_of_cifar100() -> None:
+    assert all(study.superclasses == CIFAR100_SUPERCLASSES for study in TREE_STUDIES)
+    assert all(study.contrasts == () for study in TREE_STUDIES)  # decided by what was run
+    for study in TREE_STUDIES:
+        assert len({arm.title for arm in study.arms}) == len({arm.tick for arm in study.arms}) == len(study.arms)
+
+
+# From a reproduction's folder, on the digits
+
+
+def test_severity_choice_and_geometry_are_collected(tmp_path: Path) -> None:
+    source = "maxmahal.data.digits_tree:by_shape"
+    superclasses = load_dataset(source, "test").superclasses
+    assert superclasses is not None
+    study = Study(
+        "small", "t", "a", (Arm("a", "a", "a"), Arm("b", "b", "b")), (), suite="small", superclasses=superclasses
+    )
+    suite = tmp_path / "small.toml"
+    suite.write_text(
+        'version = 1\nabout = "x"\nepsilon = "0.05"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 2\n'
+    )
+    small = [f"data.source={source}", "train.epochs=1", "data.limit=150", "data.validation=50", "data.test_limit=40"]
+    presets = {"a-seed0": "digits-mmc-hierarchical", "b-seed1": "digits-mmc"}
+    for name, preset in presets.items():
+        train_model(load_settings(preset, small), tmp_path / "models" / name)
+    found = evaluate_models(
+        {name: tmp_path / "models" / name for name in presets}, suite=suite, out=tmp_path / "records", data=source
+    )
+    content = collect_study(study, found, tmp_path / "models")
+    assert content is not None
+    results = from_table(study, json.loads(json.dumps(content)))
+    first, second = results.runs
+    severity = measure_severity(found[0], superclasses)
+    assert first.mistakes == {"clean": severity.clean, "worst": severity.attacked}
+    assert first.value("superclass") == 100 * severity.clean.superclass_accuracy.value
+    assert first.value("worst-superclass") == 100 * severity.attacked.superclass_accuracy.value
+    assert severity.clean.within is not None
+    assert severity.attacked.within is not None
+    assert first.value("near") == 100 * severity.clean.within.value
+    assert first.value("worst-near") == 100 * severity.attacked.within.value
+    assert first.validation is not None
+    assert first.validation == pytest.approx(_last(tmp_path / "models" / "a-seed0")["validation_accuracy"], abs=1e-4)
+    # norms 9.578 and 2.873: two of three siblings lie 2.873·√3 apart, two of four 2.873·√(8/3)
+    assert first.centers["nearest"] == pytest.approx(2.873 * math.sqrt(8 / 3), abs=2e-3)
+    assert first.centers["across"] == pytest.approx(math.sqrt(3 * 9.578**2 + 2 * 2.873**2), abs=2e-3)
+    assert (first.centers["shortest"], first.centers["longest"]) == pytest.approx((10, 10), abs=2e-3)
+    assert second.centers["nearest"] == second.centers["across"] == pytest.approx(10 * math.sqrt(20 / 9), abs=2e-3)
+
+
+def test_what_was_not_measured_has_no_value() -> None:
+    run = {key: value for key, value in measured(MMC, 0, 600, 1).items() if key != "mistakes"}
+    results = made_up(TREES, [run, measured("trees-orthogonal-1", 0, 1000, 0)])
+    assert results.of(MMC, "near") == {}
+    assert results.of("trees-orthogonal-1", "near") == {}  # no mistakes at all
+    assert results.of("trees-orthogonal-1", "superclass") == {0: 100.0}
+
+
+def _last(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1]))
