@@ -1,6 +1,8 @@
 """Published tables, pages and figures: the paper beside ours, and missing cells said to be missing."""
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,18 +11,18 @@ from made_up_summaries import run, shelf, stage, summary
 
 from maxmahal.evaluate import RecordsError
 from maxmahal.evaluate.summary import Summary
-from maxmahal.report.published import ZOO, card, figures, index, read_shelf, reading, readme_block, results_page
+from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
+from maxmahal.report.published.missing import missing_list
+from maxmahal.report.published.models import title_of
 from maxmahal.report.published.tables import (
     budgets_table,
-    cost_table,
     depth_table,
     markdown,
-    missing_list,
     spsa_table,
     threats_table,
-    tuning_table,
     white_box_table,
 )
+from maxmahal.report.published.trainings import cost_table, tuning_table
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
 SHARES = {"pgd10-tar-8": 47.0, "pgd10-un-8": 35.5}
@@ -127,8 +129,9 @@ def test_a_suite_of_ones_own_has_any_ball() -> None:
 
 def test_spsa_on_a_few_images_does_not_stand_among_the_many() -> None:
     sizes = summary(MMC, "spsa-sizes", stages={"spsa-un-8": 50.0}, samples=100)
-    assert cells(threats_table(shelf(sizes)), "MMC-10")[4] == "56.9 / not run"
-    assert cells(white_box_table(shelf(sizes)), "MMC-10")[1] == "92.7 / not run"
+    both = shelf(sizes, summary(SCE, "paper-table2", stages={"noise": 50.0}))
+    assert cells(threats_table(both), "MMC-10")[4] == "56.9 / not run"
+    assert cells(white_box_table(both), "MMC-10")[1] == "92.7 / not run"
 
 
 @pytest.mark.parametrize(
@@ -175,8 +178,55 @@ def test_what_is_missing_is_listed_once() -> None:
     assert "PGD-50 un 8" in line
     assert "PGD-10 un 8" not in line
     assert line.count("PGD-50 un 8,") == 1
-    assert f"- `{SCE}`: nothing was run" in told
-    assert "CIFAR-100" in told
+    (never,) = [line for line in told.splitlines() if line.startswith("- nothing was run on ")]
+    assert f"`{SCE}`" in never
+    assert f"`{MMC}`," not in never
+    assert "no CIFAR-100 model is among these results" in told
+
+
+@pytest.mark.parametrize(
+    ("table", "grid"),
+    [
+        (white_box_table, "table1"),
+        (threats_table, "table2"),
+        (spsa_table, "table3"),
+        (depth_table, "table5-cifar10"),
+    ],
+)
+def test_a_table_without_a_number_is_one_sentence(table: Callable[[Shelf], str], grid: str) -> None:
+    told = table(shelf(summary("mine", "strict")))
+    assert told == f"No cell of this table has been measured yet; `maxmahal reproduce {grid}` fills it."
+
+
+def test_one_cell_makes_a_table() -> None:
+    assert (
+        cells(spsa_table(shelf(summary(MMC, "paper-table2", stages={"spsa-tar-8": 61.0}))), "128")[2] == "69.0 / 61.0"
+    )
+    assert cells(white_box_table(shelf(summary(SCE, "autoattack", robust=0))), "SCE")[-1] == "**≤ 0.18**"
+
+
+def test_notes_stand_above_tables_only() -> None:
+    page = results_page(shelf(summary("mine", "strict")), [])
+    assert "C&W: mean L2" not in page
+    assert "fair baseline" not in page
+    assert page.count("No cell of this table") == 5
+    assert "C&W: mean L2" in results_page(shelf(summary(SCE, "paper-table2", stages={"noise": 50.0})), [])
+
+
+@pytest.mark.parametrize("end", ["-short", "-short-seed1", "-seed2", "-best"])
+def test_a_short_budget_a_seed_or_a_checkpoint_is_no_row_of_the_papers(end: str) -> None:
+    """Though its settings name the row, having come from the long one's."""
+    name = f"cifar10-at-sce{end}"
+    told = {"settings": {"train": {"epochs": 25}}, "epoch": 25, "table": "Table 1, AT un 10 (SCE)"}
+    things = shelf(
+        replace(summary(name, "autoattack"), model=told),
+        run(name, [30.0], settings={"table": "Table 1, AT un 10 (SCE)", "train": {}}),
+    )
+    assert title_of(things, name) == f"at-sce{end}"
+    assert things.paper(name, "clean") == []
+    assert "AT un 10 (SCE)" not in results_page(things, [])
+    own = shelf(replace(summary("cifar10-at-un-sce", "autoattack"), model=told))
+    assert title_of(own, "cifar10-at-un-sce") == "AT un 10 (SCE)"
 
 
 def test_a_bar_in_a_cell_breaks_no_table() -> None:
@@ -184,7 +234,8 @@ def test_a_bar_in_a_cell_breaks_no_table() -> None:
 
 
 def test_the_results_page_shows_the_figures_there_are() -> None:
-    page = results_page(shelf(summary("mine", "strict")), ["budgets.svg", "transfer-x.svg"])
+    things = shelf(summary("mine", "strict"), summary("cifar10-at-un-sce", "strict"))
+    page = results_page(things, ["budgets.svg", "transfer-x.svg"])
     assert "(figures/budgets.svg)" in page
     assert "(figures/transfer-x.svg)" in page
     assert "training.svg" not in page
@@ -193,7 +244,7 @@ def test_the_results_page_shows_the_figures_there_are() -> None:
 
 
 def test_the_readme_says_when_there_is_nothing() -> None:
-    assert readme_block(shelf()).startswith("No CIFAR-10 model")
+    assert readme_block(shelf()).startswith("No model has been evaluated")
     block = readme_block(shelf(summary(MMC, "strict", robust=0)))
     assert "**does not hold**: MMC alone is reliably robust" in block
     assert cells(block, "MMC-10")[-2] == "**≤ 0.18**"

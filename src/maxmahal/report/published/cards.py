@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from maxmahal.report.published.models import PGD_8, PGD_16, TITLES, ZOO, title_of
+from maxmahal.data.registry import SOURCES
+from maxmahal.report.published.models import DATA, PGD_8, PGD_16, TITLES, ZOO, data_of, title_of
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
-from maxmahal.report.wording import duration
+from maxmahal.report.wording import duration, listed
 
 _HINT = 5.0  # percent: a model whose worst case is below is not robust by anybody's measure
 
@@ -26,8 +27,8 @@ def card(shelf: Shelf, name: str) -> str:
         *_sentences(shelf, model),
         "## What it is for, and what not",
         _limits(shelf, model),
-        "The weights are under this repository's licence (MIT). They were trained on CIFAR-10, whose images have terms "
-        "of their own. Written by `tools/results.py`.",
+        f"The weights are under this repository's licence (MIT). They were trained on {DATA[data_of(name)]}, whose "
+        "images have terms of their own. Written by `tools/results.py`.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -39,15 +40,16 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
         model = ZOO[name]
         numbers = [shelf.clean(model), *(shelf.robust(model, suite) for suite in STRONG)]
         about = str(_settings(shelf, model).get("about", "")) or title_of(shelf, model)
-        body.append([f"[{name}]({name}.md)", about, *(NOT_RUN if each is None else each.full for each in numbers)])
-    example = names[0]
+        data = DATA[data_of(name)]
+        body.append([f"[{name}]({name}.md)", data, about, *map(ours_text, numbers)])
+    held = list(dict.fromkeys(DATA[data_of(name)] for name in names))
     parts = [
         "# Trained models",
-        'CIFAR-10 models by name: `maxmahal.load("NAME")` in Python, `zoo:NAME` for `maxmahal evaluate`, and '
+        f'Models of {listed(held)} by name: `maxmahal.load("NAME")` in Python, `zoo:NAME` for `maxmahal evaluate`, and '
         "`maxmahal zoo` lists them. Robust accuracies at Linf 8/255; see [the results](../results/README.md). A folder "
         "of your own checkpoints joins in through `$MAXMAHAL_ZOO`.",
-        f"    maxmahal evaluate zoo:{example} --suite strict --data cifar10 --limit 200 --out runs/eval",
-        markdown(["model", "what it is", "clean", *STRONG], body, 2),
+        _command(names[0]),
+        markdown(["model", "data", "what it is", "clean", *STRONG], body, 3),
         "Written by `tools/results.py`.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -61,20 +63,25 @@ def _settings(shelf: Shelf, model: str) -> dict[str, Any]:
     return {} if run is None else run.settings
 
 
+def _command(name: str) -> str:
+    return f"    maxmahal evaluate zoo:{name} --suite strict --data {data_of(name)} --limit 200 --out runs/eval"
+
+
 def _use(name: str) -> str:
+    classes = len(SOURCES[data_of(name)].class_counts["test"])
     return "\n".join(
         [
             "```python",
             "import maxmahal",
             "from maxmahal.attacks import Linf, margin, pgd",
             "",
-            f'model = maxmahal.load("{name}")  # takes images in [0, 1], of shape (n, 3, 32, 32)',
+            f'model = maxmahal.load("{name}")  # images in [0, 1], of shape (n, 3, 32, 32), to {classes} logits',
             'found = pgd(model, images, labels, objective=margin(), threat=Linf("8/255"), steps=50, step_size=2 / 255, '
             "seed=0)",
             "print(found.accuracy)",
             "```",
             "",
-            f"    maxmahal evaluate zoo:{name} --suite strict --data cifar10 --limit 200 --out runs/eval",
+            _command(name),
         ]
     )
 
@@ -105,8 +112,9 @@ def _options(table: dict[str, Any]) -> str:
 def _measured(shelf: Shelf, model: str) -> str:
     body = [["clean", paper_text(shelf.paper(model, "clean")) or "–", ours_text(shelf.clean(model))]]
     for stage in (*PGD_8, *PGD_16):
-        paper = paper_text(shelf.paper(model, stage)) or "–"
-        body.append([f"{TITLES[stage]}, paper's protocol", paper, ours_text(shelf.stage(model, stage))])
+        paper, ours = paper_text(shelf.paper(model, stage)), shelf.stage(model, stage)
+        if paper or ours is not None:  # the rest is nobody's number
+            body.append([f"{TITLES[stage]}, paper's protocol", paper or "–", ours_text(ours)])
     body += [[f"worst case of `{suite}`", "–", ours_text(shelf.robust(model, suite))] for suite in STRONG]
     return markdown(["accuracy", "paper", "ours"], body)
 

@@ -1,15 +1,22 @@
 """Which trained models stand in which of the paper's tables, and what people call them."""
 
-from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.shelf import TUNING, Shelf
+
+DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+"""The data sets of these results: as our names of models begin, and as people write them."""
 
 PLAIN = ("cifar10-sce", "cifar10-center", "cifar10-mmlda", "cifar10-lgm", "cifar10-mmc-rand", "cifar10-mmc")
 OTHER_LOSSES = PLAIN[:4]
 ADVERSARIAL = ("cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-at-un-sce", "cifar10-at-un-mmc")
 TABLE_1 = (*PLAIN, *ADVERSARIAL)
 TABLE_2 = tuple(name for name in TABLE_1 if name != "cifar10-mmc-rand")
+TABLE_4 = (*(name.replace("cifar10-", "cifar100-") for name in PLAIN), "cifar100-hm")
+"""Random centers (the fifth) and hierarchical ones (the last) are not in the paper's table."""
 TABLE_5 = ("cifar10-sce", "cifar10-mmc", "cifar10-sce-resnet110", "cifar10-mmc-resnet110")
+TABLE_5_CIFAR100 = tuple(name.replace("cifar10-", "cifar100-") for name in TABLE_5)
 LONG = ("cifar10-at-un-sce", "cifar10-at-un-mmc")
 SHORT = ("cifar10-at-sce-short", "cifar10-at-mmc-short")
+ADVERSARIAL_CIFAR100 = ("cifar100-at-sce", "cifar100-at-mmc", "cifar100-at-hm")
 BEYOND = ("cifar10-trades-sce", "cifar10-trades-sce-short", "cifar10-sce-released", "cifar10-mmc-released")
 """Models of ours that no table of the paper has."""
 
@@ -17,6 +24,7 @@ ZOO = {
     **{name: name for name in (*PLAIN, "cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-trades-sce")},
     "cifar10-at-sce": "cifar10-at-un-sce",
     "cifar10-at-mmc": "cifar10-at-un-mmc",
+    **{name: name for name in ("cifar100-sce", "cifar100-mmc", "cifar100-hm", *ADVERSARIAL_CIFAR100)},
 }
 """The zoo's names, and the runs whose last checkpoints they are."""
 
@@ -47,8 +55,31 @@ TITLES = {
 }
 """How tables head a stage of the paper's protocol; 8 and 16 are epsilons in 256ths."""
 
+_OWN = {
+    "cifar100-mmc-rand": "MMC-10 (rand)",
+    "cifar100-hm": "HM",
+    "cifar100-at-sce": "AT (SCE)",
+    "cifar100-at-mmc": "AT (MMC-10)",
+    "cifar100-at-hm": "AT (HM)",
+}
+
 
 def title_of(shelf: Shelf, model: str) -> str:
-    """The name of its row in the paper's first table that has it, or the model's own."""
-    row = shelf.rows(model).partition(";")[0].partition(", ")[2].removeprefix("CIFAR-10, ")
-    return row or model.removeprefix("cifar10-")
+    """The name of its row in the paper's first table that has it, or one of our own."""
+    row = row_title(shelf.rows(model).partition(";")[0])
+    prefix, _, rest = model.partition("-")
+    return row or _OWN.get(model) or (rest if prefix in DATA and rest else model)
+
+
+def row_title(place: str) -> str:
+    """ "SCE (Res.32)" of "Table 5, CIFAR-100, SCE (Res.32)"."""
+    row = place.partition(", ")[2]
+    for data in DATA.values():
+        row = row.removeprefix(f"{data}, ")
+    return row
+
+
+def data_of(model: str) -> str:
+    """Which of the data sets a model's name speaks of; CIFAR-10's where it names none."""
+    prefix = model.removeprefix(TUNING).partition("-")[0]
+    return prefix if prefix in DATA else "cifar10"

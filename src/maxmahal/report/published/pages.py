@@ -2,67 +2,40 @@
 
 from collections.abc import Sequence
 
-from maxmahal.report.published.adversarial import compared_models, paired_table, spreads, why_unfair
 from maxmahal.report.published.claims import claims
-from maxmahal.report.published.models import BEYOND, TABLE_1, TABLE_2, TABLE_5
-from maxmahal.report.published.shelf import ENOUGH, NOT_RUN, SIZES, Shelf
-from maxmahal.report.published.tables import (
-    budgets_table,
-    cost_table,
-    depth_table,
-    missing_list,
-    spsa_table,
-    threats_table,
-    tuning_table,
-    white_box_summary,
-    white_box_table,
-)
+from maxmahal.report.published.hundred import losses_verdict
+from maxmahal.report.published.missing import missing_list
+from maxmahal.report.published.sections import figure_lines, hundred_section, other_sections, ten_section
+from maxmahal.report.published.shelf import ENOUGH, NOT_RUN, Shelf
+from maxmahal.report.published.tables import hundred_summary, white_box_summary
+from maxmahal.report.published.trainings import cost_table, tuning_table
 from maxmahal.report.wording import listed
 
 _MADE = "Written by `tools/results.py` from the summaries beside this page; no number is typed by hand."
 _NOTES = (
-    "Accuracies in %, on the CIFAR-10 test set. *paper / ours* in one cell; attacks of the paper's protocol run as its "
-    "code ran them (epsilons in 256ths, steps of 2/256, the last iterate, the model's own prediction), which is no "
+    "Accuracies in %, on the test sets. *paper / ours* in one cell; attacks of the paper's protocol run as its code "
+    "ran them (epsilons in 256ths, steps of 2/256, the last iterate, the model's own prediction), which is no "
     "measure of robustness. `strict` and AutoAttack are: the worst case per sample at Linf 8/255 on true labels. "
     "≤ stands for none of the samples, with the bound that their number proves."
 )
 
 
 def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
-    """Every table beside the paper's, the experiment of the two budgets, the cost, and what is missing."""
-    others = [name for name in dict.fromkeys([*BEYOND, *_rest(shelf)]) if _known(shelf, name)]
-    unfair = why_unfair(shelf.serious()) or "AT (SCE) of the long budget is a fair baseline."
-    sce, mmc = spreads(shelf).values()
+    """Every table beside the paper's, data set by data set, the cost, and what is missing."""
     parts = [
-        "# Results on CIFAR-10",
+        "# Results on CIFAR-10 and CIFAR-100",
         _MADE,
         _NOTES,
         _environment(shelf),
         "What the paper claims, judged from these numbers: [claims.md](claims.md).",
-        "## Table 1: white-box attacks",
-        white_box_table(shelf),
-        "## Table 2: C&W, SPSA, noise, rotation",
-        "C&W: mean L2 distance of the images it turned from right to wrong; more is better.",
-        threats_table(shelf),
-        "## Table 3: SPSA with larger batches, on MMC-10",
-        f"SPSA by `{SIZES}` is on the first 100 images, as many as in the paper; PGD-10 on those of Table 1.",
-        spsa_table(shelf),
-        "## Table 5: depth",
-        depth_table(shelf),
-        "## Adversarial training at two budgets",
-        unfair,
-        budgets_table(shelf, compared_models(shelf)),
-        paired_table(shelf),
-        f"Short budget under AutoAttack, mean ± deviation over training seeds: AT (SCE) {sce}, AT (MMC-10) {mmc}.",
-        *_figure(figures, "budgets.svg", "Robust accuracy of AT (SCE) and AT (MMC-10) at two budgets"),
+        *ten_section(shelf, figures),
+        *hundred_section(shelf),
+        *other_sections(shelf),
+        "## Training",
+        cost_table(shelf),
+        *figure_lines(figures, "training.svg", "Test error against training time, CIFAR-10"),
+        *figure_lines(figures, "training-cifar100.svg", "Test error against training time, CIFAR-100"),
     ]
-    if others:
-        parts += ["## Models outside of the paper's tables", budgets_table(shelf, others)]
-    moved = [name for name in figures if name.startswith("transfer-")]
-    if moved:
-        parts += ["## Figure 4: transfer", *(f"![Transfer between models](figures/{name})" for name in moved)]
-    parts += ["## Training", cost_table(shelf)]
-    parts += _figure(figures, "training.svg", "Test error against training time")
     if tuned := tuning_table(shelf):
         parts += ["## Tuning", "Scores on held-out training images, the best epoch of each trial.", tuned]
     parts += ["## What was not run", missing_list(shelf)]
@@ -95,7 +68,7 @@ def claims_page(shelf: Shelf) -> str:
 def readme_block(shelf: Shelf) -> str:
     """A short table and the verdicts, for the front page."""
     if not shelf.evaluations:
-        return "No CIFAR-10 model has been evaluated for this table yet."
+        return "No model has been evaluated for this table yet."
     verdicts: dict[str, list[str]] = {}
     for claim in claims():
         verdicts.setdefault(claim.judge(shelf.serious()).verdict, []).append(claim.title)
@@ -106,11 +79,18 @@ def readme_block(shelf: Shelf) -> str:
             "",
             white_box_summary(shelf),
             "",
+            *_hundred_lines(shelf),
             "[Every table](results/README.md). The paper's claims, [judged by rule](results/claims.md):",
             "",
             *lines,
         ]
     )
+
+
+def _hundred_lines(shelf: Shelf) -> list[str]:
+    """CIFAR-100 on the front page, as far as it was measured."""
+    table, verdict = hundred_summary(shelf), losses_verdict(shelf)
+    return [line for part in ("CIFAR-100:", table, verdict) if part for line in (part, "")] if table else []
 
 
 def _environment(shelf: Shelf) -> str:
@@ -121,17 +101,3 @@ def _environment(shelf: Shelf) -> str:
         return "Nothing has been evaluated yet."
     when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
     return f"Measured on {listed(devices)}, torch {listed(versions) if versions else NOT_RUN}, {when}."
-
-
-def _figure(figures: Sequence[str], name: str, words: str) -> list[str]:
-    return [f"![{words}](figures/{name})"] if name in figures else []
-
-
-def _known(shelf: Shelf, name: str) -> bool:
-    return any(each.name == name for each in shelf.evaluations)
-
-
-def _rest(shelf: Shelf) -> list[str]:
-    """Whatever was evaluated and stands in none of the tables above."""
-    shown = {*TABLE_1, *TABLE_2, *TABLE_5, *compared_models(shelf)}
-    return [name for each in shelf.evaluations if (name := each.name) not in shown]

@@ -1,30 +1,43 @@
 """The published figures, from summaries: training curves, transfer matrices, and the two budgets."""
 
+from collections.abc import Sequence
+
 from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published.adversarial import SUITE
 from maxmahal.report.published.drawing import COLOURS, heat_map, with_legend
-from maxmahal.report.published.models import LONG, SHORT, TABLE_1, title_of
+from maxmahal.report.published.models import (
+    ADVERSARIAL_CIFAR100,
+    DATA,
+    LONG,
+    SHORT,
+    TABLE_1,
+    TABLE_4,
+    data_of,
+    title_of,
+)
 from maxmahal.report.published.shelf import Shelf, in_own_ball
 from maxmahal.report.published.tables import crafting, is_transfer, trained_epochs
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
 from maxmahal.report.wording import percent
 
-_CURVES = tuple(
-    name for name in TABLE_1 if "at-un" not in name
-)  # as in the paper's figure, where AT is the targeted one
+_CURVES = {
+    "training.svg": tuple(name for name in TABLE_1 if "at-un" not in name),  # as in the paper, where AT is targeted
+    "training-cifar100.svg": (*TABLE_4, *ADVERSARIAL_CIFAR100),
+}
 _APART = 0.07  # between the dots of one budget
 
 
 def figures(shelf: Shelf) -> dict[str, str]:
     """Every figure that the summaries have something for, by its file's name."""
-    found = {"training.svg": training(shelf), "budgets.svg": budgets(shelf), **transfers(shelf)}
+    curves = {file: training(shelf, names) for file, names in _CURVES.items()}
+    found = {**curves, "budgets.svg": budgets(shelf), **transfers(shelf)}
     return {name: text for name, text in found.items() if text}
 
 
-def training(shelf: Shelf) -> str:
-    """Test error against training time (paper Fig. 3a); empty without a run."""
-    runs = [(name, measured) for name in _CURVES if (run := shelf.run(name)) and (measured := _measured(run))]
+def training(shelf: Shelf, names: Sequence[str]) -> str:
+    """Test error of some models against training time (paper Fig. 3a); empty without a run."""
+    runs = [(name, measured) for name in names if (run := shelf.run(name)) and (measured := _measured(run))]
     if not runs:
         return ""
     seconds = [second for _, measured in runs for second, _ in measured]
@@ -32,7 +45,8 @@ def training(shelf: Shelf) -> str:
     minutes = Axis("training time in minutes", min(seconds) / 60, max(seconds) / 60, "log")
     low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
     error = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
-    chart = Chart("Test error against training time (Figure 3a)", minutes, error, width=620.0, height=380.0)
+    data = DATA[data_of(names[0])]
+    chart = Chart(f"Test error against training time on {data} (Figure 3a)", minutes, error, width=620.0, height=380.0)
     for place, (_, measured) in enumerate(runs):
         chart.line([second / 60 for second, _ in measured], [share for _, share in measured], place % COLOURS)
     return with_legend(chart, [(place % COLOURS, title_of(shelf, name)) for place, (name, _) in enumerate(runs)])

@@ -1,6 +1,7 @@
 """A folder of summaries, asked for one number at a time; what was not measured is None, never a guess."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,7 +16,7 @@ from maxmahal.report.wording import rate_cell, typeset
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names
 
-PROTOCOL = ("paper-table1", "paper-table2", "paper")
+PROTOCOL = ("paper-table1", "paper-table2", "paper-table4", "paper")
 """The suites that run the paper's own attacks, in the order they are asked."""
 STRONG = ("autoattack", "strict")
 """The suites that measure robustness."""
@@ -23,6 +24,8 @@ SIZES = "spsa-sizes"
 """SPSA with larger batches, on as few images as the paper's Table 3 has; nothing else is read from it."""
 NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
+TUNING = "tune-"  # how the names of trials begin
+_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-seed\d+|-best$")  # in names of models that no row of the paper is about
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Measured:
     @property
     def cell(self) -> str:
         """For a table: one digit, and what none or all of the samples prove."""
-        text = rate_cell(self.rate) if self.rate else f"{self.distance:.2f}"
+        text = rate_cell(self.rate) if self.rate else _distance(self.distance)
         text = "none broken" if math.isnan(self.value) else text
         return f"{text} (first {self.samples:,})" if self.limited else text
 
@@ -116,7 +119,12 @@ class Shelf:
         return [name for name in (base, *sorted(twins)) if name in names]
 
     def rows(self, model: str) -> str:
-        """Where the paper reports this model: from what was measured, or from the preset of its name."""
+        """Where the paper reports this model: from what was measured, or from the preset of its name.
+
+        Nowhere for trials, short budgets, other seeds and best checkpoints, whatever settings they took over.
+        """
+        if _TWIN.search(model):
+            return ""
         for each in self.evaluations:
             if each.name == model and each.model.get("table"):
                 return str(each.model["table"])
@@ -151,6 +159,11 @@ def paper_text(numbers: Sequence[PaperNumber]) -> str:
 def ours_text(measured: Measured | None) -> str:
     """A number of ours with its interval, or that there is none."""
     return NOT_RUN if measured is None else measured.full
+
+
+def _distance(value: float) -> str:
+    """Two digits, or three where that is all there would be to see."""
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
 @cache

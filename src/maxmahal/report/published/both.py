@@ -1,0 +1,48 @@
+"""One rule on both data sets: CIFAR-100 speaks where it was measured, and changes nothing where it was not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from maxmahal.report.published.judging import Judgement, Verdict
+from maxmahal.report.published.models import DATA, OTHER_LOSSES, PGD_8, PGD_16, TABLE_4
+from maxmahal.report.published.shelf import Shelf
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A data set as a rule sees it."""
+
+    data: str
+    guessing: float
+    """Percent that a guess among its classes gets right."""
+    others: tuple[str, ...]
+    """The models of the losses that MMC is compared with."""
+    columns: tuple[str, ...]
+    """The PGD attacks that the paper reports for all of them."""
+
+    @property
+    def sce(self) -> str:
+        """The model trained with softmax cross-entropy."""
+        return f"{self.data}-sce"
+
+    @property
+    def mmc(self) -> str:
+        """The model trained with MMC-10."""
+        return f"{self.data}-mmc"
+
+
+TEN = Scene("cifar10", 10.0, OTHER_LOSSES, (*PGD_8, *PGD_16))
+HUNDRED = Scene("cifar100", 1.0, TABLE_4[:4], PGD_8[:2])
+
+
+def on_both(shelf: Shelf, judge: Callable[[Shelf, Scene], Judgement]) -> Judgement:
+    """CIFAR-10's judgement alone where CIFAR-100 was not measured; else both, and "in part" where they differ."""
+    ten, hundred = judge(shelf, TEN), judge(shelf, HUNDRED)
+    if hundred.verdict == "not measured":
+        return ten
+    verdict: Verdict = ten.verdict if ten.verdict == hundred.verdict else "holds in part"
+    if ten.verdict == "not measured":  # half of what the claim is about
+        verdict = "holds in part" if hundred.verdict == "holds" else hundred.verdict
+    told = {DATA[TEN.data]: ten, DATA[HUNDRED.data]: hundred}
+    reason = " ".join(f"{name}: {each.reason}" for name, each in told.items())
+    return Judgement(verdict, reason, "\n\n".join(f"{name}:\n\n{each.evidence}" for name, each in told.items()))

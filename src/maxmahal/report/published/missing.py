@@ -1,0 +1,48 @@
+"""What the tables lack, as a list: every model and column, and whole data sets in one line."""
+
+from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
+from maxmahal.report.published.shelf import STRONG, Shelf, in_own_ball
+from maxmahal.report.published.tables import DEPTH, DEPTH_CIFAR100, HUNDRED, THREATS, WHITE_BOX, PaperTable, gaps
+
+_TEN = (WHITE_BOX, THREATS, DEPTH)
+_HUNDRED = (HUNDRED, DEPTH_CIFAR100)
+_FIGURE = "- Figure 3b (attack paths in two-dimensional features of MNIST): not part of these results."
+
+
+def missing_list(shelf: Shelf) -> str:
+    """Every cell of the paper's tables that has no number of ours, and what was run and stands in none of them."""
+    measured = {each.name for each in shelf.evaluations}
+    wanted = _wanted(shelf, _TEN)
+    hundred = _wanted(shelf, _HUNDRED) | _adversarial(shelf)
+    lines = _lines(wanted, measured)
+    if measured & {*HUNDRED.models, *DEPTH_CIFAR100.models, *ADVERSARIAL_CIFAR100}:
+        lines += _lines(hundred, measured)
+    else:
+        lines.append("- Table 4 and the CIFAR-100 half of Table 5: no CIFAR-100 model is among these results.")
+    lines += [
+        f"- `{each.name}`: {each.suite} was run at {each.norm} {each.epsilon}, which none of these tables is about"
+        for each in shelf.evaluations
+        if not in_own_ball(each)
+    ]
+    return "\n".join([*lines, _FIGURE])
+
+
+def _wanted(shelf: Shelf, tables: tuple[PaperTable, ...]) -> dict[str, list[str]]:
+    """Each model with the columns that it lacks, each of them once."""
+    wanted: dict[str, list[str]] = {}
+    for table in tables:
+        for model in table.models:
+            known = wanted.setdefault(model, [])
+            known.extend(gap for gap in gaps(shelf, table, model) if gap not in known)
+    return wanted
+
+
+def _adversarial(shelf: Shelf) -> dict[str, list[str]]:
+    names = [f"{base}{end}" for base in ADVERSARIAL_CIFAR100 for end in ("", "-best")]
+    return {name: [suite for suite in STRONG if shelf.robust(name, suite) is None] for name in names}
+
+
+def _lines(wanted: dict[str, list[str]], measured: set[str]) -> list[str]:
+    lines = [f"- `{model}`: {', '.join(lacks)}" for model, lacks in wanted.items() if lacks and model in measured]
+    never = [f"`{model}`" for model in wanted if model not in measured]
+    return [*lines, f"- nothing was run on {', '.join(never)}"] if never else lines

@@ -1,0 +1,126 @@
+"""The results page's sections, one a data set; what was not measured at all is a line and no table."""
+
+from collections.abc import Sequence
+
+from maxmahal.report.published.adversarial import baseline, compared_models, paired_table, spreads
+from maxmahal.report.published.hundred import (
+    clean_note,
+    hundred_models,
+    losses_pairs,
+    losses_table,
+    losses_verdict,
+)
+from maxmahal.report.published.models import (
+    BEYOND,
+    DATA,
+    TABLE_1,
+    TABLE_4,
+    TABLE_5,
+    TABLE_5_CIFAR100,
+    data_of,
+)
+from maxmahal.report.published.shelf import SIZES, Shelf
+from maxmahal.report.published.tables import (
+    budgets_table,
+    depth_table,
+    hundred_table,
+    spsa_table,
+    threats_table,
+    unmeasured,
+    white_box_table,
+)
+from maxmahal.report.published.trainings import schedules
+
+_DISTANCE = "C&W: mean L2 distance of the images it turned from right to wrong; more is better."
+_FEW = f"SPSA by `{SIZES}` is on the first 100 images, as many as in the paper; PGD-10 on those of Table 1."
+_OWN_ROWS = "Random centers and HM (hierarchical centers of 20 superclasses) are rows of our own."
+_GRIDS = ("table4", "table5-cifar100", "adversarial-cifar100")
+
+
+def ten_section(shelf: Shelf, figures: Sequence[str]) -> list[str]:
+    """CIFAR-10: Tables 1, 2, 3 and half of 5, the experiment of the two budgets, other models, transfer."""
+    shown = {*TABLE_1, *TABLE_5, *compared_models(shelf)}
+    parts = [
+        "## CIFAR-10",
+        "### Table 1: white-box attacks",
+        white_box_table(shelf),
+        "### Table 2: C&W, SPSA, noise, rotation",
+        *_noted(_DISTANCE, threats_table(shelf)),
+        "### Table 3: SPSA with larger batches, on MMC-10",
+        *_noted(_FEW, spsa_table(shelf)),
+        "### Table 5: depth, CIFAR-10",
+        depth_table(shelf),
+        "### Adversarial training at two budgets",
+        *_budgets(shelf, figures),
+        *_others(shelf, "cifar10", shown),
+    ]
+    moved = [name for name in figures if name.startswith("transfer-")]
+    if moved:
+        parts += ["### Figure 4: transfer", *(f"![Transfer between models](figures/{name})" for name in moved)]
+    return parts
+
+
+def hundred_section(shelf: Shelf) -> list[str]:
+    """CIFAR-100: Table 4, half of Table 5, adversarial training of three losses; one line where nothing was run."""
+    if not any(_data(shelf, each.name) == "cifar100" for each in shelf.evaluations):
+        commands = ", ".join(f"`maxmahal reproduce {grid}`" for grid in _GRIDS)
+        return ["## CIFAR-100", f"Nothing has been measured on CIFAR-100 yet; these would: {commands}."]
+    shown = {*TABLE_4, *TABLE_5_CIFAR100, *hundred_models(shelf)}
+    parts = [
+        "## CIFAR-100",
+        "### Table 4: PGD, SPSA, C&W",
+        *_noted(f"{_DISTANCE} {_OWN_ROWS}", hundred_table(shelf)),
+        clean_note(shelf),
+        schedules(shelf, TABLE_4),
+        "### Table 5: depth, CIFAR-100",
+        depth_table(shelf, "cifar100"),
+        "### Adversarial training of three losses",
+        *_noted("Untargeted PGD-10 at 8/255, the same budget and the same tuning for each.", losses_table(shelf)),
+        losses_pairs(shelf),
+        losses_verdict(shelf),
+        *_others(shelf, "cifar100", shown),
+    ]
+    return [part for part in parts if part]
+
+
+def other_sections(shelf: Shelf) -> list[str]:
+    """Whatever was measured on data of which the paper has no table."""
+    names = sorted({_data(shelf, each.name) for each in shelf.evaluations} - {*DATA})
+    return [part for data in names for part in _others(shelf, data, set(), f"## {data}")]
+
+
+def figure_lines(figures: Sequence[str], name: str, words: str) -> list[str]:
+    """A figure, if there is one of that name."""
+    return [f"![{words}](figures/{name})"] if name in figures else []
+
+
+def _noted(note: str, table: str) -> list[str]:
+    """A table below the note that explains it, which says nothing where there is no table."""
+    return [note, table] if table.startswith("|") else [table]
+
+
+def _budgets(shelf: Shelf, figures: Sequence[str]) -> list[str]:
+    models = compared_models(shelf)
+    if not any(each.name in models for each in shelf.evaluations):
+        return [unmeasured("adversarial-budgets")]
+    sce, mmc = spreads(shelf).values()
+    return [
+        baseline(shelf.serious()),
+        budgets_table(shelf, models),
+        paired_table(shelf),
+        f"Short budget under AutoAttack, mean ± deviation over training seeds: AT (SCE) {sce}, AT (MMC-10) {mmc}.",
+        *figure_lines(figures, "budgets.svg", "Robust accuracy of AT (SCE) and AT (MMC-10) at two budgets"),
+    ]
+
+
+def _others(
+    shelf: Shelf, data: str, shown: set[str], title: str = "### Models outside of the paper's tables"
+) -> list[str]:
+    """Whatever was evaluated on a data set and stands in none of the tables above."""
+    measured = [each.name for each in shelf.evaluations if _data(shelf, each.name) == data]
+    names = [name for name in dict.fromkeys([*BEYOND, *measured]) if name in measured and name not in shown]
+    return [title, budgets_table(shelf, names)] if names else []
+
+
+def _data(shelf: Shelf, model: str) -> str:
+    return next((each.data for each in shelf.evaluations if each.name == model), data_of(model))

@@ -1,0 +1,352 @@
+"""CIFAR-100 in the published results: its tables, its adversarial training, what it adds to verdicts, its cards."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_up_summaries import run, shelf, summary
+
+from maxmahal.evaluate.summary import RunSummary, Summary
+from maxmahal.report.published import ZOO, card, claims, claims_page, figures, index, readme_block, results_page
+from maxmahal.report.published.claims import RULES
+from maxmahal.report.published.hundred import clean_note, losses_pairs, losses_table, losses_verdict
+from maxmahal.report.published.missing import missing_list
+from maxmahal.report.published.models import OTHER_LOSSES, PGD_8, PGD_16, TABLE_4, TABLE_5_CIFAR100, title_of
+from maxmahal.report.published.tables import depth_table, hundred_summary, hundred_table
+from maxmahal.report.published.trainings import schedules, tuning_table
+from maxmahal.reproduce import grid_names
+
+SCE, MMC, HM = "cifar100-sce", "cifar100-mmc", "cifar100-hm"
+AT_SCE, AT_MMC, AT_HM = "cifar100-at-sce", "cifar100-at-mmc", "cifar100-at-hm"
+Things = list[Summary | RunSummary]
+
+
+def hundred(model: str, suite: str, **changes: Any) -> Summary:
+    return summary(model, suite, **{"data": "cifar100", "data_fingerprint": "images of CIFAR-100", **changes})
+
+
+def table4(model: str, **stages: float) -> Summary:
+    named = {name.replace("_", "-"): value for name, value in stages.items()}
+    return hundred(model, "paper-table4", clean=70.0, stages=named)
+
+
+def pgd(model: str, value: float, data: str = "cifar100") -> Summary:
+    return summary(model, "paper-table1", stages=dict.fromkeys((*PGD_8, *PGD_16), value), data=data)
+
+
+def cells(table: str, row: str) -> list[str]:
+    (line,) = [line for line in table.splitlines() if line.startswith(f"| {row} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_table_4_has_the_papers_columns_and_the_worst_cases() -> None:
+    things = shelf(
+        table4(MMC, pgd10_tar_8=20.0, pgd10_un_8=21.0, spsa_tar_8=30.0, spsa_un_8=14.0, cw_tar=0.35, cw_un=0.081),
+        hundred(MMC, "strict", robust=0),
+        hundred(MMC, "autoattack", robust=0, samples=1000, limited=True),
+        table4(HM, pgd10_un_8=19.5),
+    )
+    table = hundred_table(things)
+    assert cells(table, "paper / ours")[1:] == [
+        "clean",
+        "PGD-10 tar 8",
+        "PGD-10 un 8",
+        "SPSA tar 8",
+        "SPSA un 8",
+        "C&W tar (L2)",
+        "C&W un (L2)",
+        "worst case of strict",
+        "AutoAttack",
+    ]
+    assert cells(table, "MMC-10")[1:8] == [
+        "71.9 / 70.0",
+        "23.9 / 20.0",
+        "23.4 / 21.0",
+        "33.4 / 30.0",
+        "15.8 / 14.0",
+        "0.37 / 0.35",
+        "0.085 / 0.081",
+    ]
+    assert cells(table, "MMC-10")[8:] == ["**≤ 0.18**", "**≤ 0.37 (first 1,000)**"]
+    assert cells(table, "HM")[1:4] == ["– / 70.0", "– / not run", "– / 19.5"]
+    assert cells(table, "MMC-10 (rand)")[1] == "– / not run"
+    assert [line.split(" | ")[0][2:] for line in table.splitlines()[2:]] == [
+        "SCE",
+        "Center",
+        "MMLDA",
+        "L-GM",
+        "MMC-10 (rand)",
+        "MMC-10",
+        "HM",
+    ]
+
+
+def test_the_second_half_of_table_5_has_its_own_numbers() -> None:
+    things = shelf(pgd(f"{MMC}-resnet110", 12.0), hundred(SCE, "strict", clean=71.0, robust=0))
+    table = depth_table(things, "cifar100")
+    assert cells(table, "MMC (Res.110)")[2:4] == ["34.6 / 12.0", "22.4 / 12.0"]
+    assert cells(table, "SCE (Res.32)")[1] == "72.3 / 71.0"
+    assert cells(table, "SCE (Res.110)")[1] == "74.8 / not run"
+    assert "fills it" in depth_table(things), "the half about CIFAR-10 has nothing"
+
+
+def test_without_cifar100_the_page_has_one_line_about_it() -> None:
+    page = results_page(shelf(summary("cifar10-sce", "strict")), [])
+    section = page.partition("## CIFAR-100\n")[2].partition("\n## ")[0].strip()
+    assert len(section.splitlines()) == 1
+    assert section.startswith("Nothing has been measured on CIFAR-100 yet")
+    assert "| Center |" not in page
+
+
+def test_every_command_on_the_page_is_a_grid() -> None:
+    for page in (results_page(shelf(), []), results_page(shelf(hundred("mine", "strict")), [])):
+        named = re.findall(r"maxmahal reproduce ([\w-]+)`", page)
+        assert len(named) > 6
+        assert set(named) <= set(grid_names())
+
+
+def test_each_data_set_has_its_section_and_others_theirs() -> None:
+    things = shelf(
+        summary("cifar10-mine", "strict"),
+        hundred("cifar100-mine", "strict"),
+        summary("other", "strict", data="digits"),
+        hundred(SCE, "strict"),
+        hundred(f"{AT_SCE}-best", "strict"),
+    )
+    page = results_page(things, [])
+    ten, _, rest = page.partition("## CIFAR-100\n")
+    both, _, other = rest.partition("## digits\n")
+    assert "| cifar10-mine |" in ten
+    assert "| cifar100-mine |" not in ten
+    assert both.count("| cifar100-mine |") == 1
+    assert "| other |" in other
+    outside = both.partition("### Models outside")[2]
+    assert f"| {SCE} |" not in outside
+    assert f"| {AT_SCE}-best |" not in outside
+
+
+def test_the_page_of_cifar10_alone_says_the_same_with_cifar100_beside_it() -> None:
+    ten = [summary("cifar10-mmc", "strict", robust=3), summary("cifar10-at-un-sce", "autoattack", robust=40)]
+    alone, beside = (results_page(shelf(*things), []) for things in (ten, [*ten, hundred(SCE, "strict")]))
+    section = alone.partition("## CIFAR-10\n")[2].partition("## CIFAR-100\n")[0]
+    assert section == beside.partition("## CIFAR-10\n")[2].partition("## CIFAR-100\n")[0]
+    assert "**3.0**" in section
+
+
+def test_losses_are_paired_with_sce_checkpoint_by_checkpoint() -> None:
+    things = shelf(
+        *(hundred(name, "autoattack", robust=value) for name, value in ((AT_SCE, 20), (AT_MMC, 23), (AT_HM, 19.9))),
+        *(hundred(f"{name}-best", "autoattack", robust=21, samples=1000) for name in (AT_SCE, AT_MMC)),
+        hundred(AT_SCE, "strict", robust=20),
+    )
+    table = losses_pairs(things)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    told = {tuple(row[:3]): row[3:] for row in rows}
+    assert told["last", "AT (MMC-10)", "autoattack"][2] == "+3.0 points, p < 0.001 (60 to 0 of 2,000 images)"
+    assert told["last", "AT (HM)", "autoattack"][2].startswith("−0.1 points, p = 0.500")
+    assert told["last", "AT (HM)", "strict"][1:] == ["not run", "not run"]
+    assert told["best", "AT (MMC-10)", "autoattack"][2] == "0.0 points, p = 1.000 (0 to 0 of 1,000 images)"
+    assert told["best", "AT (HM)", "autoattack"][1:] == ["not run", "not run"]
+    assert ("best", "AT (HM)", "strict") not in told, "a row without a number"
+    verdict = losses_verdict(things)
+    assert "AT (MMC-10) is ahead of AT (SCE): +3.0 points" in verdict
+    assert "AT (HM) is not to be told apart from AT (SCE)" in verdict
+    assert cells(losses_table(things), f"{AT_SCE}-best")[2].startswith("80.0 %")
+    assert f"| {AT_HM}-best |" not in losses_table(things)
+
+
+def test_short_budgets_and_seeds_are_compared_among_themselves() -> None:
+    things = shelf(*(hundred(f"{name}-short-seed1", "autoattack", robust=20) for name in (AT_SCE, AT_MMC)))
+    assert "| short, seed1, last | AT (MMC-10) | autoattack |" in losses_pairs(things)
+    assert losses_verdict(things) == ""
+    assert title_of(things, f"{AT_SCE}-short-seed1") == "at-sce-short-seed1"
+
+
+def test_without_adversarial_training_its_section_is_a_sentence() -> None:
+    things = shelf(hundred(SCE, "strict"))
+    assert losses_table(things).endswith("`maxmahal reproduce adversarial-cifar100` fills it.")
+    assert losses_pairs(things) == losses_verdict(things) == ""
+
+
+@pytest.mark.parametrize(
+    ("clean", "said"),
+    [
+        (72.0, "all 1 are within a point"),
+        (71.4, "all 1 are within a point"),  # of Table 5's 72.3
+        (70.0, r"More than a point from the paper on clean images: SCE \(-2\.3\)\. The network is ResNet-32"),
+        (75.0, r"SCE \(\+2\.1\)"),
+    ],
+)
+def test_clean_accuracies_far_from_the_papers_are_named(clean: float, said: str) -> None:
+    assert re.search(said, clean_note(shelf(hundred(SCE, "strict", clean=clean), hundred(HM, "strict", clean=5.0))))
+    assert clean_note(shelf()) == ""
+
+
+def test_how_models_were_trained_is_said_once_for_all_of_them() -> None:
+    train = {"epochs": 200, "batch_size": 512, "lr": 0.1, "weight_decay": 2e-4}
+    models = [replace(hundred(name, "strict"), model={"settings": {"train": train}}) for name in (SCE, MMC)]
+    told = schedules(shelf(*models), TABLE_4)
+    assert told == "Trained for 200 epochs in batches of 512, learning rate 0.1, weight decay 0.0002."
+    other = run(HM, [50.0], settings={"train": {**train, "lr": 0.05}})
+    assert schedules(shelf(*models, other), TABLE_4).count("; or for ") == 1
+    assert schedules(shelf(hundred(SCE, "strict")), TABLE_4) == ""
+
+
+def test_trials_say_what_they_were_trained_on() -> None:
+    named = run("tune-cifar100-sce", [50.0], settings={"data": {"source": "cifar100"}})
+    assert cells(tuning_table(shelf(named)), "tune-cifar100-sce")[1] == "CIFAR-100"
+    assert cells(tuning_table(shelf(run("tune-sce", [50.0]))), "tune-sce")[1] == "CIFAR-10"
+
+
+def test_what_is_missing_of_cifar100_is_listed_once_something_is_there() -> None:
+    told = missing_list(shelf(hundred(MMC, "strict"), hundred(AT_MMC, "autoattack")))
+    assert f"- `{AT_MMC}`: strict" in told
+    (line,) = [line for line in told.splitlines() if line.startswith(f"- `{MMC}`: ")]
+    assert "SPSA tar 8" in line
+    assert "strict" not in line
+    assert f"`{AT_MMC}-best`" in told
+    assert "no CIFAR-100 model" not in told
+
+
+def test_the_front_page_grows_by_what_was_measured() -> None:
+    ten = summary("cifar10-mmc", "strict", robust=0)
+    assert "CIFAR-100" not in readme_block(shelf(ten)).partition("[Every table]")[0]
+    both = readme_block(shelf(ten, hundred(MMC, "strict", clean=70.0, robust=0), hundred(AT_MMC, "autoattack")))
+    table = both.partition("CIFAR-100:")[2]
+    assert cells(table, "MMC-10")[1:] == ["71.9 / 70.0", "23.4 / not run", "**≤ 0.18**", "not run"]
+    assert cells(table, "AT (MMC-10)")[-1] == "**50.0**"
+    assert "| SCE |" not in table
+    assert hundred_summary(shelf(ten)) == ""
+
+
+def test_training_curves_are_apart() -> None:
+    drawn = figures(shelf(run("cifar10-sce", [30.0, 9.0]), run(SCE, [60.0, 30.0]), run(AT_HM, [90.0, 60.0])))
+    assert sorted(drawn) == ["training-cifar100.svg", "training.svg"]
+    assert "AT (HM)" in drawn["training-cifar100.svg"]
+    assert "on CIFAR-100" in drawn["training-cifar100.svg"]
+    assert "(figures/training-cifar100.svg)" in results_page(shelf(), list(drawn))
+
+
+@pytest.mark.parametrize(("name", "model"), list(ZOO.items()))
+def test_a_card_names_its_data_and_classes(name: str, model: str) -> None:
+    source, title, classes = ("cifar100", "CIFAR-100", 100) if "cifar100" in name else ("cifar10", "CIFAR-10", 10)
+    text = card(shelf(summary(model, "strict", robust=20, data=source)), name)
+    assert f"maxmahal evaluate zoo:{name} --suite strict --data {source} --limit 200" in text
+    assert f"trained on {title}, whose" in text
+    assert f"to {classes} logits" in text
+    assert "| worst case of `strict` | – | 20.0 %" in text
+
+
+def test_the_zoo_has_the_models_of_cifar100_and_tells_them_apart() -> None:
+    assert {name for name in ZOO if "cifar100" in name} == {SCE, MMC, HM, AT_SCE, AT_MMC, AT_HM}
+    front = index(shelf(), ["cifar10-sce", AT_MMC])
+    assert f"| [{AT_MMC}]({AT_MMC}.md) | CIFAR-100 |" in front
+    assert "| [cifar10-sce](cifar10-sce.md) | CIFAR-10 |" in front
+    assert front.count("--data cifar10 ") == 1
+    assert "--data cifar100 " in index(shelf(), [AT_MMC])
+    assert "Models of CIFAR-100 by name" in index(shelf(), [AT_MMC])
+
+
+def test_columns_that_nobody_has_a_number_for_stand_on_no_card() -> None:
+    assert "PGD-50" not in card(shelf(), AT_HM)
+    assert "PGD-50 un 8" in card(shelf(pgd(AT_HM, 20)), AT_HM)
+    assert "PGD-50 un 8" in card(shelf(), MMC)
+
+
+def strong(model: str, value: float, **changes: Any) -> Things:
+    data = "cifar100" if "cifar100" in model else "cifar10"
+    return [summary(model, suite, robust=value, data=data, **changes) for suite in ("strict", "autoattack")]
+
+
+def white_box(data: str, mmc: float, worst: float = 20.0) -> Things:
+    names = OTHER_LOSSES if data == "cifar10" else TABLE_4[:4]
+    things: Things = [pgd(name, 5, data) for name in names]
+    things += [each for name in names for each in strong(name, 0)]
+    return [*things, pgd(f"{data}-mmc", mmc, data), *strong(f"{data}-mmc", worst)]
+
+
+def depth(data: str, deep: float, worst: float = 40.0) -> Things:
+    values = {"sce": 3.0, "mmc": 30.0, "sce-resnet110": 3.0, "mmc-resnet110": deep}
+    things: Things = [pgd(f"{data}-{name}", value, data) for name, value in values.items()]
+    return [*things, *strong(f"{data}-mmc", 30), *strong(f"{data}-mmc-resnet110", worst)]
+
+
+GOOD: dict[str, tuple[Things, Things]] = {
+    "reliable": (strong("cifar10-mmc", 26), strong(MMC, 18)),
+    "white-box": (white_box("cifar10", 30), white_box("cifar100", 30)),
+    "capacity": (depth("cifar10", 40), depth("cifar100", 40)),
+}
+BAD: dict[str, tuple[Things, Things]] = {
+    "reliable": (strong("cifar10-mmc", 0.1), strong(MMC, 0.1)),
+    "white-box": (white_box("cifar10", 5, 0), white_box("cifar100", 5, 0)),
+    "capacity": (depth("cifar10", 20, 30), depth("cifar100", 20, 30)),
+}
+
+
+@pytest.mark.parametrize("key", list(GOOD))
+def test_both_data_sets_have_to_agree(key: str) -> None:
+    verdicts = {
+        (first, second): RULES[key](shelf(*ten, *more)).verdict
+        for first, ten in (("good", GOOD[key][0]), ("bad", BAD[key][0]))
+        for second, more in (("good", GOOD[key][1]), ("bad", BAD[key][1]))
+    }
+    assert verdicts == {
+        ("good", "good"): "holds",
+        ("good", "bad"): "holds in part",
+        ("bad", "good"): "holds in part",
+        ("bad", "bad"): "does not hold",
+    }
+
+
+@pytest.mark.parametrize("key", list(GOOD))
+def test_one_data_set_alone(key: str) -> None:
+    ten, more = GOOD[key]
+    judgement = RULES[key](shelf(*ten))
+    assert judgement.verdict == "holds"
+    assert "CIFAR" not in judgement.reason + judgement.evidence
+    only = RULES[key](shelf(*more))
+    assert only.verdict == "holds in part", "half of what the claim is about"
+    assert only.reason.startswith("CIFAR-10: ")
+    assert " CIFAR-100: " in only.reason
+    assert RULES[key](shelf(*BAD[key][1])).verdict == "does not hold"
+
+
+@pytest.mark.parametrize("key", list(GOOD))
+def test_the_evidence_stands_data_set_by_data_set(key: str) -> None:
+    judgement = RULES[key](shelf(*GOOD[key][0], *GOOD[key][1]))
+    ten, _, more = judgement.evidence.partition("\n\nCIFAR-100:\n\n")
+    assert ten.startswith("CIFAR-10:\n\n| paper / ours |")
+    assert more.startswith("| paper / ours |")
+    printed = {"reliable": ("36.0", "23.4"), "white-box": ("36.0", "23.4"), "capacity": ("46.0", "22.4")}[key]
+    assert printed[0] in ten
+    assert printed[1] in more
+
+
+def test_guessing_among_a_hundred_classes_is_one_percent() -> None:
+    assert RULES["reliable"](shelf(*strong(MMC, 5))).verdict == "holds in part"
+    assert RULES["reliable"](shelf(*strong("cifar10-mmc", 5))).verdict == "does not hold"
+
+
+def test_the_columns_of_table_4_are_enough_on_cifar100() -> None:
+    things = [table4(name, pgd10_tar_8=5.0, pgd10_un_8=5.0) for name in TABLE_4[:4]]
+    things += [each for name in TABLE_4[:4] for each in strong(name, 0) if isinstance(each, Summary)]
+    things += [table4(MMC, pgd10_tar_8=20.0, pgd10_un_8=20.0), *(x for x in strong(MMC, 10) if isinstance(x, Summary))]
+    reason = RULES["white-box"](shelf(*things)).reason.partition("CIFAR-100: ")[2]
+    assert "2 of 2 columns" in reason
+    assert "Not measured" not in reason
+
+
+def test_no_other_claim_listens_to_cifar100() -> None:
+    things = [each for key in GOOD for each in GOOD[key][1]]
+    kept = {(each.name, each.suite): each for each in things if isinstance(each, Summary)}
+    page = claims_page(shelf(*kept.values()))
+    assert page.count("| **not measured** |") == len(claims()) - len(GOOD)
+    assert len(TABLE_5_CIFAR100) == 4
+
+
+def test_the_papers_own_numbers_are_held_against_its_claim() -> None:
+    ten, more = GOOD["capacity"]
+    assert "own numbers" not in RULES["capacity"](shelf(*ten)).reason
+    reason = RULES["capacity"](shelf(*more)).reason
+    assert "The paper's own numbers have MMC (Res.110) ahead in 4 of 8 columns." in reason
