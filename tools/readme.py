@@ -196,6 +196,33 @@ def bfloat16_cost(published: Path) -> str:
     )
 
 
+def classes() -> str:
+    """What a hundred thousand classes cost, and how far apart their centers are."""
+    study = benchmark("many_classes_cpu")
+    most = max(row["num_classes"] for row in study["rows"])
+    rows = {row["what"]: row for row in study["rows"] if row["num_classes"] == most}
+    slopes = {row["what"]: row for row in study["exponents"] if row["of"] == "ms"}
+    found = next(row for row in study["quality"] if row["num_classes"] == most)
+    lines = [
+        f"With {most:,} classes in {study['dim']} dimensions, batches of {study['batch_size']}, one CPU thread:",
+        "",
+        "| training, the head alone | milliseconds | grows with the classes as | memory of a call, MB |",
+        "|---|---:|---:|---:|",
+    ]
+    for title, what in (("MMC", "mmc_loss"), ("SCE", "sce_step"), ("ArcFace", "arcface_step")):
+        slope = f"L^{slopes[what]['exponent']:.2f} ± {slopes[what]['standard_error']:.2f}"
+        lines.append(f"| {title} | {rows[what]['ms']:,.1f} | {slope} | {rows[what]['peak_mb']:,.0f} |")
+    lines += [
+        "",
+        "MMC's loss reads the center of the true class and no other: a whole training step with so many takes "
+        f"{study['step']['ratio']:.2f} times as long as with {min(row['num_classes'] for row in study['rows'])}. The "
+        f"centers, {rows['mmc_loss']['held_mb']:,.0f} MB, are made in {rows['centers']['ms'] / 1000:.1f} s and are at "
+        f"least {found['smallest_angle']:.1f}° apart; random ones {found['random_smallest_angle']:.1f}°, and no code "
+        f"can have more than {found['bound_smallest_angle']:.1f}°.",
+    ]
+    return "\n".join(lines)
+
+
 def scored(row: dict[str, Any]) -> str:
     """Seconds, and what the attack achieved in them."""
     if "mean_distortion" in row:
@@ -249,6 +276,7 @@ BLOCKS = {
     "peers": peers,
     "speed": speed,
     "engine": engine,
+    "classes": classes,
     "masked": masked,
     "results": results,
 }
