@@ -61,6 +61,9 @@ class Pretender(Prepared):
     def search(self, images: Tensor) -> Outputs:
         return Outputs(self._pair[1](images))
 
+    def query(self, images: Tensor) -> Outputs:
+        return self.search(images)
+
 
 def curved_classifier(images: Tensor) -> Classifier:
     """An untrained network whose centers are four images' own features, so that all classes are predicted."""

@@ -57,6 +57,24 @@ def test_a_flat_model_and_a_saturated_one_get_different_remedies() -> None:
     assert flat.numbers == {"cross_entropy": 1.0, "margin": 1.0}
 
 
+@pytest.mark.parametrize(("inside", "flat"), [(0.0, 1.0), (1.0, 0.0)], ids=["in all pixels", "in black pixels"])
+def test_gradients_that_are_nan_are_told_apart_from_zero_ones(inside: float, flat: float) -> None:
+    finding = CHECKS["zero-gradients"](probe_of(nn.Sequential(_Rooted(inside), trained("sce")).eval()))
+    zero = CHECKS["zero-gradients"](probe_of(nn.Sequential(_Steps(), trained("sce")).eval()))
+    assert finding.flagged
+    assert finding.title == "Gradients that are NaN or infinite"
+    assert "is NaN or infinite, in some pixels at least, for 100.0 % of the images" in finding.sentence
+    assert "exactly zero" not in finding.sentence
+    assert (finding.remedy, finding.adds) == (zero.remedy, zero.adds)
+    assert finding.numbers == {"cross_entropy": flat, "margin": flat, "not_finite": 1.0}
+
+
+def test_a_few_images_without_finite_gradients_raise_no_flag() -> None:
+    whole = probe_of(nn.Sequential(_Rooted(1.0, first_only=True), trained("sce")).eval())
+    finding = CHECKS["zero-gradients"](whole)
+    assert not finding.flagged, finding.sentence
+
+
 @pytest.mark.parametrize("step", ["no derivative", "numpy without detach"])
 def test_steps_that_fail_where_a_gradient_is_wanted_count_as_without_one(step: str) -> None:
     model = nn.Sequential(_Fails(step), trained("sce")).eval()
@@ -181,6 +199,18 @@ class _Fails(nn.Module):
         if self.step == "no derivative":
             return images // 0.0625 * 0.0625
         return torch.from_numpy(images.numpy().copy())
+
+
+class _Rooted(nn.Module):
+    """The images as they are; at black pixels, or in all of them where ``inside`` is 0, the gradient is NaN."""
+
+    def __init__(self, inside: float, *, first_only: bool = False) -> None:
+        super().__init__()
+        self.inside, self.first_only = inside, first_only
+
+    def forward(self, images: Tensor) -> Tensor:
+        rooted = images[:1] if self.first_only else images
+        return images + torch.cat([0 * (self.inside * rooted).sqrt(), torch.zeros_like(images[len(rooted) :])])
 
 
 class _Steps(nn.Module):

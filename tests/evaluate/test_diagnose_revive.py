@@ -84,6 +84,25 @@ def test_nothing_is_revived_where_nothing_is_to_be_had(name: str) -> None:
     assert revive(models[name], digits("test")[0]) is None
 
 
+@pytest.mark.parametrize("inside", [0.0, 1.0])
+def test_gradients_that_are_nan_are_revived_in_a_module_and_not_inside_a_forward(inside: float) -> None:
+    def rooted(images: Tensor) -> Tensor:
+        return images + 0 * (inside * images).sqrt()
+
+    class Rooted(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            return rooted(images)
+
+    images, network = digits("test")[0], trained("sce")
+    assert revive(Inline(rooted, network).eval(), images) is None
+    revived = revive(behind(Rooted(), network), images)
+    assert revived is not None
+    moved = images[:4].clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(revived.search(moved).logits.square().sum(), moved)
+    assert gradient.isfinite().all()
+    assert gradient.any()
+
+
 def test_the_model_decides_and_is_left_alone() -> None:
     images, _ = digits("test")
     model = masked(trained("sce"))["quantised"]

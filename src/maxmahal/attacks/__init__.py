@@ -107,3 +107,8 @@ __all__ = [
     "worst_of_noise",
     "worst_of_rotations",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone: each file of the package is an attribute of it as well."""
+    return list(__all__)

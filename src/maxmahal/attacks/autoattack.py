@@ -17,10 +17,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from maxmahal.attacks.answers import is_out_of_memory
 from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
+from maxmahal.attacks.first_look import told_apart
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import Look, is_out_of_memory, make_oracle
+from maxmahal.attacks.oracle import Look, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Attacked, Nearest
 from maxmahal.attacks.rounding import full_float32, quick_float32
@@ -159,7 +161,8 @@ class _Wrapped:
         self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
-        look = self._verdict(self.clean, labels)
+        with told_apart(self.model, self.clean):
+            look = self._verdict(self.clean, labels)
         check_logits(look.logits, labels)
         self.classes = look.logits.shape[1]
         self.images, self.predictions = self.clean.clone(), look.predictions

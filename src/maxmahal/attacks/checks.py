@@ -9,11 +9,19 @@ from numbers import Real
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks.objectives import Objective
-from maxmahal.attacks.oracle import Look, Model, check_answers
+from maxmahal.attacks.answers import check_answers
+from maxmahal.attacks.objectives import NamedObjective, Objective
+from maxmahal.attacks.oracle import Look, Model
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat
 from maxmahal.errors import ArgumentError
+
+_A_FUNCTION = "objective must be a function of outputs, labels and targets"
+_CALL = "Call what makes it: margin()."
+AN_OBJECTIVE = (
+    "an objective takes (outputs, labels, targets), where outputs.logits and outputs.features are tensors and targets "
+    "may be None."
+)
 
 
 def check_count(name: str, value: int, least: int = 1) -> None:
@@ -42,13 +50,25 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def check_objective(objective: Objective) -> None:
     """A function of three arguments, not a name and not the factory that makes it."""
+    function = objective.function if isinstance(objective, NamedObjective) else objective
+    if not callable(function):
+        raise ArgumentError(f"{_A_FUNCTION}; got {function!r}. {_CALL}")
     try:
-        inspect.signature(objective).bind(None, None, None)
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in that does not tell; the first look will
+        return
+    try:
+        signature.bind(None, None, None)
     except TypeError as error:
-        name = getattr(objective, "__name__", repr(objective))
-        raise ArgumentError(
-            f"objective must be a function of outputs, labels and targets; got {name}. Call what makes it: margin()."
-        ) from error
+        if str(getattr(function, "__module__", "")).startswith("maxmahal."):
+            raise ArgumentError(f"{_A_FUNCTION}; got {name_of(function)}. {_CALL}") from error
+        takes = ", ".join(signature.parameters)
+        raise ArgumentError(f"{_A_FUNCTION}; {name_of(function)} takes ({takes}), but {AN_OBJECTIVE}") from error
+
+
+def name_of(objective: object) -> str:
+    """What to call an objective in a sentence."""
+    return getattr(objective, "name", None) or getattr(objective, "__name__", None) or type(objective).__name__
 
 
 def check_threat(threat: Threat, images: Tensor) -> None:
@@ -132,6 +152,18 @@ def check_logits(logits: Tensor, labels: Tensor) -> None:
         _warn(
             "The model seems to return probabilities: after a softmax gradients vanish and attacks look weaker "
             "than they are. Attack the logits before it."
+        )
+
+
+def warn_about_lost(lost: Tensor, success: Tensor) -> None:
+    """At the end of an attack: some looks told it nothing, so what survived it may not be robust."""
+    count, kept = torch.stack([lost > 0, (lost > 0) & ~success]).sum(dim=1).tolist()
+    if count:
+        outcome = f"{kept} of them survived, perhaps only for that" if kept else "all of them are broken even so"
+        _warn(
+            f"The objective or its gradient was NaN or infinite, if only in some pixels, for {count} of {len(lost)} "
+            f"samples and told the attack nothing there: {outcome}. Look for a root of 0 or a division by 0, or use "
+            "square."
         )
 
 

@@ -6,7 +6,7 @@ Since every random number belongs to its sample, nothing a sample sees depends o
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -21,7 +21,9 @@ from maxmahal.attacks.checks import (
     check_model,
     check_objective,
     check_seed,
+    warn_about_lost,
 )
+from maxmahal.attacks.first_look import ask_first, check_first_values
 from maxmahal.attacks.ledger import Keep, Ledger
 from maxmahal.attacks.method import Method, State
 from maxmahal.attacks.objectives import Objective
@@ -102,7 +104,7 @@ def run(
     oracle = make_oracle(model, objective, capacity, engine.eot_samples)
     oracle.coarse = is_coarse(case.images.device)
     with _own_randomness(case, engine):
-        return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+        return _Run(method, model, oracle, case, engine, keep, capacity).attack(restarts)
 
 
 def last_iterate(
@@ -128,20 +130,26 @@ def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
 
 
 class _Run:
-    def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
+    def __init__(
+        self, method: Method, model: Model, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int
+    ) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
         images = case.images.detach()
         ids = content_ids(images, case.labels) if case.sample_ids is None else case.sample_ids
         self._everyone = torch.arange(len(images), device=images.device)
         self._tally = oracle.tally = Tally(len(images), images.device)
         untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED, self._everyone)
-        clean = _logits_of_clean_images(oracle, untargeted)
+        # One look at the clean images: it checks the model, and all that depends on predictions starts from it.
+        answers = ask_first(model, oracle, untargeted)
+        clean = oracle.mean_logits(answers)
+        check_logits(clean, case.labels)
         predictions = clean.argmax(dim=1)
         self._targets = resolve_targets(case.targets, clean, case.labels, ids, case.seed)
         single = self._targets is not None and self._targets.shape[1] == 1
         fled = predictions if case.label_source == "predicted" else case.labels
         first = None if self._targets is None else self._targets[:, 0]
         self._samples = Samples(images, case.labels, fled, first, ids, HIT if single else FOOLED, self._everyone)
+        check_first_values(oracle, answers, self._samples)
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
         self._exits = engine.early_exit and keep != "last"
 
@@ -226,23 +234,12 @@ class _Run:
         if samples.goal == HIT and samples.targets is not None:
             hit = ledger.predictions == samples.targets
         found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
+        lost = self._tally.lost()
+        warn_about_lost(lost, fooled if hit is None else hit)
         if self._keep != "nearest":
-            return Attacked(*found, spent=spent)
+            return Attacked(*found, spent=spent, lost=lost)
         distances = torch.where(fooled if hit is None else hit, ledger.scores, torch.inf)
-        return Nearest(*found, distances, spent=spent)
-
-
-def _logits_of_clean_images(oracle: Oracle, samples: Samples) -> Tensor:
-    """One look at the clean images: it checks the model, and everything that depends on predictions starts from it."""
-    quiet = replace(oracle, objective=_no_objective)  # it counts where the other does
-    logits = quiet.look(samples.images, samples).logits
-    oracle.chunk = quiet.chunk
-    check_logits(logits, samples.labels)
-    return logits
-
-
-def _no_objective(outputs: object, labels: Tensor, targets: object) -> Tensor:  # noqa: ARG001
-    return torch.zeros(len(labels), device=labels.device)
+        return Nearest(*found, distances, spent=spent, lost=lost)
 
 
 def _rows_of(state: State, rows: Tensor) -> State:

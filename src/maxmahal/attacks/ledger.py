@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.oracle import Oracle, check_answers
+from maxmahal.attacks.answers import check_answers
+from maxmahal.attacks.oracle import Oracle
 from maxmahal.attacks.samples import Samples
 
 Keep = Literal["best", "last", "nearest"]

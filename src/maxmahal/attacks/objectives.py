@@ -74,7 +74,7 @@ def own_loss(head: Head) -> Objective:
     """The model's own training loss; for MMC the paper's un,1 and tar,1: -L(z, y) and L(z, y_t) (appendix B.4)."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        features = features_of(outputs, "own_loss", "class_logit()")
+        features = features_of(outputs, "own_loss", "class_logit()", head)
         return -head.per_sample(features, labels) if targets is None else head.per_sample(features, targets)
 
     return NamedObjective("own", value)
@@ -84,7 +84,7 @@ def own_loss_difference(head: Head) -> Objective:
     """The paper's un,2 and tar,2: L(z, ỹ) - L(z, y) with ỹ the best wrong class, and L(z, y_t) - L(z, y) (B.4)."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        features = features_of(outputs, "own_loss_difference", "margin()")
+        features = features_of(outputs, "own_loss_difference", "margin()", head)
         wanted = other_logits(outputs.logits, labels).argmax(dim=1) if targets is None else targets
         return head.per_sample(features, wanted) - head.per_sample(features, labels)
 
@@ -144,7 +144,7 @@ def nearest_center(head: Head) -> Objective:
     centers = centers_of(head)
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        features = features_of(outputs, "nearest_center", "margin()")
+        features = features_of(outputs, "nearest_center", "margin()", head)
         if targets is None:
             distances = torch.cdist(features.detach(), centers)
             targets = distances.scatter(1, labels[:, None], torch.inf).argmin(dim=1)
@@ -163,10 +163,16 @@ def other_logits(logits: Float[Tensor, "n l"], classes: Int[Tensor, " n"]) -> Fl
     return logits.scatter(1, classes[:, None], -torch.inf)
 
 
-def features_of(outputs: Outputs, name: str, instead: str) -> Float[Tensor, "n d"]:
-    """The features, or a sentence about the model that has none."""
+def features_of(outputs: Outputs, name: str, instead: str, head: Head) -> Float[Tensor, "n d"]:
+    """The features, or a sentence about the model that has none, or none that the head could take."""
     if outputs.features is None:
         raise ArgumentError(f"{name} needs the model's features; attack a maxmahal.Classifier, or use {instead}.")
+    width, classes = outputs.features.shape[1], outputs.logits.shape[1]
+    if width != head.feature_dim or classes > head.num_classes:
+        raise ArgumentError(
+            f"{name} was given a head for {head.num_classes} classes and features of width {head.feature_dim}, and the "
+            f"model has {classes} classes and width {width}; give it the model's own: {name}(model.head)."
+        )
     return outputs.features
 
 

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from maxmahal.attacks.answers import check_answers, check_logits_of, check_values_of, is_out_of_memory
+from maxmahal.attacks.gradients import grad_or_none, has_gaps, leaves_of, without_gaps
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared
@@ -19,9 +21,8 @@ from maxmahal.errors import ArgumentError
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
 Part = TypeVar("Part")
 
-_LEAST_SCALE = (
-    2.0**-60
-)  # smaller gradients come out larger than they are: their direction is worth more than their size
+# Smaller gradients come out larger than they are: their direction is worth more than their size.
+_LEAST_SCALE = 2.0**-60
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,13 @@ class Oracle:
             with torch.enable_grad():
                 outputs = self._outputs(self.search, moved)
                 self._count("asked", part)
-                leaves = _leaves(outputs)
+                leaves = leaves_of(outputs)
                 look = self._judged(leaves, part)
                 gradient = _gradient_of(look.values, leaves, outputs, moved)
             self._count("backward", part)
-            # One bad pixel must not spoil an image: a step without information beats a step into NaN.
-            gradient = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
-            return Look(look.logits.detach(), look.values.detach()), gradient
+            look = Look(look.logits.detach(), look.values.detach())
+            self._count_lost(look, part, gradient)
+            return look, without_gaps(gradient)
 
         parts = self._in_chunks(len(images), work)
         return _join([look for look, _ in parts]), torch.cat([gradient for _, gradient in parts])
@@ -103,11 +104,36 @@ class Oracle:
         return look
 
     @torch.no_grad()
+    def answers(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Outputs:
+        """What the search model says, before any objective has seen it: ``eot_samples`` rows for each image."""
+
+        def work(start: int, stop: int) -> Outputs:
+            outputs = self._outputs(self.search, images[start:stop])
+            self._count("asked", samples.slice(start, stop))
+            return outputs
+
+        return _join_outputs(self._in_chunks(len(images), work))
+
+    @torch.no_grad()
+    def judged(self, answers: Outputs, samples: Samples) -> Look:
+        """The objective at ``answers``; the model is not asked again."""
+        draws = self.eot_samples
+
+        def work(start: int, stop: int) -> Look:
+            rows = slice(start * draws, stop * draws)
+            features = None if answers.features is None else answers.features[rows]
+            return self._judged(Outputs(answers.logits[rows], features), samples.slice(start, stop))
+
+        return _join(self._in_chunks(len(samples), work))
+
+    @torch.no_grad()
     def _look_with(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples, kind: Kind) -> Look:
         def work(start: int, stop: int) -> Look:
             outputs, part = self._outputs(model, images[start:stop]), samples.slice(start, stop)
             self._count(kind, part)
-            return self._judged(outputs, part)
+            look = self._judged(outputs, part)
+            self._count_lost(look, part)
+            return look
 
         return _join(self._in_chunks(len(images), work))
 
@@ -116,7 +142,7 @@ class Oracle:
         if self.eot_samples > 1:
             images = images.repeat_interleave(self.eot_samples, dim=0)
         outputs = model(images)
-        _check_logits(outputs.logits, len(images))
+        check_logits_of(outputs.logits, len(images))
         return outputs
 
     def _count(self, kind: Kind, samples: Samples) -> None:
@@ -128,16 +154,26 @@ class Oracle:
         self.passes.queries += images if kind == "asked" else 0
         self.passes.backward += images if kind == "backward" else 0
 
+    def _count_lost(self, look: Look, samples: Samples, gradient: Tensor | None = None) -> None:
+        """Samples about which the objective, or its gradient, says nothing; only where costs are counted too."""
+        if self.tally is not None and samples.rows is not None:
+            lost = look.values.isnan()
+            self.tally.add_lost(samples.rows, lost if gradient is None else lost | has_gaps(gradient))
+
     def _judged(self, outputs: Outputs, samples: Samples) -> Look:
         """Logits and objective of each image, as means over its answers."""
         draws = self.eot_samples
         samples = samples.repeat(draws) if draws > 1 else samples
         values = self.objective(outputs, samples.fled, samples.targets)
-        _check_values(values, len(outputs.logits))
+        check_values_of(values, len(outputs.logits))
         if draws == 1:
             return Look(outputs.logits, values)
-        logits = outputs.logits.reshape(-1, draws, outputs.logits.shape[1])
-        return Look(logits.mean(dim=1), values.reshape(-1, draws).mean(dim=1))
+        return Look(self.mean_logits(outputs), values.reshape(-1, draws).mean(dim=1))
+
+    def mean_logits(self, outputs: Outputs) -> Float[Tensor, "n l"]:
+        """Of each image, over its answers."""
+        logits = outputs.logits
+        return logits if self.eot_samples == 1 else logits.reshape(-1, self.eot_samples, logits.shape[1]).mean(dim=1)
 
     def _in_chunks(self, count: int, work: Callable[[int, int], Part]) -> list[Part]:
         """``work`` on neighbouring rows, fewer at a time once memory has run out."""
@@ -180,29 +216,6 @@ def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int
     return Oracle(asked, asked, objective, chunk, eot_samples, differentiable=False)
 
 
-def check_answers(predictions: Int[Tensor, " n"]) -> None:
-    """Refuse NaN: a verdict on it would be an accident."""
-    missing = predictions < 0
-    if bool(missing.any()):
-        raise ArgumentError(
-            f"The model returned NaN for {int(missing.sum())} of {len(predictions)} images, so no verdict on them "
-            "means anything; look for the layer that overflows."
-        )
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether trying again with fewer images could help."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return any(words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory"))
-
-
-def _leaves(outputs: Outputs) -> Outputs:
-    """The same outputs cut off from the model, for the objective to be differentiated by."""
-    features = None if outputs.features is None else outputs.features.detach().requires_grad_()
-    return Outputs(outputs.logits.detach().requires_grad_(), features)
-
-
 def _gradient_of(
     values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Float[Tensor, "n c h w"]
 ) -> Float[Tensor, "n c h w"]:
@@ -217,14 +230,14 @@ def _gradient_of(
         for leaf, output in ((leaves.logits, outputs.logits), (leaves.features, outputs.features))
         if leaf is not None and output is not None and output.requires_grad
     ]
-    found = _grad_or_none([values.sum()], [leaf for leaf, _ in pairs]) if values.requires_grad else [None] * len(pairs)
+    found = grad_or_none([values.sum()], [leaf for leaf, _ in pairs]) if values.requires_grad else [None] * len(pairs)
     through = [(output, part) for (_, output), part in zip(pairs, found, strict=True) if part is not None]
     gradient = None
     if through:
         sizes = torch.stack([part.abs().flatten(1).amax(dim=1) for _, part in through]).amax(dim=0)
         scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
         each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
-        gradient = _grad_or_none(
+        gradient = grad_or_none(
             [output for output, _ in through], [images], [part / each.to(part.dtype) for _, part in through]
         )[0]
     if gradient is None and torch.is_inference_mode_enabled():
@@ -237,12 +250,6 @@ def _gradient_of(
     return gradient * scales.clamp_min(_LEAST_SCALE)[:, None, None, None]
 
 
-def _grad_or_none(
-    outputs: list[Tensor], inputs: list[Tensor], grad_outputs: list[Tensor] | None = None
-) -> list[Tensor | None]:
-    return list(torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=True)) if inputs else []
-
-
 def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """The largest power of two in each size, exactly; 1 where a size is zero or not finite."""
     sizes = sizes.detach().float().nan_to_num(0.0, 0.0, 0.0)
@@ -250,25 +257,14 @@ def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(sizes > 0, exponents.clamp_min(torch.finfo(torch.float32).tiny), 1.0)
 
 
-def _check_logits(logits: Tensor, count: int) -> None:
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
-        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-        raise ArgumentError(
-            f"The model must return logits of shape ({count}, classes) for a batch of {count}; got {got}. "
-            "Wrap it in a module that returns the logits alone."
-        )
-
-
-def _check_values(values: Tensor, count: int) -> None:
-    if not isinstance(values, Tensor) or values.shape != (count,):
-        got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
-        raise ArgumentError(
-            f"The objective must return one value for each image of a batch of {count}; got {got}. "
-            "Leave out the mean or sum."
-        )
-
-
 def _join(looks: list[Look]) -> Look:
     if len(looks) == 1:
         return looks[0]
     return Look(torch.cat([look.logits for look in looks]), torch.cat([look.values for look in looks]))
+
+
+def _join_outputs(parts: list[Outputs]) -> Outputs:
+    if len(parts) == 1:
+        return parts[0]
+    features = [part.features for part in parts if part.features is not None]
+    return Outputs(torch.cat([part.logits for part in parts]), torch.cat(features) if features else None)

@@ -25,6 +25,9 @@ class Attacked:
     passes: Passes
     spent: Spent | None = field(default=None, kw_only=True)
     """The same sample by sample; None where another package did the work."""
+    lost: Int[Tensor, " n"] | None = field(default=None, kw_only=True)
+    """How many looks at each sample found an objective of NaN, or a gradient of NaN or infinity somewhere: the attack
+    saw less than it should, and survived samples may not be robust. None where another package did the work."""
 
     @property
     def success(self) -> Bool[Tensor, " n"]:

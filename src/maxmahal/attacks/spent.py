@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 Kind = Literal["iterations", "asked", "judged", "backward"]
@@ -41,10 +41,19 @@ class Tally:
             kind: torch.zeros(samples, dtype=torch.int64, device=device)
             for kind in ("iterations", "asked", "judged", "backward")
         }
+        self._lost = torch.zeros(samples, dtype=torch.int64, device=device)
 
     def add(self, kind: Kind, rows: Int[Tensor, " m"], times: int = 1) -> None:
         """``times`` more for each of these rows, among which a sample may stand more than once."""
         self._counts[kind].index_add_(0, rows, torch.full_like(rows, times))
+
+    def add_lost(self, rows: Int[Tensor, " m"], lost: Bool[Tensor, " m"]) -> None:
+        """One more for each of these rows about which a look said nothing."""
+        self._lost.index_add_(0, rows, lost.long())
+
+    def lost(self) -> Int[Tensor, " n"]:
+        """How many looks at each sample gave an objective or a gradient that is not finite."""
+        return self._lost.clone()
 
     def spent(self) -> Spent:
         """The counts so far; verdicts are no queries."""

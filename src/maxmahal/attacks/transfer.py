@@ -22,6 +22,7 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.engine import default_batch_size
+from maxmahal.attacks.first_look import told_apart
 from maxmahal.attacks.objectives import class_logit
 from maxmahal.attacks.oracle import Look, Model, make_oracle
 from maxmahal.attacks.result import Attacked
@@ -86,7 +87,8 @@ def _check(target: Model, images: Tensor, labels: Tensor) -> None:
     """Before any crafting: whether the target can judge these images."""
     check_images(images, labels, None, ANY_BOUNDS)
     check_model(target, images)
-    classes = _verdict(target, images[:1]).logits.shape[1]
+    with told_apart(target, images):
+        classes = _verdict(target, images[:1]).logits.shape[1]
     if int(labels.max()) >= classes:
         raise ArgumentError(
             f"labels must lie in 0..{classes - 1} because a model has {classes} classes; got {int(labels.max())}."

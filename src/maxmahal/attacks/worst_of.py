@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_count
+from maxmahal.attacks.first_look import told_apart
 from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.outputs import Outputs
 from maxmahal.attacks.transforms import gaussian_noise, random_angles, rotate
@@ -137,7 +138,9 @@ def _worst_of(
             break
         attempts = torch.full_like(rows, attempt)
         moved = transform(rows, attempts)
-        worst.offer(rows, attempts, moved, predict(moved))
+        with told_apart(predict, moved):
+            logits = predict(moved)
+        worst.offer(rows, attempts, moved, logits)
     return worst
 
 

@@ -47,3 +47,8 @@ __all__ = [
     "takes_centers",
     "updated_centers",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone: each file of the package is an attribute of it as well."""
+    return list(__all__)

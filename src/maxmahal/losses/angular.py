@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.describe import describe
 from maxmahal.models.head import Head
 
 
@@ -72,6 +73,10 @@ class AngularHead(Head):
         self.temperature = temperature
         self.weight = nn.Parameter(torch.empty(num_classes, feature_dim))
         nn.init.xavier_uniform_(self.weight)
+
+    def extra_repr(self) -> str:
+        """Sizes and settings, for print."""
+        return describe(self, "margin", "temperature")
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """temperature·cosine, without the margin that is added in training."""

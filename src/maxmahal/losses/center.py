@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.describe import describe
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.quadratic import center_logits
 from maxmahal.models.head import Head
@@ -67,6 +68,10 @@ class CenterLoss(Head):
         self.joint = joint
         self.linear = nn.Linear(feature_dim, num_classes) if joint else None
         self.register_buffer("centers", torch.randn(num_classes, feature_dim))
+
+    def extra_repr(self) -> str:
+        """Sizes and settings, for print."""
+        return describe(self, "weight", "update_rate", "joint")
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Wz + b; alone, -½‖z - μ_k‖²."""

@@ -1,5 +1,6 @@
 """What every head with preset centers shares: the centers, the scale and the logits."""
 
+import inspect
 import math
 
 import torch
@@ -7,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.describe import describe
 from maxmahal.losses.quadratic import center_logits
 from maxmahal.models.head import Head
 
@@ -26,6 +28,11 @@ class CenterHead(Head):
     scale: Tensor
 
     def __init__(self, centers: Float[Tensor, "l d"], *, scale: float = 1.0) -> None:
+        if not isinstance(centers, Tensor):
+            raise ArgumentError(
+                f"centers must be a (num_classes, dim) tensor; got a {type(centers).__name__}. "
+                "Convert them with torch.tensor(centers), or make them with max_mahalanobis_centers(num_classes, dim)."
+            )
         if centers.ndim != 2 or not centers.is_floating_point() or not _is_finite(centers):
             raise ArgumentError(
                 f"centers must be a finite, floating (num_classes, dim) tensor; got {centers.dtype} of shape "
@@ -37,6 +44,21 @@ class CenterHead(Head):
         super().__init__(*centers.shape)
         self.register_buffer("centers", centers.detach().clone())
         self.register_buffer("scale", torch.tensor(scale, dtype=centers.dtype))
+
+    def __new__(cls, *arguments: object, **settings: object) -> "CenterHead":
+        """Refuse the two sizes that other heads take, which Python would answer with a count of arguments."""
+        classes = arguments[0] if arguments else settings.get("num_classes")
+        if isinstance(classes, int):
+            dim = arguments[1] if len(arguments) > 1 else settings.get("feature_dim", "dim")
+            name = cls.__name__
+            raise ArgumentError(f"{name} takes centers, not sizes: {name}(max_mahalanobis_centers({classes}, {dim})).")
+        return super().__new__(cls)
+
+    __new__.__signature__ = inspect.signature(__init__)  # type: ignore[attr-defined]  # a registry reads it
+
+    def extra_repr(self) -> str:
+        """Sizes and scale, for print."""
+        return describe(self, "scale")
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """-scale·½‖z - μ_k‖²."""

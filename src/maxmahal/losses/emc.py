@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from maxmahal.errors import ArgumentError
 from maxmahal.losses.center_head import CenterHead
+from maxmahal.losses.describe import describe
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.quadratic import center_logits
 
@@ -37,6 +38,10 @@ class EMC(CenterHead):
             raise ArgumentError(f"alpha must be positive: it is the variance of a center; got {alpha}. For 0 use MMC.")
         self.alpha = alpha
         self.offsets = nn.Parameter(torch.zeros_like(self.centers))
+
+    def extra_repr(self) -> str:
+        """Sizes and settings, for print."""
+        return describe(self, "scale", "alpha")
 
     @property
     def moved_centers(self) -> Float[Tensor, "l d"]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.losses.describe import describe
 from maxmahal.models.head import Head
 
 Covariance = Literal["identity", "diagonal"]
@@ -87,6 +88,10 @@ class LGM(Head):
             self.log_variances = nn.Parameter(log_variances)
         else:
             self.register_buffer("log_variances", log_variances)
+
+    def extra_repr(self) -> str:
+        """Sizes and settings, for print."""
+        return describe(self, "margin", "likelihood_weight")
 
     @property
     def floored_log_variances(self) -> Float[Tensor, "l d"]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.losses.center_head import CenterHead
+from maxmahal.losses.describe import describe
 
 Form = Literal["squared", "absolute", "huber"]
 
@@ -57,6 +58,10 @@ class MMC(CenterHead):
             raise ArgumentError(f"huber_threshold must be positive, a distance; got {huber_threshold}.")
         self.form = form
         self.huber_threshold = huber_threshold
+
+    def extra_repr(self) -> str:
+        """Sizes and settings, for print."""
+        return describe(self, "scale", "form")
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Eq. 8 times the scale."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.describe import describe
 from maxmahal.models.head import Head
 
 
@@ -64,6 +65,10 @@ class GSCE(Head):
         self.centers = nn.Parameter(torch.randn(num_classes, feature_dim) / feature_dim**0.5)
         self.log_precisions = nn.Parameter(torch.zeros(num_classes))
         self.biases = nn.Parameter(torch.zeros(num_classes))
+
+    def extra_repr(self) -> str:
+        """Sizes, for print."""
+        return describe(self)
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Quadratic logits (Eq. 4)."""

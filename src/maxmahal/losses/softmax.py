@@ -4,6 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from maxmahal.losses.describe import describe
 from maxmahal.models.head import Head
 
 
@@ -20,6 +21,10 @@ class SCE(Head):
     def __init__(self, num_classes: int, feature_dim: int) -> None:
         super().__init__(num_classes, feature_dim)
         self.linear = nn.Linear(feature_dim, num_classes)
+
+    def extra_repr(self) -> str:
+        """Sizes, for print."""
+        return describe(self)
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Wz + b."""

@@ -36,7 +36,9 @@ def revive(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Prepared | Non
     inline = _inline_steps(stand_in, images)
     flowing = FlowingModel(stand_in)
     before, after = _gradient(model, images), _gradient(flowing, images)
-    if after is None or not bool(after.any()) or (before is not None and torch.allclose(before, after)):
+    if after is None or not bool(after.nan_to_num(0.0, 0.0, 0.0).any()):
+        return None
+    if before is not None and torch.allclose(before, after, equal_nan=True):
         return None
     notes = {"modules": f"straight-through gradients for {', '.join(wrapped)}"} if wrapped else {}
     if inline:

@@ -1,4 +1,4 @@
-"""Is there a gradient to follow, and does the cross-entropy keep it?"""
+"""Is there a gradient to follow, is it a number, and does the cross-entropy keep it?"""
 
 from collections.abc import Callable
 
@@ -13,12 +13,14 @@ from maxmahal.evaluate.diagnose.trials import percent
 from maxmahal.evaluate.records import Finding
 
 TITLE = "Gradients that are exactly zero"
+TITLE_NOT_FINITE = "Gradients that are NaN or infinite"
 # Of the samples that the model gets right. A network in which no unit is active for an image is rare.
 FLAG_FLAT = 0.05
 # Of the same. exp(-gap) leaves float32 only beyond a gap of about 100, which cross-entropy training does not reach; MMC
 # does, on half of the images or more. Trained adversarially it still does on a sixth of them, and attacks that start
 # elsewhere in the ball lose nothing by it: where so few do harm, the check of the objectives sees it.
 FLAG_SATURATED = 0.3
+_AROUND = "Attack through straight-through gradients, and by queries alone (Square, SPSA)."
 
 
 @isolated("zero-gradients")
@@ -34,16 +36,18 @@ def check_zero_gradients(probe: Probe) -> Finding:
     if not bool(probe.is_right.any()):
         sentence = "The model gets none of these images right, so there is nothing to attack."
         return Finding("zero-gradients", TITLE, False, sentence, "")
-    entropy = _vanishes(probe, probe.model, lambda logits, labels: nn.functional.cross_entropy(logits, labels))
-    flat = _vanishes(probe, probe.model, lambda logits, labels: margin()(Outputs(logits), labels, None).sum())
+    entropy, _ = _useless(probe, probe.model, lambda logits, labels: nn.functional.cross_entropy(logits, labels))
+    flat, gaps = _useless(probe, probe.model, lambda logits, labels: margin()(Outputs(logits), labels, None).sum())
     numbers = {"cross_entropy": float(entropy.double().mean()), "margin": float(flat.double().mean())}
+    not_finite = float(gaps.double().mean())
+    if not_finite > FLAG_FLAT:
+        return _not_finite(numbers | {"not_finite": not_finite})
     if numbers["margin"] > FLAG_FLAT:
         sentence = (
             f"The gradient of the margin is exactly zero for {percent(numbers['margin'])} of the images: a step inside "
             "the model is flat almost everywhere, so an attack that follows gradients stands still."
         )
-        remedy = "Attack through straight-through gradients, and by queries alone (Square, SPSA)."
-        return Finding("zero-gradients", TITLE, True, sentence, remedy, ("straight-through", "black-box"), numbers)
+        return Finding("zero-gradients", TITLE, True, sentence, _AROUND, ("straight-through", "black-box"), numbers)
     if numbers["cross_entropy"] > FLAG_SATURATED:
         sentence = (
             f"The cross-entropy's gradient is exactly zero for {percent(numbers['cross_entropy'])} of the images, the "
@@ -64,16 +68,27 @@ def _no_path(what: str) -> Finding:
     return Finding("zero-gradients", TITLE, True, f"{what}.", remedy, ("straight-through", "black-box"))
 
 
-def _vanishes(
+def _not_finite(numbers: dict[str, float]) -> Finding:
+    sentence = (
+        f"The gradient of the margin is NaN or infinite, in some pixels at least, for {percent(numbers['not_finite'])} "
+        "of the images: a step inside the model, such as a root of 0 or a division by 0, has no derivative there, so "
+        "an attack that follows gradients is blind in these pixels or goes astray."
+    )
+    adds = ("straight-through", "black-box")
+    return Finding("zero-gradients", TITLE_NOT_FINITE, True, sentence, _AROUND, adds, numbers)
+
+
+def _useless(
     probe: Probe, model: nn.Module, loss: Callable[[Tensor, Tensor], Float[Tensor, ""]]
-) -> Bool[Tensor, " n"]:
-    """Whether each right image's gradient is zero in every pixel, or not finite and so of no use."""
+) -> tuple[Bool[Tensor, " n"], Bool[Tensor, " n"]]:
+    """Whether each right image's gradient is zero wherever it is finite, and whether it is not finite anywhere."""
     images, labels = probe.images[probe.is_right], probe.labels[probe.is_right]
-    found = []
+    zero, gaps = [], []
     size = default_batch_size(images)
     for part, answers in zip(torch.split(images, size), torch.split(labels, size), strict=True):
         moved = part.detach().clone().requires_grad_()
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(loss(model(moved), answers), moved)
-        found.append((gradient.nan_to_num(0.0, 0.0, 0.0) == 0).flatten(1).all(dim=1))
-    return torch.cat(found)
+        zero.append((gradient.nan_to_num(0.0, 0.0, 0.0) == 0).flatten(1).all(dim=1))
+        gaps.append(~gradient.isfinite().flatten(1).all(dim=1))
+    return torch.cat(zero), torch.cat(gaps)

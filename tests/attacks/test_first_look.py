@@ -1,0 +1,195 @@
+"""What does not fit shows at the first look at the clean images, and is told in one sentence with its cause behind."""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from small_models import Curved, curved_classifier, uniform
+from torch import Tensor, nn
+
+import maxmahal.attacks
+from maxmahal.attacks import (
+    Engine,
+    Linf,
+    Outputs,
+    autoattack,
+    carlini_wagner,
+    custom,
+    margin,
+    mim,
+    nearest_center,
+    own_loss,
+    own_loss_difference,
+    pgd,
+    prepare,
+    rotation_grid,
+    square,
+    transfer,
+    worst_of_noise,
+)
+from maxmahal.centers import max_mahalanobis_centers
+from maxmahal.errors import ArgumentError
+from maxmahal.losses import MMC
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+IMAGES = uniform(1, 6, 1, 8, 8)
+TURNED = IMAGES.permute(0, 2, 3, 1).contiguous()
+LABELS = torch.arange(6) % 4
+MODEL = curved_classifier(IMAGES)
+
+PGD = partial(pgd, objective=margin(), threat=Linf(0.1), steps=2, step_size=0.05, seed=0)
+ATTACKS: dict[str, Callable[..., object]] = {
+    "pgd": PGD,
+    "mim": partial(mim, objective=margin(), threat=Linf(0.1), steps=2, step_size=0.05),
+    "square": partial(square, threat=Linf(0.1), queries=2, seed=0),
+    "carlini_wagner": carlini_wagner,
+    "autoattack": partial(autoattack, threat=Linf(0.1), seed=0),
+    "transfer": lambda model, images, labels: transfer(PGD, model, model, images, labels),
+    "noise": partial(worst_of_noise, std=0.1, tries=1, seed=0, sample_ids=LABELS),
+    "turns": partial(rotation_grid, angles=(10.0,)),
+}
+EVERY_ATTACK = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+
+
+def sentence_for(work: Callable[[], object]) -> str:
+    with pytest.raises(ArgumentError) as caught:
+        work()
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+@EVERY_ATTACK
+def test_images_with_channels_last_are_named(attack: Callable[..., object]) -> None:
+    sentence = sentence_for(lambda: attack(MODEL, TURNED, LABELS))
+    assert sentence.startswith("The model cannot take torch.float32 images of shape (6, 8, 8, 1) (RuntimeError: Given")
+    assert sentence.endswith(
+        "; images come as (n, channels, height, width): turn them with images.permute(0, 3, 1, 2)."
+    )
+
+
+def test_the_models_own_error_is_the_cause() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        PGD(MODEL, TURNED, LABELS)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert "channels" in str(caught.value.__cause__)
+
+
+def test_a_prepared_model_says_the_same() -> None:
+    assert "images.permute(0, 3, 1, 2)." in sentence_for(lambda: PGD(prepare(MODEL), TURNED, LABELS))
+
+
+def test_images_of_another_size_are_told_without_a_wrong_hint() -> None:
+    sentence = sentence_for(lambda: PGD(Curved().eval(), IMAGES, LABELS))
+    assert sentence.startswith("The model cannot take torch.float32 images of shape (6, 1, 8, 8) (RuntimeError: mat1")
+    assert "permute" not in sentence
+
+
+@EVERY_ATTACK
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_low_precision_is_named(attack: Callable[..., object], dtype: torch.dtype) -> None:
+    sentence = sentence_for(lambda: attack(copy.deepcopy(MODEL).to(dtype), IMAGES, LABELS))
+    assert sentence.endswith(f"; its weights are {dtype}: convert it with model.float().")
+
+
+def test_so_is_one_that_was_prepared() -> None:
+    prepared = prepare(copy.deepcopy(MODEL).bfloat16())
+    assert "its weights are torch.bfloat16" in sentence_for(lambda: PGD(prepared, IMAGES, LABELS))
+
+
+class Casts(nn.Module):
+    """Narrow weights behind a cast of their own: nothing is wrong with that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(MODEL).bfloat16()
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images.bfloat16()).float()
+
+
+def test_a_model_that_casts_by_itself_is_attacked() -> None:
+    assert PGD(Casts(), IMAGES, LABELS).images.shape == IMAGES.shape
+
+
+def test_memory_that_runs_out_is_still_shared_out() -> None:
+    class Small(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            if len(images) > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return MODEL(images)
+
+    assert PGD(Small().eval(), IMAGES, LABELS, engine=Engine(batch_size=6)).images.shape == IMAGES.shape
+
+
+def test_failures_that_are_the_models_own_affair_pass_through() -> None:
+    class Lost(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            raise FileNotFoundError("weights.bin")
+
+    with pytest.raises(FileNotFoundError, match=r"weights\.bin"):
+        PGD(Lost().eval(), IMAGES, LABELS)
+
+
+@pytest.mark.parametrize("make", [own_loss, own_loss_difference, nearest_center])
+@pytest.mark.parametrize(("classes", "width"), [(4, 9), (2, 6)])
+def test_an_objective_with_another_models_head_is_named(make: Any, classes: int, width: int) -> None:
+    objective = make(MMC(max_mahalanobis_centers(classes, width)))
+    assert sentence_for(lambda: PGD(MODEL, IMAGES, LABELS, objective=objective)) == (
+        f"{make.__name__} was given a head for {classes} classes and features of width {width}, and the model has 4 "
+        f"classes and width 6; give it the model's own: {make.__name__}(model.head)."
+    )
+
+
+def two_arguments(logits: Tensor, labels: Tensor) -> Tensor:
+    return logits.gather(1, labels[:, None]).squeeze(1)
+
+
+def takes_a_tensor(outputs: Any, labels: Tensor, targets: Tensor | None) -> Tensor:
+    return outputs.gather(1, labels[:, None]).squeeze(1)
+
+
+TAKES = "an objective takes (outputs, labels, targets), where outputs.logits and outputs.features are tensors and"
+
+
+@pytest.mark.parametrize("objective", [two_arguments, custom(two_arguments)])
+def test_an_objective_of_two_arguments_is_told_what_it_is_given(objective: Any) -> None:
+    sentence = sentence_for(lambda: PGD(MODEL, IMAGES, LABELS, objective=objective))
+    assert f"; two_arguments takes (logits, labels), but {TAKES}" in sentence
+    assert "Call what makes it" not in sentence
+
+
+def test_an_objective_that_takes_outputs_for_a_tensor_is_told() -> None:
+    sentence = sentence_for(lambda: PGD(MODEL, IMAGES, LABELS, objective=takes_a_tensor))
+    assert sentence.startswith("The objective takes_a_tensor failed on the model's outputs (AttributeError: 'Outputs' ")
+    assert TAKES in sentence
+    cross_entropy = lambda outputs, labels, targets: nn.functional.cross_entropy(outputs, labels)  # noqa: E731
+    sentence = sentence_for(lambda: PGD(MODEL, IMAGES, LABELS, objective=cross_entropy))
+    assert "(TypeError: " in sentence
+    assert TAKES in sentence
+
+
+def test_built_in_functions_that_tell_no_signature_are_asked() -> None:
+    assert "failed on the model's outputs" in sentence_for(lambda: PGD(MODEL, IMAGES, LABELS, objective=max))
+
+
+def test_an_objective_that_fits_sees_what_the_attack_will_see() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        assert targets is not None
+        seen.append((*outputs.logits.shape, len(labels), len(targets)))
+        return margin()(outputs, labels, targets)
+
+    PGD(MODEL, IMAGES, LABELS, objective=value, targets=(LABELS + 1) % 4, engine=Engine(eot_samples=2))
+    assert seen[0] == (12, 4, 12, 12)
+
+
+def test_dir_shows_the_public_names_alone() -> None:
+    assert dir(maxmahal.attacks) == sorted(maxmahal.attacks.__all__)
