@@ -1,6 +1,7 @@
 """Code of the user's own, named as ``package.module:function`` on the command line or in a settings file."""
 
 import importlib
+import inspect
 import re
 import sys
 import traceback
@@ -33,6 +34,26 @@ def import_function(name: str) -> Callable[..., Any]:
         ending = did_you_mean(function_name, callables) if callables else "define it there."
         raise ArgumentError(f"{name}: {module_name} has no function '{function_name}'; {ending}")
     return function  # type: ignore[no-any-return]
+
+
+def check_call(name: str, function: Callable[..., Any], words: str, *arguments: object) -> None:
+    """Refuse a function that cannot be called with these arguments, which ``words`` tell the user of."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some functions written in C do not tell theirs
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{name} is called with {words}, and {_shown(function, signature)} cannot take that ({error}); "
+            "change what it takes."
+        ) from error
+
+
+def _shown(function: Callable[..., Any], signature: inspect.Signature) -> str:
+    """A function as its author wrote it: ``net(image_shape)``."""
+    return f"{getattr(function, '__name__', 'it')}({', '.join(map(str, signature.parameters.values()))})"
 
 
 def call_function(name: str, function: Callable[..., Any], *arguments: object) -> Any:

@@ -1,18 +1,24 @@
 """The command line as a user meets it: what it prints, and how it answers mistakes."""
 
+import json
 import os
 import pickle
 import re
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import maxmahal
 from maxmahal import demo
 from maxmahal.evaluate import give_verdict, read_evaluations
+from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.statistics import Rate
-from maxmahal.train import preset_names
+from maxmahal.evaluate.suite import load_suite
+from maxmahal.reproduce import load_grid
+from maxmahal.train import load_settings, preset_names
 
 TINY = ["--set", "train.epochs=2", "--set", "train.batch_size=24", "--set", "model.feature_dim=8"]
 
@@ -128,6 +134,73 @@ def test_users_code_that_fails_is_told_with_its_place(run, tmp_path: Path, monke
     assert not (tmp_path / "runs").exists()
 
 
+def test_users_code_that_takes_other_arguments_is_told_its_own(run, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "othercode.py").write_text(
+        "from torch import nn\n"
+        "def net(): return 1\n"
+        "def narrow(shape, dim): return nn.Sequential(nn.Flatten(), nn.Linear(64, 5))\n"
+        "def data(): return 1\n"
+        "def model(size): return 1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run("train", "digits-mmc", "--set", "model.backbone=othercode:net").assert_refused(
+        "othercode:net is called with (image_shape, feature_dim), and net() cannot take that"
+    )
+    run("train", "digits-mmc", "--set", "model.backbone=othercode:narrow").assert_refused(
+        "got (2, 5)", "--set model.feature_dim=5"
+    )
+    run("train", "digits-mmc", "--set", "data.source=othercode:data").assert_refused("is called with 'train' or 'test'")
+    run("evaluate", "othercode:model", "--data", "digits", "--out", "out").assert_refused("called with no arguments")
+
+
+def test_floats_that_are_rounded_are_noticed_in_one_sentence(run, tmp_path: Path) -> None:
+    images = np.full((8, 8, 8), 0.5)  # 127.5 of 255
+    labels = np.arange(8) % 2
+    np.savez(tmp_path / "mine.npz", images=images, labels=labels, test_images=images * 0, test_labels=labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as outside of tests
+        done = run("data", "check", tmp_path / "mine.npz")
+    assert done.code == 0
+    assert done.err == f"maxmahal: {tmp_path / 'mine.npz'}: images are kept as bytes: pixels moved by up to 0.5/255.\n"
+
+
+def test_a_resumed_run_goes_on_with_its_own_settings(run, tiny_npz: Path, tmp_path: Path) -> None:
+    begun = ("train", "digits-mmc", "--out", tmp_path / "run", "--quiet")
+    assert run(*begun, *TINY, "--set", f"data.source={tiny_npz}").code == 0
+    run(*begun).assert_refused("already holds a run", "--resume")
+    for words in ([], ["--set", "train.epochs=2"]):
+        done = run(*begun, "--resume", *words)
+        assert done.code == 0, done.err
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["settings"]["train"]["epochs"] == 2
+    refused = run(*begun, "--resume", "--set", "train.epochs=3")
+    refused.assert_refused("train.epochs was 2 and is now 3", "settings.toml")
+    other = run("train", "digits-sce", "--out", tmp_path / "run", "--resume", "--set", f"data.source={tiny_npz}")
+    other.assert_refused("loss.name was 'mmc' and is now 'sce'")
+
+
+def test_a_file_that_was_changed_is_not_resumed_in_silence(run, tiny_npz: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    text = f'extends = "digits-mmc"\n[data]\nsource = "{tiny_npz}"\n[train]\nbatch_size = 24\nepochs = '
+    mine.write_text(text + "1\n")
+    assert run("train", mine, "--out", tmp_path / "run", "--quiet").code == 0
+    mine.write_text(text + "2\n")
+    refused = run("train", mine, "--out", tmp_path / "run", "--resume")
+    refused.assert_refused("train.epochs was 1 and is now 2")
+
+
+def test_files_to_start_from_are_shown(run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(run("presets", "--show", "cifar10-mmc").out)
+    assert load_settings(mine) == load_settings("cifar10-mmc")
+    mine.write_text(run("suites", "--show", "quick").out)
+    assert load_suite(mine, KINDS).stages == load_suite("quick", KINDS).stages
+    mine.write_text(run("reproduce", "--show", "digits").out)
+    assert load_grid(mine).models == load_grid("digits").models
+    run("presets", "--show", "digits-mcm").assert_refused("did you mean 'digits-mmc'?")
+    run("suites", "--show", "quik").assert_refused("no suite 'quik'", "did you mean 'quick'?")
+    run("reproduce", "--show", "digit").assert_refused("no grid 'digit'", "did you mean 'digits'?")
+
+
 def test_data_commands(run, tmp_path: Path) -> None:
     listed = run("data", "list", "--data-dir", tmp_path)
     assert listed.code == 0
@@ -143,10 +216,15 @@ def test_ctrl_c_ends_with_130(run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("maxmahal.cli.train.train_model", interrupted)
-    outcome = run("train", "digits-mmc")
+    outcome = run("train", "digits-mmc", "--out", "runs/a b", "--set", "train.epochs=6")
     assert outcome.code == 130
     assert outcome.err.count("\n") == 1
-    assert "--resume" in outcome.err
+    assert "`maxmahal train digits-mmc --out 'runs/a b' --set train.epochs=6 --resume` goes on" in outcome.err
+    assert outcome.err == run("train", "digits-mmc", "--out", "runs/a b", "--set", "train.epochs=6", "--resume").err
+    monkeypatch.setattr("maxmahal.cli.evaluate.evaluate_models", interrupted)
+    assert "the same command goes on" in run("evaluate", "runs/x", "--out", "runs/eval").err
+    monkeypatch.setattr("maxmahal.cli.density.compare_models", interrupted)
+    assert "the same command starts again" in run("density", "runs/x").err
 
 
 def test_a_bug_keeps_its_traceback(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,22 +14,29 @@ from maxmahal.evaluate import Suite, evaluate_models, read_evaluations
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 
+STAGE = stage_from_table({"name": "pgd", "attack": "pgd", "steps": 3, "scope": "all"}, KINDS)
+SUITE = Suite("small", 1, "one attack", (STAGE,), epsilon="0.1")
+
+
+def some_data() -> ImageData:
+    draw = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (40, 1, 4, 4), generator=draw, dtype=torch.uint8)
+    return ImageData.from_arrays("made up", images, torch.arange(40) % 3, ("a", "b", "c"))
+
+
+def linear(seed: int) -> nn.Module:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.randn(3, 16, generator=torch.Generator().manual_seed(seed)))
+        model[1].bias.zero_()
+    return model.eval()
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two linear models under one short attack."""
     out = tmp_path_factory.mktemp("records")
-    draw = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (40, 1, 4, 4), generator=draw, dtype=torch.uint8)
-    data = ImageData.from_arrays("made up", images, torch.arange(40) % 3, ("a", "b", "c"))
-    models = {}
-    for name in ("one", "two"):
-        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
-        with torch.no_grad():
-            model[1].weight.copy_(torch.randn(3, 16, generator=draw))
-        models[name] = model.eval()
-    stage = stage_from_table({"name": "pgd", "attack": "pgd", "steps": 3, "scope": "all"}, KINDS)
-    evaluate_models(models, out=out, suite=Suite("small", 1, "one attack", (stage,), epsilon="0.1"), data=data)
+    evaluate_models({"one": linear(1), "two": linear(2)}, out=out, suite=SUITE, data=some_data())
     return out
 
 
@@ -40,6 +47,41 @@ def test_a_report_in_one_file(run, folder: Path, tmp_path: Path, format: str) ->
     text = (tmp_path / "report").read_text(encoding="utf-8")
     assert "one" in text
     assert "two" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("tab.csv", "model,"),
+        ("tab.md", "**made up"),
+        ("TAB.TEX", "% made up"),
+        ("page.html", "<!doctype html>"),
+        ("page", "<!doctype html>"),
+    ],
+)
+def test_the_ending_says_what_to_write(run, folder: Path, tmp_path: Path, name: str, begins: str) -> None:
+    done = run("report", folder, "--out", tmp_path / name)
+    assert done.code == 0, done.err
+    assert (tmp_path / name).read_text(encoding="utf-8").lower().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "parts"),
+    [
+        ("tab.csv", "html", ("--format html does not fit --out", "tab.csv, whose ending stands for csv")),
+        ("page.html", "latex", ("--format latex does not fit", "stands for html")),
+        ("tab.md", "svg", ("--format svg does not fit", "stands for md")),
+        ("tab.xlsx", None, ("'tab.xlsx'", "choose a --format: html, md, csv")),
+        ("plots.png", None, ("figures go into a folder", "plots --format png")),
+    ],
+)
+def test_a_format_that_does_not_fit_the_ending_is_refused(
+    run, folder: Path, tmp_path: Path, name: str, format: str | None, parts: tuple[str, ...]
+) -> None:
+    (tmp_path / name).write_text("mine")
+    done = run("report", folder, "--out", tmp_path / name, *(("--format", format) if format else ()))
+    done.assert_refused(*parts)
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_figures_go_into_a_folder(run, folder: Path, tmp_path: Path) -> None:
@@ -69,6 +111,31 @@ def test_the_robustbench_card_is_of_one_model(run, folder: Path, tmp_path: Path)
     assert done.code == 0, done.err
     (card,) = (tmp_path / "cards").rglob("*.json")
     assert json.loads(card.read_text())["eps"]
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One model on all of its images, and once more on the first few."""
+    out = tmp_path_factory.mktemp("twice")
+    for limit in (None, 6):
+        evaluate_models({"a": linear(1)}, out=out, suite=SUITE, data=some_data(), limit=limit)
+    return out
+
+
+def test_two_evaluations_of_one_model_can_be_told_apart_and_chosen(run, twice: Path, tmp_path: Path) -> None:
+    assert run("report", twice, "--out", tmp_path / "tab.csv").code == 0
+    with (tmp_path / "tab.csv").open(newline="") as file:
+        assert [row["model"] for row in csv.DictReader(file)] == ["a (40 samples)", "a (6 samples)"]
+    assert "a (6 samples)" in run("records", twice).out
+    card = ("records", twice, "--export", tmp_path / "cards", "--format", "robustbench")
+    run(*card, "--model", "a").assert_refused("choose --model 'a (40 samples)' or --model 'a (6 samples)'.")
+    done = run(*card, "--model", "a (6 samples)")
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "cards").rglob("*.json")
+    assert "6 samples" in json.loads(path.read_text())["footnote"]
+    shown = run("records", twice, "--model", "a (6 samples)", "--attack", "pgd", "--sample", "0")
+    assert "a (6 samples)" in shown.out
+    assert "a (40 samples)" not in shown.out
 
 
 @pytest.mark.parametrize(

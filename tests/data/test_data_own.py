@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from maxmahal.data import load_dataset
+from maxmahal.data import DataNotice, load_dataset
 from maxmahal.errors import DataError, MaxmahalError
 
 Draw = Callable[..., np.ndarray]
@@ -38,8 +38,23 @@ def test_npz_layouts_become_nchw(tmp_path: Path, random_images: Draw, layout: st
 
 def test_npz_floats_are_rounded_to_bytes(tmp_path: Path) -> None:
     images = np.linspace(0, 1, 4 * 6 * 5).reshape(4, 6, 5)
-    data = load_dataset(save(tmp_path / "mine.npz", images=images, labels=LABELS))
+    with pytest.warns(DataNotice, match=r"mine\.npz: images are kept as bytes: pixels moved by up to 0\.43/255\."):
+        data = load_dataset(save(tmp_path / "mine.npz", images=images, labels=LABELS))
     assert torch.equal(data.images, torch.from_numpy(np.round(images * 255).astype(np.uint8))[:, None])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_floats_that_were_bytes_are_taken_without_a_word(kind: type) -> None:
+    pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
+    data = load_dataset((pixels.astype(kind) * kind(1 / 255), np.array([0])))  # a warning would be an error here
+    assert torch.equal(data.images[:, 0], torch.from_numpy(pixels))
+
+
+def test_missing_values_are_counted(tmp_path: Path) -> None:
+    images = np.full((4, 6, 5), 0.5)
+    images[1, :2, 3] = np.nan
+    with pytest.raises(DataError, match="found 2 NaN among 120 values"):
+        load_dataset(save(tmp_path / "mine.npz", images=images, labels=LABELS))
 
 
 @pytest.mark.parametrize("wrong", [-0.01, 1.01, 255.0, np.nan])
@@ -64,7 +79,7 @@ GOOD = np.zeros((4, 6, 5), dtype=np.uint8)
 @pytest.mark.parametrize(
     ("arrays", "reason"),
     [
-        ({"labels": LABELS}, r"no array 'images' \(it has: labels\)"),
+        ({"labels": LABELS}, r"no array 'images', which training needs \(it has: labels\)"),
         ({"images": GOOD}, "no array 'labels'"),
         ({"images": GOOD, "labels": LABELS[:3]}, "must be 4 whole numbers"),
         ({"images": GOOD, "labels": LABELS.astype(float)}, "whole numbers.*got float64"),
@@ -88,6 +103,34 @@ def test_npz_without_a_test_part_says_what_to_add(tmp_path: Path) -> None:
     name = save(tmp_path / "mine.npz", images=GOOD, labels=LABELS)
     with pytest.raises(DataError, match=r"no array 'test_images'.*numpy\.savez"):
         load_dataset(name, "test")
+
+
+def test_a_test_part_alone_is_enough_to_evaluate_on(tmp_path: Path) -> None:
+    name = save(tmp_path / "mine.npz", test_images=GOOD, test_labels=LABELS)
+    test = load_dataset(name, "test")
+    assert test.class_names == ("0", "1", "2")
+    assert test.labels.tolist() == LABELS.tolist()
+    with pytest.raises(DataError, match="no array 'images', which training needs"):
+        load_dataset(name, "train")
+
+
+def test_nobody_is_advised_to_unpickle(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    path.write_text("images, labels")
+    with pytest.raises(DataError, match=r"no \.npz archive") as text:
+        load_dataset(str(path))
+    np.savez(path, images=GOOD, labels=np.array([{}] * 4))
+    with pytest.raises(DataError, match="holds Python objects") as objects:
+        load_dataset(str(path))
+    assert "pickle" not in str(text.value) + str(objects.value)
+
+
+def test_an_unknown_name_tells_what_else_may_be_given(in_tmp: Path) -> None:
+    for name in ("mypictures", "images.npy", "./mypictures"):
+        with pytest.raises(DataError, match=r"\.npz.*folder with train/ and test/.*package\.module:function"):
+            load_dataset(name)
+    with pytest.raises(DataError, match=r"images\.npy would be a single array"):
+        load_dataset("images.npy")
 
 
 def test_damaged_npz_files_are_named(tmp_path: Path) -> None:

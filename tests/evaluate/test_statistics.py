@@ -77,7 +77,8 @@ def test_mcnemar_is_the_two_sided_sign_test(first: int, second: int) -> None:
     ("count", "total", "text"),
     [
         (0, 500, "<= 0.74 %"),
-        (500, 500, ">= 99.26 %"),
+        (500, 500, "100.0 % [99.3, 100.0]"),
+        (60, 60, "100.0 % [94.0, 100.0]"),
         (289, 500, "57.8 % [53.3, 62.2]"),
         (0, 1, "<= 97.50 %"),
         (2.5, 5, "50.0 % [5.3, 94.7]"),
@@ -85,6 +86,11 @@ def test_mcnemar_is_the_two_sided_sign_test(first: int, second: int) -> None:
 )
 def test_how_a_rate_is_printed(count: float, total: int, text: str) -> None:
     assert str(Rate(float(count), total)) == text
+
+
+def test_a_rate_of_none_can_be_printed_with_its_interval_too() -> None:
+    assert Rate(0.0, 500).with_interval == "0.0 % [0.0, 0.7]"
+    assert Rate(289.0, 500).with_interval == str(Rate(289.0, 500))
 
 
 @pytest.mark.parametrize(("count", "total"), [(1.0, 0), (-1.0, 4), (5.0, 4), (float("nan"), 4)])

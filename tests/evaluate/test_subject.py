@@ -141,7 +141,7 @@ def test_ones_own_images_as_npz(tmp_path: Path) -> None:
         ("mynets:nothing", ["mynets:nothing", "NoneType"]),
         ("mynets:raises", ["mynets:raises", "RuntimeError: no weights anywhere", "mynets.py"]),
         ("mynets:mak", ["no function 'mak'", "did you mean 'make'"]),
-        ("mynets:needs_argument", ["mynets:needs_argument", "TypeError"]),
+        ("mynets:needs_argument", ["mynets:needs_argument", "needs_argument(path) cannot take that"]),
         ("nothere:make", ["no module 'nothere'"]),
         ("mynets:three_classes", ["3 classes", "4"]),
         ("mynets:one_number", ["one row of logits", "(24,)"]),

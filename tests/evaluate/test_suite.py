@@ -18,9 +18,9 @@ from maxmahal.attacks.protocol import (
     paper_spsa,
 )
 from maxmahal.errors import MaxmahalError, SettingsError
-from maxmahal.evaluate import Stage, Suite, evaluate_model, suite_names
+from maxmahal.evaluate import Stage, Suite, evaluate_model, session, suite_names
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.suite import load_suite, stage_from_table, stage_to_table
+from maxmahal.evaluate.suite import load_suite, stage_from_table, stage_to_table, title_for
 from maxmahal.random import stream_key
 
 # Long attacks, and our own errors on badly typed input.
@@ -180,18 +180,34 @@ def test_a_cascade_shows_each_stage_only_the_survivors_of_those_before(tmp_path:
         ('diagnose = "yes"\n' + ONE_STAGE, ["diagnose must be true or false"]),
         ("[stage]\nname = 'a'\n", ["[[stage]]"]),
         ('[[stage]]\nattack = "pgd"\n', ["needs a name"]),
-        ('[[stage]]\nname = "a"\n', ["a.name = None is unknown"]),
-        ('[[stage]]\nname = "a"\nattack = "pdg"\n', ["'pdg' is unknown", "did you mean 'pgd'?"]),
-        (ONE_STAGE + "step = 4\n", ["'a.step' is not an option of pgd", "did you mean 'a.steps'?"]),
-        (ONE_STAGE + 'steps = "4"\n', ["a.steps must be an integer"]),
-        (ONE_STAGE + "steps = 0\n", ["steps must be at least 1; got 0"]),
+        ('[[stage]]\nname = "a"\n', ["mine.toml, stage a: it needs an attack; choose one of: apgd"]),
+        (
+            '[[stage]]\nname = "a"\nattack = "pdg"\n',
+            ["mine.toml, stage a: attack = 'pdg' is unknown", "did you mean 'pgd'?"],
+        ),
+        (
+            "frobnicate = 5\n" + ONE_STAGE,
+            ["mine.toml: 'frobnicate' is not a setting of a suite", ": [[stage]], about,"],
+        ),
+        ("stagez = 5\n" + ONE_STAGE, ["mine.toml: 'stagez' is not a setting", "did you mean '[[stage]]'?"]),
+        (
+            "[[stages]]\nname = 'a'\nattack = 'pgd'\n",
+            ["mine.toml: 'stages' only names stages", "as a [[stage]] section"],
+        ),
+        ("stages = 'a'\n" + ONE_STAGE, ["mine.toml: 'stages' only names stages to take"]),
+        ("include = 5\n" + ONE_STAGE, ["mine.toml: include must be a list of texts; got 5."]),
+        (ONE_STAGE + "foo = 4\n", ["mine.toml, stage a: 'foo' is not an option of pgd; choose one of: ", " steps, "]),
+        (ONE_STAGE + "scop = 'all'\n", ["mine.toml, stage a: 'scop' is not an option of pgd; did you mean 'scope'?"]),
+        (ONE_STAGE + "step = 4\n", ["mine.toml, stage a: 'step' is not an option of pgd", "did you mean 'steps'?"]),
+        (ONE_STAGE + 'steps = "4"\n', ["mine.toml, stage a: steps must be an integer; got '4'."]),
+        (ONE_STAGE + "steps = 0\n", ["mine.toml, stage a: steps must be at least 1; got 0"]),
         (ONE_STAGE + "restarts = -1\n", ["restarts must be at least 1; got -1"]),
         (ONE_STAGE + 'step_size = "2/0"\n', ["step_size", "2/0"]),
         (ONE_STAGE + 'objective = "margn"\n', ["'margn' is unknown", "did you mean 'margin'?"]),
         (ONE_STAGE + 'targets = "top9"\n', ["'top9' is unknown", "did you mean 'top-9'?"]),
         ('[[stage]]\nname = "a"\nattack = "spsa"\nevaluations = 7\n', ["evaluations", "even; got 7"]),
         ('[[stage]]\nname = "a"\nattack = "spsa"\ndelta = -0.1\n', ["delta must not be negative; got -0.1"]),
-        (ONE_STAGE + 'keep = "first"\n', ["a.keep = 'first' is not a choice"]),
+        (ONE_STAGE + 'keep = "first"\n', ["mine.toml, stage a: keep = 'first' is not a choice"]),
         (ONE_STAGE + 'scope = "everyone"\n', ["scope = 'everyone' is not a choice"]),
         (ONE_STAGE + "limit = 0\n", ["limit must be at least 1"]),
         (ONE_STAGE + "eot = 0\n", ["eot must be at least 1"]),
@@ -209,8 +225,50 @@ def test_every_mistake_in_a_suite_is_one_sentence(tmp_path: Path, text: str, par
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, text)
     assert "\n" not in str(caught.value)
+    assert "--set" not in str(caught.value), "no command sets a key of a suite"
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_mistake_in_an_included_file_is_told_with_that_files_name(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(f'version = 1\nabout = "base"\n{ONE_STAGE}foo = 1\n')
+    with pytest.raises(SettingsError, match=r"^base\.toml, stage a: 'foo' is not an option of pgd"):
+        load(tmp_path, 'include = ["base.toml"]\n')
+
+
+@pytest.mark.parametrize(
+    ("title", "classes", "shown"),
+    [
+        ("APGD-100, margin to each of 9 classes", 10, "APGD-100, margin to each of 9 classes"),
+        ("APGD-100, margin to each of 9 classes", 100, "APGD-100, margin to each of 9 classes"),
+        ("APGD-100, margin to each of 9 classes", 4, "APGD-100, margin to each of 3 classes"),
+        ("APGD-100, margin to each of 9 classes", 2, "APGD-100, margin to the other class"),
+        ("APGD-50, margin to 9 classes", 9, "APGD-50, margin to 8 classes"),
+        ("APGD-50, margin to 9 classes", 2, "APGD-50, margin to the other class"),
+        ("Of 19 classes", 4, "Of 19 classes"),
+    ],
+)
+def test_a_title_says_how_many_classes_there_are_to_aim_at(title: str, classes: int, shown: str) -> None:
+    assert title_for(stage("a", "apgd", targets="top-9", title=title), classes) == shown
+    assert title_for(stage("a", "apgd", title=title), classes) == title, "it aims at none"
+
+
+def test_the_records_of_a_model_with_few_classes_say_how_many_were_aimed_at(tmp_path: Path) -> None:
+    model = curved()
+    aimed = stage("aimed", "apgd", steps=1, targets="top-9", title="APGD-1, margin to each of 9 classes")
+    found = evaluate_model(model, out=tmp_path, suite=small_suite(aimed), data=labelled_by(model))
+    assert found.stage("aimed").title == "APGD-1, margin to each of 3 classes"
+
+
+def test_an_evaluation_with_an_older_title_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = curved()
+    data = labelled_by(model)
+    suite = small_suite(stage("aimed", "apgd", steps=1, targets="top-9", title="APGD-1, margin to each of 9 classes"))
+    with monkeypatch.context() as older:
+        older.setattr(session, "title_for", lambda each, _classes: each.title)
+        evaluate_model(model, out=tmp_path, suite=suite, data=data)
+    found = evaluate_model(model, out=tmp_path, suite=suite, data=data)
+    assert found.stage("aimed").title == "APGD-1, margin to each of 9 classes", "records stay as they were written"
 
 
 @pytest.mark.parametrize("missing", ["version", "about"])

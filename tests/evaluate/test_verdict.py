@@ -103,6 +103,34 @@ def test_an_evaluation_that_has_only_begun_has_no_verdict(stages: tuple[Any, ...
         give_verdict(made_up(*stages, finished=False))
 
 
+def test_where_all_stand_the_sentence_is_of_an_upper_bound_and_never_of_a_lower_one() -> None:
+    everyone = [1] * 60
+    sentence = give_verdict(made_up(stage_records("clean", everyone), stage_records("pgd", everyone))).sentence
+    assert sentence.startswith("Robust accuracy 100.0 % [94.0, 100.0] at ")
+    assert ">=" not in sentence
+    assert sentence.endswith("take it as an upper bound.")
+
+
+def test_before_any_attack_has_finished_nothing_is_said_of_robustness() -> None:
+    half = stage_records("pgd", [1, 1], [0, 1], finished=False)
+    aside = stage_records("wide", [1] * 5, counts=False)
+    for stages in ((), (half,), (aside,), (stage_records("none", [], [], skipped="It needs gradients."),)):
+        verdict = give_verdict(made_up(CLEAN, *stages, finished=False))
+        assert not verdict.attacked
+        assert "has finished yet, so nothing is known of its robustness" in verdict.sentence
+        assert "%" not in verdict.sentence
+    done = give_verdict(made_up(CLEAN, stage_records("pgd", [1] * 5), half, finished=False))
+    assert done.attacked
+    assert "so far" in done.sentence
+
+
+def test_an_evaluation_gives_its_own_verdict() -> None:
+    evaluation = made_up(CLEAN, stage_records("pgd", [0, 1, 1, 1, 1]))
+    assert evaluation.verdict.robust == give_verdict(evaluation).robust
+    assert evaluation.verdict.sentence == give_verdict(evaluation).sentence
+    assert (evaluation.verdict.clean.count, evaluation.verdict.robust.count) == (4, 3)
+
+
 def finding(check: str, *, flagged: bool, adds: tuple[str, ...] = ()) -> Finding:
     return Finding(check, check, flagged, "sentence.", "remedy.", adds)
 

@@ -373,9 +373,41 @@ def test_twins_by_name_are_told_apart() -> None:
     first = evaluation()
     second = replace(first, seed=1)
     text = Reader(render_page([first, second])).text
-    assert "MMC-10 · seed 0" in text
-    assert "MMC-10 · seed 1" in text
-    assert "MMC-10 · seed" not in Reader(render_page([first])).text
+    assert "MMC-10 (seed 0)" in text
+    assert "MMC-10 (seed 1)" in text
+    assert "MMC-10 (" not in Reader(render_page([first])).text
+
+
+def test_evaluations_of_one_model_on_more_and_on_fewer_samples_are_told_apart() -> None:
+    text = Reader(render_page([evaluation(), replace(evaluation(), samples=30)])).text
+    assert "MMC-10 (500 samples)" in text
+    assert "MMC-10 (30 samples)" in text
+
+
+def test_a_model_that_stands_everywhere_is_no_lower_bound() -> None:
+    first = evaluation(clean=1.0, hard=0.0, count=60)
+    html = render_page([first])
+    text = " ".join(Reader(html).text.split())
+    assert "≥" not in text
+    assert '<dt>Clean accuracy</dt><dd data-value="1.0">100.0 % [94.0, 100.0]</dd>' in html
+    assert "robust at Linf 8/255 [94.0, 100.0]" in text
+    assert "Attacks succeed on 0.0 % [0.0, 6.0]" in text
+    assert "Robust accuracy 100.0 % [94.0, 100.0] at" in text
+
+
+def test_before_any_attack_has_finished_no_robust_number_is_shown() -> None:
+    whole = evaluation()
+    clean, attack, *_ = whole.stages
+    for left in ((clean,), (clean, replace(attack, finished=False))):
+        stopped = replace(whole, stages=left, finished=False)
+        html = render_page([stopped])
+        text = " ".join(Reader(html).text.split())
+        assert "no attack has finished yet at Linf 8/255" in text
+        assert "No attack of strict has finished yet, so nothing is known of its robustness" in text
+        assert "robust at" not in text
+        assert 'class="large"><span' not in html
+        assert "Attacks succeed on –" in text
+    assert 'class="large"><span' in render_page([replace(whole, stages=(clean, attack), finished=False)])
 
 
 def test_there_must_be_something_to_report(tmp_path: Path) -> None:

@@ -107,7 +107,9 @@ def test_unfinished_evaluations_say_so() -> None:
     assert row["samples"] == Cell("10 of 20", 10)
     assert row["PGD-10, untargeted (%)"] == Cell("80.0 so far", 80.0)
     assert row["APGD (%)"] == Cell("not run yet")
-    assert row["worst case (%)"].text.endswith("so far")
+    assert row["worst case (%)"] == Cell("no attack finished yet")
+    row = cells(results_table([make_evaluation(stages=(clean, pgd, waiting), finished=False)]))
+    assert row["worst case (%)"].text.endswith("] so far")
     nothing = cells(results_table([make_evaluation(stages=(), finished=False)]))
     assert nothing["samples"] == Cell("0 of 10", 0)
     assert nothing["worst case (%)"] == nothing["clean (%)"] == Cell("not run yet")
@@ -136,6 +138,18 @@ def test_one_table_for_each_suite_data_set_and_threat() -> None:
 def test_seeds_are_named_where_they_differ() -> None:
     table = results_table([make_evaluation(), make_evaluation(seed=1)])
     assert [row[0].text for row in table.rows] == ["mmc (seed 0)", "mmc (seed 1)"]
+
+
+def test_two_evaluations_of_one_model_are_told_apart() -> None:
+    table = results_table([make_evaluation(), make_evaluation(samples=30), make_evaluation(name="sce")])
+    assert [row[0].text for row in table.rows] == ["mmc (10 samples)", "mmc (30 samples)", "sce"]
+
+
+def test_all_of_the_samples_are_shown_with_their_interval() -> None:
+    clean = make_stage("clean", make_columns([]), title="clean")
+    row = cells(results_table([make_evaluation(stages=(clean, make_stage("pgd", make_columns([]), title="PGD")))]))
+    assert row["clean (%)"] == row["PGD (%)"] == Cell("100.0 [69.2, 100.0]", 100.0)
+    assert row["worst case (%)"].text == "100.0 [69.2, 100.0]"
 
 
 def test_csv_reads_back_equal() -> None:

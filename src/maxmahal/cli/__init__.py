@@ -1,17 +1,24 @@
 """The command line: the only part of the package that knows typer and rich."""
 
+import shlex
 import sys
+import warnings
+from typing import TextIO
 
 from maxmahal.cli.app import app
+from maxmahal.data import DataNotice
 from maxmahal.errors import MaxmahalError
 
+GO_ON = ("evaluate", "reproduce", "demo")  # typed again, they take up what they have finished
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
 def main() -> None:
     """Run a command; a user's mistake ends in one sentence and exit code 2, Ctrl-C in 130."""
     try:
-        app()
+        with warnings.catch_warnings():
+            _tell_notices()
+            app()
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)
@@ -22,10 +29,38 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            sys.stderr.write(
-                "maxmahal: stopped; what was finished is saved: `train --resume` or the same command goes on.\n"
-            )
+            sys.stderr.write(f"maxmahal: stopped; {_way_on(sys.argv[1:])}\n")
         raise
+
+
+def _way_on(words: list[str]) -> str:
+    """How to go on with the command that was stopped, as far as it can."""
+    if words[:1] == ["train"]:
+        again = shlex.join(["maxmahal", *words, *([] if "--resume" in words else ["--resume"])])
+        return f"every epoch that was finished is saved: `{again}` goes on."
+    if words[:1] and words[0] in GO_ON:
+        return "what was finished is saved: the same command goes on."
+    return "the same command starts again."
+
+
+def _tell_notices() -> None:
+    """What is to be known about the data as one sentence, without the line of code that Python puts before it."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, DataNotice):
+            sys.stderr.write(f"maxmahal: {message}\n")
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 __all__ = ["app", "main"]

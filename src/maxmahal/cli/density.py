@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
 from maxmahal.density import compare_models, table, write_density_page
 from maxmahal.errors import SettingsError
@@ -23,6 +24,7 @@ def density_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
+    backbone: Backbones = None,
     train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Only the first so many images.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,
@@ -34,14 +36,15 @@ def density_command(
         raise SettingsError(f"--out must end in .html for a page or in .json for the record; got '{out}'.")
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    record = compare_models(
-        targets,
-        data=data,
-        split="train" if train else "test",
-        limit=limit,
-        data_dir=data_dir,
-        device=pick_device(device),
-    )
+    with own_networks(backbone):
+        record = compare_models(
+            targets,
+            data=data,
+            split="train" if train else "test",
+            limit=limit,
+            data_dir=data_dir,
+            device=pick_device(device),
+        )
     console = Console()
     head, rows = table(record)
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from maxmahal.cli.backbones import Backbones, own_networks
+from maxmahal.cli.showing import Show, show_shipped
 from maxmahal.cli.train import DataDir, pick_device
 from maxmahal.cli.watching import EvaluationProgress
 from maxmahal.errors import SettingsError
@@ -32,6 +34,7 @@ def evaluate_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
+    backbone: Backbones = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many test images.")] = None,
     seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
     epsilon: Annotated[str | None, typer.Option(help="Another size of the ball than the suite's, e.g. 4/255.")] = None,
@@ -51,7 +54,11 @@ def evaluate_command(
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
     console = Console()
-    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
+    with (
+        EvaluationProgress(console, quiet=quiet) as display,
+        logged(display, tensorboard) as reporter,
+        own_networks(backbone),
+    ):
         found = evaluate_models(
             targets,
             out=out,
@@ -78,8 +85,11 @@ def evaluate_command(
     )
 
 
-def suites_command() -> None:
+def suites_command(show: Show = None) -> None:
     """List the suites and what is in them."""
+    if show is not None:
+        show_shipped("suite", "suites", show, suite_names())
+        return
     console = Console()
     for name in suite_names():
         suite = load_suite(name, KINDS)

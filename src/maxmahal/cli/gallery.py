@@ -7,54 +7,60 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 from maxmahal.gallery import (
     FIGURES,
-    FOLDER,
     Options,
     check_format,
+    default_folder,
     obtain_record,
     read_record,
     render_gallery,
     write_figure,
 )
 
-Records = Annotated[Path, typer.Option("--records", help="The folder of the figures' records.")]
+Records = Annotated[
+    Path | None,
+    typer.Option(
+        "--records", help="The figures' records (default: results/gallery where there is one, else the user's cache)."
+    ),
+]
 
 
 def figure_command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A figure; without one they are listed.")] = None,
-    records: Records = FOLDER,
+    records: Records = None,
     out: Annotated[Path | None, typer.Option(help="An .svg, .png, .gif or .html file (default: NAME.svg).")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute the record anew, even if there is one.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data sets lie (else $MAXMAHAL_DATA).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Compute a smaller record, for a first look.")] = False,
 ) -> None:
     """Draw a figure from its record; the record is computed only where it is missing."""
-    console = Console()
+    console, folder = Console(), default_folder() if records is None else records
     if name is None:
-        _list(console, records)
+        _list(console, folder)
         return
     path = Path(f"{name}.svg") if out is None else out
     check_format(name, path)  # before minutes of computation
-    if fresh or read_record(records, name) is None:
+    if fresh or read_record(folder, name) is None:
         _say(console, f"Computing {name}.")
-    record = obtain_record(records, name, Options(data_dir, quick), fresh=fresh)
+    record = obtain_record(folder, name, Options(data_dir, quick), fresh=fresh)
     write_figure(name, record, path)
-    _say(console, f"Wrote {path} from {records / name}.json.")
+    _say(console, f"Wrote {path} from {folder / name}.json.")
 
 
 def gallery_command(
     out: Annotated[Path, typer.Option(help="The page.")],
-    records: Records = FOLDER,
+    records: Records = None,
 ) -> None:
-    """Make one page of all figures that have a record."""
-    kept = {name: record for name in FIGURES if (record := read_record(records, name)) is not None}
-    if not kept:
-        raise SettingsError(f"{records} holds no figure's record yet; `maxmahal figure NAME` makes one.")
+    """Make one page of all figures that have a record; where none has, of those that are quickly made."""
+    folder, console = default_folder() if records is None else records, Console()
+    if all(read_record(folder, name) is None for name in FIGURES):
+        _say(console, f"{folder} holds no figure's record yet; computing those that take a second.")
+        for name in (name for name, figure in FIGURES.items() if figure.cheap):
+            obtain_record(folder, name, Options())
+    kept = {name: record for name in FIGURES if (record := read_record(folder, name)) is not None}
     write_text_atomically(out, render_gallery(kept))
-    console = Console()
     missing = [name for name in FIGURES if name not in kept]
     if missing:
         _say(console, f"Without a record, so left out: {', '.join(missing)}; `maxmahal figure NAME` makes one.")

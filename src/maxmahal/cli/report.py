@@ -5,46 +5,79 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.evaluate import Evaluation, read_evaluations
 from maxmahal.evaluate.records.export import select, write_records, write_robustbench
+from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.files import write_text_atomically
 from maxmahal.report import results_tables, to_csv, to_latex, to_markdown, write_figures, write_page
 
 TABLES = {"md": to_markdown, "csv": to_csv, "latex": to_latex}
 FIGURES = ("png", "svg", "pdf")
+ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
+_Key = tuple[str, str, str, int, int]
 
 
 def report_command(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of records.")],
     out: Annotated[Path, typer.Option(help="The page, the file of tables, or the folder of figures.")],
     format: Annotated[
-        str, typer.Option(help="html, md, csv or latex for tables; png, svg or pdf for figures.")
-    ] = "html",
+        str | None,
+        typer.Option(
+            help="html, md, csv or latex for tables; png, svg or pdf for figures (default: by the file's ending)."
+        ),
+    ] = None,
 ) -> None:
     """Make a page, tables or figures of records."""
+    kind = _format_of(out, format)
     evaluations = read_evaluations(folders)
     _refuse_nothing(evaluations, folders)
     console = Console()
-    if format == "html":
-        write_page(evaluations, out)
-    elif format in TABLES:
-        text = "\n\n".join(TABLES[format](table).rstrip("\n") for table in results_tables(evaluations))
-        write_text_atomically(out, text + "\n")
-    elif format in FIGURES:
-        for path in write_figures(evaluations, out, [format]):
+    if kind in FIGURES:
+        for path in write_figures(evaluations, out, [kind]):
             _say(console, f"Wrote {path}.")
         return
+    if kind == "html":
+        write_page(evaluations, out)
     else:
-        raise SettingsError(f"--format {format} is unknown; {did_you_mean(format, ['html', *TABLES, *FIGURES])}")
-    unfinished = [evaluation.name for evaluation in evaluations if not evaluation.finished]
+        text = "\n\n".join(TABLES[kind](table).rstrip("\n") for table in results_tables(evaluations))
+        write_text_atomically(out, text + "\n")
+    named = zip(evaluations, tell_apart(evaluations), strict=True)
+    unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         _say(console, f"Not finished, and the report says so: {', '.join(unfinished)}.")
     _say(console, f"Wrote {out}.")
+
+
+def _format_of(out: Path, format: str | None) -> str:
+    """What was asked for, or what the file's ending says; a page where neither says anything."""
+    ending = out.suffix.lower()
+    known = ["html", *TABLES, *FIGURES]
+    if format is not None and format not in known:
+        raise SettingsError(f"--format {format} is unknown; {did_you_mean(format, known)}")
+    if ending.lstrip(".") in FIGURES and not out.is_dir():
+        raise SettingsError(
+            f"--out {out} names one picture, and figures go into a folder; "
+            f"write for example --out {out.with_suffix('')} --format {ending.lstrip('.')}."
+        )
+    by_ending = ENDINGS.get(ending)
+    if format is None:
+        if ending and by_ending is None:
+            raise SettingsError(
+                f"Nothing is known to be written as '{out.name}'; choose a --format: {', '.join(known)}."
+            )
+        return by_ending or "html"
+    if by_ending not in (None, format):
+        raise SettingsError(
+            f"--format {format} does not fit --out {out}, whose ending stands for {by_ending}; "
+            "change one of them, or leave --format out."
+        )
+    return format
 
 
 def records_command(
@@ -68,25 +101,36 @@ def records_command(
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         _say(console, "No record matches.")
         return
+    names = _names(evaluations)
     if export is None:
-        _show_stages(console, chosen)
+        _show_stages(console, chosen, names)
         if model or attack or broken is not None or sample is not None:
-            _show_rows(console, chosen)
+            _show_rows(console, chosen, names)
         return
     kind = format or export.suffix.lstrip(".")
     if kind not in EXPORTS:
         raise SettingsError(f"Records cannot be written as '{kind}'; choose one of: {', '.join(EXPORTS)}.")
     if kind == "robustbench":
-        write_robustbench(_only(chosen), export)
+        write_robustbench(_only(chosen, names), export)
     else:
         write_records(chosen, export, kind)
     _say(console, f"Wrote {export}.")
 
 
-def _only(evaluations: list[Evaluation]) -> Evaluation:
+def _names(evaluations: list[Evaluation]) -> dict[_Key, str]:
+    """What each evaluation of a folder is called, so that no two are called the same."""
+    return dict(zip(map(_key, evaluations), tell_apart(evaluations), strict=True))
+
+
+def _key(evaluation: Evaluation) -> _Key:
+    """What no two evaluations of one folder share."""
+    return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples
+
+
+def _only(evaluations: list[Evaluation], names: dict[_Key, str]) -> Evaluation:
     if len(evaluations) != 1:
-        names = ", ".join(evaluation.name for evaluation in evaluations)
-        raise SettingsError(f"RobustBench's card is of one model; choose one of {names} with --model.")
+        choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
+        raise SettingsError(f"RobustBench's card is of one model and one evaluation; choose {choices}.")
     return evaluations[0]
 
 
@@ -96,7 +140,7 @@ def _refuse_nothing(evaluations: list[Evaluation], folders: list[Path]) -> None:
         raise SettingsError(f"{where} holds no evaluation yet; `maxmahal evaluate` makes one.")
 
 
-def _show_stages(console: Console, evaluations: list[Evaluation]) -> None:
+def _show_stages(console: Console, evaluations: list[Evaluation], names: dict[_Key, str]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("model", "suite", "attack", "attacked", "broken", "seconds", "state"):
         table.add_column(column, justify="right" if column in ("attacked", "broken", "seconds") else "left")
@@ -105,11 +149,12 @@ def _show_stages(console: Console, evaluations: list[Evaluation]) -> None:
             state = "skipped" if stage.skipped else "finished" if stage.finished else "not finished"
             count, seconds = f"{len(stage.columns)}", f"{stage.rating.seconds:.1f}"
             broken = f"{int(stage.columns.broken.sum())}"
-            table.add_row(evaluation.name, evaluation.suite, stage.name, count, broken, seconds, state)
+            name = escape(names[_key(evaluation)])
+            table.add_row(name, evaluation.suite, stage.name, count, broken, seconds, state)
     console.print(table)
 
 
-def _show_rows(console: Console, evaluations: list[Evaluation]) -> None:
+def _show_rows(console: Console, evaluations: list[Evaluation], names: dict[_Key, str]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations"):
         table.add_column(column)
@@ -121,7 +166,7 @@ def _show_rows(console: Console, evaluations: list[Evaluation]) -> None:
                 values = (columns.sample, columns.label, columns.clean_prediction, columns.prediction, columns.broken)
                 told = [str(value[row]) for value in values]
                 cost = f"{columns.distortion[row]:.4g}", f"{columns.iterations[row]}"
-                table.add_row(evaluation.name, stage.name, *told, *cost)
+                table.add_row(escape(names[_key(evaluation)]), stage.name, *told, *cost)
             count += len(columns)
     console.print(table)
     if count > ROWS_SHOWN:

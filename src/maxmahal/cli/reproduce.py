@@ -10,8 +10,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from maxmahal.cli.showing import Show, show_shipped
 from maxmahal.cli.train import DataDir
-from maxmahal.reproduce import Cell, PlainLines, Plan, Quiet, Watcher, plan_lines, run_plan
+from maxmahal.reproduce import Cell, PlainLines, Plan, Quiet, Watcher, grid_names, plan_lines, run_plan
 from maxmahal.reproduce.budget import Deadline, parse_budget
 from maxmahal.reproduce.call import OUT, RESULTS, last_words, list_grids, plan_from_words
 from maxmahal.reproduce.runner import default_jobs
@@ -39,11 +40,15 @@ def reproduce_command(
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
+    show: Show = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what came of it.")] = False,
 ) -> None:
     """Train and evaluate a whole grid, such as a table of the paper; stopped, the same command goes on."""
     console = Console()
     deadline = None if budget is None else Deadline.after(parse_budget(budget))
+    if show is not None:
+        show_shipped("grid", "grids", show, grid_names())
+        return
     if grid is None or list_all:
         _list(console)
         return

@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from maxmahal.cli.progress import TrainingProgress
+from maxmahal.cli.showing import Show
 from maxmahal.errors import SettingsError
-from maxmahal.train import load_settings, preset_names, train_model
+from maxmahal.settings import to_table, to_toml
+from maxmahal.train import RunFolder, load_settings, preset_names, train_model
 from maxmahal.train.folder import Record
+from maxmahal.train.presets import resumed_settings
 from maxmahal.train.tensorboard import logged
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
@@ -53,10 +56,11 @@ def train_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Train a model as a preset says, into a run folder that can be resumed."""
-    settings = load_settings(preset, [*(overrides or []), *(["cuda.deterministic=true"] if deterministic else [])])
+    changes = [*(overrides or []), *(["cuda.deterministic=true"] if deterministic else [])]
     folder = Path("runs") / Path(preset).stem if out is None else out
     if str(folder) == "." and out is not None:
         raise SettingsError("--out would write the run into the current folder; name one for it, such as --out runs/x.")
+    settings = resumed_settings(preset, changes, RunFolder(folder)) if resume else load_settings(preset, changes)
     console = Console()
     with TrainingProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
         result = train_model(
@@ -66,8 +70,12 @@ def train_command(
         _print_result(console, result, folder)
 
 
-def presets_command() -> None:
+def presets_command(show: Show = None) -> None:
     """List the presets and the rows of the paper they stand for."""
+    if show is not None:
+        # With every default written out: the shipped files build on one another.
+        typer.echo(to_toml(to_table(load_settings(show))), nl=False)
+        return
     table = Table(box=None, pad_edge=False)
     for column in ("preset", "about", "row in the paper"):
         table.add_column(column, overflow="fold")

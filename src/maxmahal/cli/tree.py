@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from maxmahal.centers import write_tree
+from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.learned_tree import learn_tree
@@ -19,6 +20,7 @@ def tree_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
+    backbone: Backbones = None,
     train: Annotated[
         bool, typer.Option("--train", help="Mistakes on training images even where the run held some out.")
     ] = False,
@@ -28,14 +30,15 @@ def tree_command(
     """Make a tree of the classes from a trained model's mistakes, for hierarchical centers; never on test images."""
     if out.suffix != ".toml":
         raise SettingsError(f"--out must end in .toml, for the tree; got '{out}'.")
-    tree = learn_tree(
-        run,
-        superclasses=classes,
-        data=data,
-        part="train" if train else None,
-        data_dir=data_dir,
-        device=pick_device(device),
-    )
+    with own_networks(backbone):
+        tree = learn_tree(
+            run,
+            superclasses=classes,
+            data=data,
+            part="train" if train else None,
+            data_dir=data_dir,
+            device=pick_device(device),
+        )
     write_tree(out, tree)
     console = Console()
     for group in tree.groups():

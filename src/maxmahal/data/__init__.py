@@ -4,7 +4,8 @@ from maxmahal.data.augment import Augmentation, augmentation, augmentations
 from maxmahal.data.check import CheckReport, CheckRow, check_dataset
 from maxmahal.data.cifar100 import CIFAR100_SUPERCLASSES
 from maxmahal.data.fetch import Progress, fetch_dataset
-from maxmahal.data.load import load_dataset, resolve_data_dir
+from maxmahal.data.load import DataSource, load_dataset, resolve_data_dir
+from maxmahal.data.notices import DataNotice
 from maxmahal.data.registry import dataset_names
 from maxmahal.data.split import train_validation_split
 from maxmahal.data.types import ImageData, disagreement, to_unit_range
@@ -14,6 +15,8 @@ __all__ = [
     "Augmentation",
     "CheckReport",
     "CheckRow",
+    "DataNotice",
+    "DataSource",
     "ImageData",
     "Progress",
     "augmentation",

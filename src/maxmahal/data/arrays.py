@@ -5,11 +5,11 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from maxmahal.data.notices import notice
 from maxmahal.errors import DataError
 
 _CHANNELS = (1, 3)
-
-
+_NOTICED = 1e-3  # of a step between two bytes: floats that were bytes once are nearer to them
 MOST_CLASSES = 1_000_000  # beyond any data set known; a label this high is an id or an error
 
 
@@ -51,7 +51,8 @@ def numbered_classes(highest: int, where: str) -> tuple[str, ...]:
 
 def _as_array(values: object, where: str) -> np.ndarray:
     if isinstance(values, Tensor):
-        return values.detach().cpu().numpy()
+        values = values.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # numpy has no bfloat16
     if isinstance(values, np.ndarray):
         return values
     raise DataError(f"{where} must be an array or a tensor; got a {type(values).__name__}.")
@@ -72,10 +73,21 @@ def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
         return array
     if array.dtype.kind != "f":
         raise DataError(f"{where} must be bytes (uint8) or floats in [0, 1]; got {array.dtype}.")
+    missing = int(np.isnan(array).sum())
+    if missing:
+        raise DataError(
+            f"{where} are floats and must lie in [0, 1]; found {missing} NaN among {array.size} values. "
+            "Replace them, or leave those images out."
+        )
     low, high = array.min(), array.max()
-    if not (low >= 0 and high <= 1):  # written this way round so that NaN is refused too
+    if low < 0 or high > 1:
         raise DataError(
             f"{where} are floats and must lie in [0, 1]; found {low:g} to {high:g}. "
             "Divide them by their largest possible value, or store bytes (uint8)."
         )
-    return np.round(array * 255).astype(np.uint8)
+    scaled = array * 255
+    rounded = np.round(scaled)
+    moved = float(np.abs(scaled - rounded).max())
+    if moved > _NOTICED:
+        notice(f"{where} are kept as bytes: pixels moved by up to {moved:.2g}/255.")
+    return rounded.astype(np.uint8)

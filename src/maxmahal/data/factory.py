@@ -4,7 +4,7 @@ from maxmahal.data.arrays import as_images, as_labels, numbered_classes
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.imports import call_function, import_function
+from maxmahal.imports import call_function, check_call, import_function
 
 
 def load_factory(name: str, split: Split) -> ImageData:
@@ -13,6 +13,7 @@ def load_factory(name: str, split: Split) -> ImageData:
     A pair does not say how many classes there are, so the training labels do; return an ``ImageData`` to name them.
     """
     factory = import_function(name)
+    check_call(name, factory, "'train' or 'test'", split)
     part = call_function(name, factory, split)
     if isinstance(part, ImageData):
         return part

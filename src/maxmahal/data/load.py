@@ -1,13 +1,16 @@
 """From a name to images: the published data sets, a user's file, folder or function, and the data folder."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+
+from torch.utils.data import TensorDataset
 
 from maxmahal.data.factory import load_factory
 from maxmahal.data.folder import load_folder
 from maxmahal.data.npz import load_npz
+from maxmahal.data.pairs import from_pair
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.types import ImageData
@@ -15,6 +18,14 @@ from maxmahal.errors import ArgumentError, DataError, did_you_mean
 from maxmahal.imports import names_a_function
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
+DataSource = str | Path | ImageData | Sequence[object] | TensorDataset
+"""Whatever ``load_dataset`` makes images and labels of."""
+
+
+_OWN = (
+    "the path of an .npz of images, labels, test_images and test_labels, of a folder with train/ and test/, "
+    "or package.module:function"
+)
 
 
 def resolve_data_dir(data_dir: Path | str | None = None) -> Path:
@@ -26,13 +37,18 @@ def resolve_data_dir(data_dir: Path | str | None = None) -> Path:
     return Path(cache).expanduser() / "maxmahal"
 
 
-def load_dataset(name: str, split: str = "train", data_dir: Path | str | None = None) -> ImageData:
+def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | None = None) -> ImageData:
     """The training or the test part of a data set, whole.
 
     ``name`` is one of ``dataset_names()``, the path of an ``.npz`` file, the path of a folder with ``train/<class>/``
-    and ``test/<class>/`` images, or ``package.module:function``. ``data_dir`` holds the published data sets' files.
+    and ``test/<class>/`` images, or ``package.module:function``; or the images themselves, which have no parts: an
+    ``ImageData``, or a pair (images, labels) of arrays or tensors, with class names as a third if need be.
+    ``data_dir`` holds the published data sets' files.
     """
-    return find_loader(name, data_dir)(_as_split(split))
+    part = _as_split(split)
+    if isinstance(name, ImageData):
+        return name
+    return find_loader(str(name), data_dir)(part) if isinstance(name, str | Path) else from_pair(name)
 
 
 def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], ImageData]:
@@ -45,9 +61,11 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
         return partial(load_folder, name)
     if names_a_function(name):
         return partial(load_factory, name)
+    if name.endswith(".npy"):
+        raise DataError(f"{name} would be a single array, and labels are needed too; give {_OWN}.")
     if "/" in name or os.sep in name:
-        raise DataError(f"There is no folder {name}; give the path of a folder with train/ and test/, or of an .npz.")
-    raise DataError(f"Unknown data set '{name}': {did_you_mean(name, SOURCES)}")
+        raise DataError(f"There is no folder {name}; give {_OWN}.")
+    raise DataError(f"Unknown data set '{name}': {did_you_mean(name, SOURCES)} Or give {_OWN}.")
 
 
 def _as_split(split: str) -> Split:

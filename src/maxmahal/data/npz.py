@@ -14,6 +14,7 @@ from maxmahal.errors import DataError
 
 _WAY_OUT = "save it again with numpy.savez(path, images=…, labels=…, test_images=…, test_labels=…)."
 _PREFIXES: dict[Split, str] = {"train": "", "test": "test_"}
+_USES: dict[Split, str] = {"train": "training", "test": "evaluation"}
 # What numpy raises on a file that is no npz, is cut short, or holds pickled objects (which are never loaded).
 _DAMAGE = (
     ValueError,
@@ -31,9 +32,12 @@ def load_npz(name: str, split: Split) -> ImageData:
     """One part of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
     arrays = _read(Path(name).expanduser())
     prefix = _PREFIXES[split]
-    for key in ("images", "labels", f"{prefix}images", f"{prefix}labels"):
+    for key in (f"{prefix}images", f"{prefix}labels"):  # whoever only evaluates needs no training images
         if key not in arrays:
-            raise DataError(f"{name} has no array '{key}' (it has: {', '.join(sorted(arrays))}); {_WAY_OUT}")
+            raise DataError(
+                f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(sorted(arrays))}); "
+                f"{_WAY_OUT}"
+            )
     images = as_images(arrays[f"{prefix}images"], f"{name}: {prefix}images")
     labels = as_labels(arrays[f"{prefix}labels"], len(images), f"{name}: {prefix}labels")
     return ImageData.from_arrays(name, images, labels, _class_names(arrays, name))
@@ -51,7 +55,12 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         except DataError:
             raise
         except _DAMAGE as error:
-            raise damaged(path, str(error), _WAY_OUT) from error
+            raise damaged(path, _reason(error), _WAY_OUT) from error
+
+
+def _reason(error: Exception) -> str:
+    """What numpy says, but for its advice to unpickle: that would run whatever code a file holds."""
+    return "it is no .npz archive, or holds Python objects" if "pickle" in str(error) else str(error)
 
 
 def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from maxmahal.data import ImageData, load_dataset
+from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.claims import Claims
 from maxmahal.evaluate.environment import as_command, describe_environment
@@ -29,7 +29,7 @@ def evaluate_model(
     *,
     out: str | Path,
     suite: str | Path | Suite = "strict",
-    data: str | ImageData | None = None,
+    data: DataSource | None = None,
     limit: int | None = None,
     seed: int = 0,
     norm: str | None = None,
@@ -42,6 +42,7 @@ def evaluate_model(
 ) -> Evaluation:
     """Attack one model as a suite says and record every sample in the folder ``out``; returns the records.
 
+    Their ``verdict`` has the accuracies, such as ``verdict.robust.value``, and one sentence that sums them up.
     ``target`` is a run folder, a checkpoint, ``package.module:factory``, an ``nn.Module`` in eval mode or a function
     from images to logits; ``data`` a data set's name, the user's own, or the images a run was tested on by default.
     """
@@ -68,7 +69,7 @@ def evaluate_models(
     *,
     out: str | Path,
     suite: str | Path | Suite = "strict",
-    data: str | ImageData | None = None,
+    data: DataSource | None = None,
     limit: int | None = None,
     seed: int = 0,
     norm: str | None = None,
@@ -176,7 +177,7 @@ def _named(target: Target) -> tuple[str, Target]:
     return "", target
 
 
-def _data(data: str | ImageData | None, subjects: Mapping[str, Subject], data_dir: str | Path | None) -> ImageData:
+def _data(data: DataSource | None, subjects: Mapping[str, Subject], data_dir: str | Path | None) -> ImageData:
     if isinstance(data, ImageData):
         return data
     if data is None:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from maxmahal.evaluate.records.store import Store
 from maxmahal.evaluate.records.types import Finding
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.subject import Subject
-from maxmahal.evaluate.suite import Suite
+from maxmahal.evaluate.suite import Suite, title_for
 from maxmahal.models import Classifier
 
 PICTURES = 24  # samples whose images are kept for the gallery
@@ -149,7 +150,8 @@ class Session:
         return Plane.from_bytes(self._store.keep_plane(self._number, plane.to_bytes()))
 
     def _plan(self, findings: list[Finding]) -> list[Planned]:
-        stages = plan_stages(self._suite, findings, self._others, crafted=self._crafted)
+        everything = plan_stages(self._suite, findings, self._others, crafted=self._crafted)
+        stages = [replace(stage, title=title_for(stage, self._data.num_classes)) for stage in everything]
         asks_to_revive = any(stage.search == "straight-through" for stage in stages)
         traits = Traits(
             self._data.num_classes,

@@ -36,12 +36,16 @@ class Rate:
         return clopper_pearson(self.count, self.total)
 
     def __str__(self) -> str:
-        """In percent: "57.8 % [53.3, 62.2]", "<= 0.74 %" for none and ">= 99.26 %" for all."""
+        """In percent: "57.8 % [53.3, 62.2]", and "<= 0.74 %" for none.
+
+        All of them is no such bound: what withstood these attacks may fall to others, so ">=" would claim too much.
+        """
+        return self.with_interval if self.count else f"<= {100 * self.interval[1]:.2f} %"
+
+    @property
+    def with_interval(self) -> str:
+        """In percent, none and all of the samples too: "0.0 % [0.0, 0.7]"."""
         low, high = self.interval
-        if self.count == 0:
-            return f"<= {100 * high:.2f} %"
-        if self.count == self.total:
-            return f">= {100 * low:.2f} %"
         return f"{100 * self.value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 

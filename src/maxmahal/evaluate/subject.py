@@ -13,7 +13,7 @@ from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.imports import call_function, import_function, names_a_function
+from maxmahal.imports import call_function, check_call, import_function, names_a_function
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
@@ -128,9 +128,10 @@ def check_fit(subject: Subject, data: ImageData) -> None:
             "anything; let it work on a copy (images.clone())."
         )
     if logits.shape[1] != data.num_classes:
+        fewer = data.num_classes < logits.shape[1]  # images of the user's own may lack the last classes
         raise ArgumentError(
             f"{subject.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
-            "choose the data it was trained for."
+            f"choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
         )
 
 
@@ -145,7 +146,9 @@ def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) 
 
 
 def _from_factory(text: str, name: str, device: torch.device) -> Subject:
-    made = call_function(text, import_function(text))
+    factory = import_function(text)
+    check_call(text, factory, "no arguments, to return a model")
+    made = call_function(text, factory)
     if not isinstance(made, nn.Module) and not callable(made):
         raise ArgumentError(
             f"{text} must return an nn.Module in eval mode or a function from images to logits; "

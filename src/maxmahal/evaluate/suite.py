@@ -1,7 +1,7 @@
 """Suites: which attacks, in which order, how hard; named and versioned TOML files, the package's or the user's."""
 
 import dataclasses
-import typing
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -12,8 +12,9 @@ from maxmahal.attacks import L2, Linf, parse_epsilon
 from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.evaluate.aims import check_objective_name
+from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
 from maxmahal.evaluate.records.types import Origin, Scope
-from maxmahal.settings import Component, Table, convert, read_toml, resolve_component, to_table
+from maxmahal.settings import Component, Table, read_toml, to_table
 
 Norm = Literal["Linf", "L2"]
 WITHOUT_BALL = frozenset({"clean", "carlini", "fmn", "noise", "rotation"})
@@ -124,6 +125,11 @@ class Suite:
         return {**table, "order": list(stages), "stages": stages}
 
 
+_PLANNERS = ("origin", "because", "remedy")  # said by the plan; nobody who writes a file needs them
+# What a file may say at its top.
+_TOP = ["[[stage]]", "include", *(field.name for field in dataclasses.fields(Suite) if field.name != "stages")]
+
+
 def suite_names() -> list[str]:
     """The suites shipped with the package."""
     return sorted(_shipped())
@@ -138,29 +144,40 @@ def load_suite(
 ) -> Suite:
     """A shipped suite by its name, or a TOML file; with another ball where one is given."""
     path = _find(str(suite))
-    table = {key: value for key, value in read_toml(path).items() if key not in ("include", "stages")}
-    table["stage"] = _stages(path)
-    table.setdefault("name", path.stem)
-    parsed = suite_from_table(table, registry, str(path.name))
-    return _within(parsed, norm, epsilon)
+    own = {key: value for key, value in read_toml(path).items() if key not in ("include", "stages", "stage")}
+    tables = _stages(path)
+    values = parse_fields(Suite, {"name": path.stem} | own, path.name, _TOP)
+    for needed in ("version", "about"):
+        if needed not in values:
+            raise SettingsError(f"{path.name} needs a '{needed}'; add it at the top.")
+    stages = tuple(stage_from_table(table, registry, where) for table, where in tables)
+    return _within(Suite(**values, stages=stages), norm, epsilon)
 
 
-def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[Table]:
-    """The stages of the suites that a file includes, then its own; those that it names, where it names any."""
+def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
+    """The stages of the suites that a file includes, then its own; those that it names, where it names any.
+
+    Each with the name of the file that it stands in.
+    """
     if path in seen:
         circle = " -> ".join(each.stem for each in (*seen, path))
         raise SettingsError(f"Suites include each other in a circle: {circle}.")
     table, where = read_toml(path), path.name
     known = []
-    for name in convert(table.get("include", []), tuple[str, ...], f"{where}: include"):
+    for name in parse(table.get("include", []), tuple[str, ...], f"{where}: include"):
         # A file includes its neighbour, wherever the command is run from.
         other = _find(str(path.parent / name) if name.endswith(".toml") else name)
         known += _stages(other, (*seen, path))
-    known += _tables(table.get("stage", []), where)
+    known += [(stage, where) for stage in _tables(table.get("stage", []), where)]
     if "stages" not in table:
         return known
-    by_name = {str(stage.get("name")): stage for stage in known}
-    names = convert(table["stages"], tuple[str, ...], f"{where}: stages")
+    by_name = {str(stage.get("name")): (stage, file) for stage, file in known}
+    names = table["stages"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SettingsError(
+            f"{where}: 'stages' only names stages to take, such as stages = ['apgd-margin']; "
+            "write each attack as a [[stage]] section, without the s."
+        )
     for name in names:
         if name not in by_name:
             raise SettingsError(f"{where}: there is no stage '{name}' to take; {did_you_mean(name, by_name)}")
@@ -178,31 +195,25 @@ def _find(suite: str) -> Path:
     )
 
 
-def suite_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str) -> Suite:
-    """A suite from its TOML, every key checked."""
-    stages = _tables(table.get("stage", []), where)
-    values = _fields(Suite, {key: value for key, value in table.items() if key != "stage"}, where)
-    for needed in ("version", "about"):
-        if needed not in values:
-            raise SettingsError(f"{where} needs a '{needed}'; add it at the top.")
-    return Suite(**values, stages=tuple(stage_from_table(stage, registry, where) for stage in stages))
-
-
 def _tables(stages: object, where: str) -> list[Table]:
     if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
         raise SettingsError(f"{where}: stages are written as [[stage]] sections, one an attack.")
     return stages
 
 
-def stage_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str = "stage") -> Stage:
-    """One stage: what is said about it, and the options of its attack."""
-    own = {field.name for field in dataclasses.fields(Stage)} - {"attack"}
+def stage_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str = "the suite") -> Stage:
+    """One stage: what is said about it, and the options of its attack; ``where`` is the file it stands in."""
+    own = [field.name for field in dataclasses.fields(Stage) if field.name != "attack"]
     name = table.get("name")
     if not isinstance(name, str) or not name:
         raise SettingsError(f"{where}: every stage needs a name, such as name = 'apgd-margin'.")
-    options = {key: value for key, value in table.items() if key not in own and key != "attack"}
-    attack = resolve_component({"name": table.get("attack"), **options}, registry, {"asked"}, f"{name}.")
-    stage = Stage(attack=attack, **_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, {name}"))
+    said = parse_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, stage {name}", own)
+    options = {key: value for key, value in table.items() if key not in own}
+    attack = parse_attack(options, registry, f"{where}, stage {name}", [key for key in own if key not in _PLANNERS])
+    try:
+        stage = Stage(attack=attack, **said)
+    except SettingsError as error:
+        raise SettingsError(f"{where}, stage {error}") from error
     return stage if stage.title else replace(stage, title=name)
 
 
@@ -211,6 +222,16 @@ def stage_to_table(stage: Stage) -> Table:
     attack = to_table(stage.attack)
     named = {key: value for key, value in vars(stage).items() if key != "attack" and value not in (None, "")}
     return {**named, "attack": attack.pop("name"), **{key: value for key, value in attack.items() if value is not None}}
+
+
+def title_for(stage: Stage, classes: int) -> str:
+    """A stage's title for a model of so many classes: one of few has fewer wrong ones than "each of 9 classes" says."""
+    few = re.fullmatch(r"top-(\d+)", str(dict(stage.attack.options).get("targets")))
+    if few is None or int(few[1]) < classes:
+        return stage.title
+    others = "the other class" if classes == 2 else f"{classes - 1} classes"
+    named = rf"(each of )?\b{few[1]} classes"
+    return re.sub(named, lambda found: others if classes == 2 else f"{found[1] or ''}{others}", stage.title)
 
 
 def _check_options(stage: Stage) -> None:
@@ -251,17 +272,6 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
         return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
     except SettingsError as error:
         raise SettingsError(f"--epsilon {epsilon} does not do: {error}") from error
-
-
-def _fields(cls: type[Any], table: Table, where: str) -> Table:
-    hints = typing.get_type_hints(cls)
-    known = [field.name for field in dataclasses.fields(cls)]
-    values = {}
-    for key, value in table.items():
-        if key not in known:
-            raise SettingsError(f"{where}: '{key}' is not a setting; {did_you_mean(key, known)}")
-        values[key] = convert(value, hints[key], f"{where}: {key}")
-    return values
 
 
 def _shipped() -> dict[str, Path]:

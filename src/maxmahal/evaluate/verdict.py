@@ -43,6 +43,11 @@ class Verdict:
     sentence: str
     """One honest sentence for the top of a page."""
 
+    @property
+    def attacked(self) -> bool:
+        """Whether any attack that counts has finished: before that, ``robust`` says next to nothing."""
+        return any(_counts(each.stage) and each.stage.finished for each in self.stages)
+
 
 def right_shares(evaluation: Evaluation) -> Float[np.ndarray, " n"]:
     """For each sample, the least share of right answers under any counting attack so far; clean errors count."""
@@ -180,7 +185,11 @@ def _trust(evaluation: Evaluation) -> Trust:
 
 def was_attacked(evaluation: Evaluation) -> bool:
     """Whether any attack that counts could run at all."""
-    return any(stage.counts and not stage.skipped for stage in evaluation.stages if stage.name != CLEAN)
+    return any(_counts(stage) for stage in evaluation.stages)
+
+
+def _counts(stage: StageRecords) -> bool:
+    return stage.counts and not stage.skipped and stage.name != CLEAN
 
 
 def unanswered(evaluation: Evaluation) -> list[str]:
@@ -198,6 +207,11 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
         said += " that applies to it"
     if evaluation.model.get("stochastic"):
         said += f", as a mean over {evaluation.model['draws']} draws of a model that draws"
+    if not evaluation.finished and not any(_counts(stage) and stage.finished for stage in evaluation.stages):
+        return (
+            f"No attack of {evaluation.suite} has finished yet, so nothing is known of its robustness at {threat}; "
+            "the same command goes on."
+        )
     if evaluation.finished and not was_attacked(evaluation):
         return (
             f"No attack of {evaluation.suite} could run on this model, so nothing is known of its robustness; "

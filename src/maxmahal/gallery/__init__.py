@@ -3,16 +3,16 @@
 from maxmahal.gallery.output import check_format, write_figure
 from maxmahal.gallery.page import render_gallery
 from maxmahal.gallery.registry import FIGURES, find_figure
-from maxmahal.gallery.store import FOLDER, make_record, obtain_record, read_record
+from maxmahal.gallery.store import default_folder, make_record, obtain_record, read_record
 from maxmahal.gallery.types import Figure, Options, Record
 
 __all__ = [
     "FIGURES",
-    "FOLDER",
     "Figure",
     "Options",
     "Record",
     "check_format",
+    "default_folder",
     "find_figure",
     "make_record",
     "obtain_record",

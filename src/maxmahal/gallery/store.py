@@ -1,6 +1,7 @@
 """Records of figures on disk: one JSON file each."""
 
 import json
+import os
 from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
@@ -10,11 +11,18 @@ from maxmahal.gallery.types import Options, Record
 from maxmahal.version import __version__
 
 FORMAT = "maxmahal-figure-1"
-FOLDER = Path("results/gallery")
+FOLDER = Path("results/gallery")  # in a checkout, where the published records lie
 
 
 class FigureRecordError(MaxmahalError, ValueError):
     """A figure's record cannot be read."""
+
+
+def default_folder() -> Path:
+    """Where records are kept when nobody says: those of a checkout in the current folder, else the user's cache."""
+    if FOLDER.is_dir():
+        return FOLDER
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "maxmahal" / "gallery"
 
 
 def record_path(folder: Path, name: str) -> Path:

@@ -56,6 +56,8 @@ class Figure:
     panels: Callable[[Record, int | None], list[Scene]] | None = None
     """Its panels one by one, for pages and pixels; at a frame of the animation, or (None) as a still."""
     columns: int = 2
+    cheap: bool = False
+    """Whether its record takes a second, without training and without data files."""
     legend: Callable[[Record], list[Key]] | None = None
     sheet: Callable[[Record], Sheet] | None = None
     frames: Callable[[Record], int] | None = None

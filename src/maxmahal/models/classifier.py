@@ -31,9 +31,10 @@ class Classifier(nn.Module):
         if not isinstance(features, Tensor):
             raise ArgumentError(f"The backbone must return one tensor of features; got a {type(features).__name__}.")
         if features.ndim != 2 or features.shape[1] != self.head.feature_dim:
+            width = f" (--set model.feature_dim={features.shape[1]})" if features.ndim == 2 else ""
             raise ArgumentError(
                 f"The backbone must return features of shape (n, {self.head.feature_dim}), the width of the head; "
-                f"got {tuple(features.shape)}. Flatten or pool its output, or build the head for that width."
+                f"got {tuple(features.shape)}. Flatten or pool its output, or build the head for that width{width}."
             )
         return features
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.records.types import Evaluation, Finding, Picture, StageRecords
 from maxmahal.evaluate.verdict import CLEAN, give_verdict, stands
 from maxmahal.files import write_atomically
@@ -51,10 +52,11 @@ def training_curves(evaluations: Sequence[Evaluation]) -> Figure | None:
     """Test error against training time (paper Fig. 3a)."""
     lines = []
     # Several suites share one training: it is drawn once.
-    for evaluation in {each.model_fingerprint: each for each in evaluations}.values():
+    trained = list({each.model_fingerprint: each for each in evaluations}.values())
+    for evaluation in trained:
         measured = [entry for entry in evaluation.training if entry.get("test_accuracy") is not None]
         seconds = [entry["train_seconds"] for entry in measured]
-        lines.append((_name(evaluation, []), seconds, [1 - entry["test_accuracy"] for entry in measured]))
+        lines.append((_name(evaluation, trained), seconds, [1 - entry["test_accuracy"] for entry in measured]))
     figure, (axis,) = _panels(1)
     _lines(axis, lines, "training time (s)", "test error (%)")
     return figure if axis.lines else None
@@ -255,15 +257,7 @@ def _stages(evaluation: Evaluation, kind: str) -> list[StageRecords]:
 
 def _name(evaluation: Evaluation, among: Sequence[Evaluation]) -> str:
     """The model's name, with what tells it from others of the same name."""
-    same = [each for each in among if each.name == evaluation.name]
-    parts = (
-        (evaluation.data, {each.data for each in same}),
-        (evaluation.suite, {each.suite for each in same}),
-        (f"{evaluation.norm} {evaluation.epsilon}", {(each.norm, each.epsilon) for each in same}),
-        (f"seed {evaluation.seed}", {each.seed for each in same}),
-    )
-    differing = [text for text, values in parts if len(values) > 1]
-    return f"{evaluation.name} ({', '.join(differing)})" if differing else evaluation.name
+    return next(name for each, name in zip(among, tell_apart(among), strict=True) if each is evaluation)
 
 
 def _legible(label: str) -> str:

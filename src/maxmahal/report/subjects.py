@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.records.types import Evaluation, StageRecords
 from maxmahal.evaluate.verdict import CLEAN, Verdict, give_verdict
 
@@ -41,7 +42,7 @@ def make_subjects(evaluations: Sequence[Evaluation]) -> list[Subject]:
     """In the order given."""
     if not evaluations:
         raise ArgumentError("There is no evaluation to report on; evaluate a model first.")
-    labels = _labels(evaluations)
+    labels = tell_apart(evaluations)
     return [
         Subject(each, give_verdict(each) if _has_begun(each) else None, label, index % COLOURS)
         for index, (each, label) in enumerate(zip(evaluations, labels, strict=True))
@@ -67,18 +68,3 @@ def counted(evaluation: Evaluation) -> tuple[StageRecords, ...]:
 
 def _has_begun(evaluation: Evaluation) -> bool:
     return any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
-
-
-def _labels(evaluations: Sequence[Evaluation]) -> list[str]:
-    labels = []
-    for each in evaluations:
-        twins = [other for other in evaluations if other.name == each.name]
-        marks = [_marks(twin) for twin in twins]
-        differing = [part for part, *others in zip(_marks(each), *marks, strict=True) if len(set(others)) > 1]
-        labels.append(" · ".join([each.name, *differing]))
-    return labels
-
-
-def _marks(evaluation: Evaluation) -> tuple[str, ...]:
-    threat = f"{evaluation.norm} {evaluation.epsilon}"
-    return (evaluation.data, evaluation.suite, threat, f"seed {evaluation.seed}", evaluation.model_fingerprint[:8])

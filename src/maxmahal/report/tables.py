@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
+from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.records.types import Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.verdict import CLEAN, StageVerdict, Verdict, give_verdict
@@ -35,6 +36,7 @@ class Table:
 @dataclass(frozen=True)
 class _Row:
     evaluation: Evaluation
+    name: str
     verdict: Verdict | None
     """None as long as not even the clean images are done."""
 
@@ -59,10 +61,10 @@ def results_table(evaluations: Sequence[Evaluation]) -> Table:
             f"One table holds evaluations of one suite, data set and threat; got {' and '.join(titles) or 'none'}. "
             "Call results_tables for one table each."
         )
-    rows = [_Row(evaluation, _verdict(evaluation)) for evaluation in evaluations]
-    several_seeds = len({evaluation.seed for evaluation in evaluations}) > 1
+    names = tell_apart(evaluations)
+    rows = [_Row(each, name, _verdict(each)) for each, name in zip(evaluations, names, strict=True)]
     columns: list[_Column] = [
-        ("model", lambda row: _model(row.evaluation, several_seeds)),
+        ("model", lambda row: Cell(row.name)),
         ("samples", _samples),
         ("clean (%)", _clean),
         *_paper_column("clean (%)", CLEAN, rows),
@@ -124,10 +126,6 @@ def _verdict(evaluation: Evaluation) -> Verdict | None:
     return give_verdict(evaluation) if started else None
 
 
-def _model(evaluation: Evaluation, several_seeds: bool) -> Cell:
-    return Cell(f"{evaluation.name} (seed {evaluation.seed})" if several_seeds else evaluation.name)
-
-
 def _samples(row: _Row) -> Cell:
     planned, done = row.evaluation.samples, row.verdict.clean.total if row.verdict else 0
     return Cell(str(done) if done == planned else f"{done} of {planned}", done)
@@ -140,6 +138,8 @@ def _clean(row: _Row) -> Cell:
 def _worst_case(row: _Row) -> Cell:
     if row.verdict is None:
         return _NOT_YET
+    if not row.verdict.attacked:
+        return Cell("no attack applies" if row.evaluation.finished else "no attack finished yet")
     robust = row.verdict.robust
     low, high = robust.interval
     so_far = "" if row.evaluation.finished else " so far"
@@ -202,8 +202,8 @@ def _paper_column(header: str, stage_name: str, rows: Sequence[_Row]) -> list[_C
 
 def _rate_cell(rate: Rate) -> Cell:
     """Without its interval, unless it is none or all of the samples: 0.0 would claim more than they show."""
-    bound = rate.count in (0, rate.total)
-    return Cell(str(rate).removesuffix(" %") if bound else f"{_percent(rate):.1f}", _percent(rate))
+    extreme = rate.count in (0, rate.total)
+    return Cell(str(rate).replace(" %", "") if extreme else f"{_percent(rate):.1f}", _percent(rate))
 
 
 def _percent(rate: Rate) -> float:

@@ -19,9 +19,9 @@ def percent(share: float) -> str:
 
 
 def rate_cell(rate: Rate) -> str:
-    """A share for a table's cell: none and all of the samples show what they prove, not 0.0 and 100.0."""
+    """A share for a table's cell: none of the samples shows what it proves, and all of them their interval."""
     if rate.count in (0, rate.total):
-        return typeset(str(rate)).removesuffix(" %")
+        return typeset(str(rate)).replace(" %", "")
     return percent(rate.value)
 
 

@@ -1,7 +1,7 @@
 """What a worker process is told to do, as a file of JSON."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from maxmahal.files import write_text_atomically
@@ -32,6 +32,8 @@ class EvaluateJob:
     transfer: bool
     device: str
     data_dir: str | None
+    backbones: list[str] = field(default_factory=list)
+    """Networks of the user's own that the grid's presets name: ``module:function``."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ from pathlib import Path
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.imports import names_a_function
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
 from maxmahal.reproduce.states import Recorded, State, evaluation_state, is_of, read_recorded, training_state
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
+from maxmahal.train.trusting import trusting
 
 SEED = 0  # of the attacks
 TRAINING = "training"
@@ -175,7 +177,8 @@ class _Maker:
         if self._is_planned(identities, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
-        look = partial(_look_at_records, self._out / "records", targets, identities, stages)
+        backbones = self._backbones(tuple(owners.values()))
+        look = partial(_look_at_records, self._out / "records", targets, identities, stages, backbones)
         state = look()
         seconds = sum(
             evaluation_seconds(self._settings[owners[name]], suite.name, samples, state, self._kind)
@@ -190,6 +193,7 @@ class _Maker:
             evaluation.transfer,
             self._device,
             self._data_text,
+            backbones,
         )
         column = suite.name if evaluation.limit is None else f"{suite.name} {evaluation.limit}"
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
@@ -206,6 +210,11 @@ class _Maker:
                 "put them into evaluations of their own."
             )
         return sources.pop()
+
+    def _backbones(self, owners: tuple[str, ...]) -> list[str]:
+        """Networks of the user's own, by the grid's own word as well."""
+        named = {self._settings[owner].model.backbone for owner in owners}
+        return sorted(name for name in named if names_a_function(name))
 
     def _is_planned(self, identities: tuple[Identity, ...], transfer: bool) -> bool:
         """Whether another section of the grid asks for the same; one that asks for something else is refused."""
@@ -240,12 +249,15 @@ class _Maker:
         return None if self._data_dir is None else str(self._data_dir)
 
 
-def _look_at_records(folder: Path, targets: dict[str, str], identities: tuple[Identity, ...], stages: int) -> State:
-    found = [
-        each
-        for each in read_recorded(folder)
-        if _identity(each) in identities and is_of(Path(targets[each.name]), each)
-    ]
+def _look_at_records(
+    folder: Path, targets: dict[str, str], identities: tuple[Identity, ...], stages: int, backbones: Sequence[str]
+) -> State:
+    with trusting(backbones):
+        found = [
+            each
+            for each in read_recorded(folder)
+            if _identity(each) in identities and is_of(Path(targets[each.name]), each)
+        ]
     return evaluation_state(found, len(identities), stages)
 
 

@@ -17,6 +17,7 @@ from maxmahal.reproduce.jobs import PROGRESS, WATCHED, EvaluateJob, Job, TrainJo
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model
 from maxmahal.train.loop import Metrics, Silent
+from maxmahal.train.trusting import trusting
 
 
 class TrainingLines(Silent):
@@ -82,18 +83,19 @@ def run_job(job: Job, until: float | None) -> None:
             sharing=job.sharing,
         )
     elif isinstance(job, EvaluateJob):
-        evaluate_models(
-            job.targets,
-            data=job.data,
-            out=job.out,
-            suite=job.suite,
-            limit=job.limit,
-            transfer=job.transfer,
-            data_dir=job.data_dir,
-            device=job.device,
-            reporter=EvaluationLines(),
-            until=until,
-        )
+        with trusting(job.backbones):
+            evaluate_models(
+                job.targets,
+                data=job.data,
+                out=job.out,
+                suite=job.suite,
+                limit=job.limit,
+                transfer=job.transfer,
+                data_dir=job.data_dir,
+                device=job.device,
+                reporter=EvaluationLines(),
+                until=until,
+            )
     else:
         # Only here: a machine that trains may lack what pages are made with.
         from maxmahal.reproduce.page import write_report

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from maxmahal.centers import CENTERS
 from maxmahal.data import ImageData
 from maxmahal.errors import SettingsError
-from maxmahal.imports import call_function, import_function, names_a_function
+from maxmahal.imports import call_function, check_call, import_function, names_a_function
 from maxmahal.losses import LOSSES, takes_centers
 from maxmahal.models import BACKBONES, Classifier, blank_normalization, eval_mode, fit_normalization
 from maxmahal.random import stream_key
@@ -66,7 +66,13 @@ def _assemble(
 def _backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:
     if not names_a_function(settings.backbone):
         return BACKBONES[settings.backbone](image_shape, settings.feature_dim)
+    return own_backbone(settings, image_shape)
+
+
+def own_backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+    """What the user's function returns for (image_shape, feature_dim)."""
     factory = import_function(settings.backbone)
+    check_call(settings.backbone, factory, "(image_shape, feature_dim)", image_shape, settings.feature_dim)
     backbone = call_function(settings.backbone, factory, image_shape, settings.feature_dim)
     if not isinstance(backbone, nn.Module):
         raise SettingsError(

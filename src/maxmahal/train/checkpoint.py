@@ -1,7 +1,7 @@
 """Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from maxmahal.files import write_atomically
 from maxmahal.imports import names_a_function
 from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
-from maxmahal.train.build import empty_classifier
+from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
+from maxmahal.train.trusting import trusted_factory
 from maxmahal.version import __version__
 
 FORMAT = "maxmahal-checkpoint-1"
@@ -62,9 +63,21 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except OSError as error:
         raise CheckpointError(f"Cannot read {path}: {error.strerror or error}.") from error
     except safetensors.SafetensorError as error:
+        if _is_pickled(path):
+            raise CheckpointError(
+                f"{path} was written by torch.save or pickle, and reading it could run any code it holds; build the "
+                "model and load its weights in a function of yours, and name that: package.module:factory."
+            ) from error
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
         ) from error
+
+
+def _is_pickled(path: Path) -> bool:
+    """Whether a file starts like those of torch.save, a zip archive or (before 2020) a pickle."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    return start == b"PK\x03\x04" or (start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"))
 
 
 def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
@@ -83,8 +96,8 @@ def load_model(
 ) -> Classifier:
     """The model saved at ``path`` (a checkpoint, or a run folder: its last one), in evaluation mode.
 
-    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``: a file may not
-    choose what code to import.
+    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``, or to be loaded
+    while ``trusting`` the factory: a file may not choose what code to import.
     """
     path = Path(path)
     if path.is_dir():
@@ -92,15 +105,26 @@ def load_model(
     tensors, metadata = read_tensors(path)
     card = _card(path, metadata)
     if backbone is None and names_a_function(card.settings.model.backbone):
-        raise CheckpointError(
-            f"{path} was trained with the network '{card.settings.model.backbone}', which is not part of maxmahal; "
-            "build it yourself and pass it as backbone=…."
-        )
+        backbone = _trusted_backbone(path, card)
     # Built without memory first: a file that claims absurd sizes is refused by the shapes of its own tensors.
     with torch.device("meta"):
         model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
     fill(model, tensors, path)
     return model.to(device).eval()
+
+
+def _trusted_backbone(path: Path, card: ModelCard) -> nn.Module:
+    """The network that a checkpoint's weights belong in, by a function that the user has named."""
+    wanted = card.settings.model.backbone
+    factory = trusted_factory(wanted)
+    if factory is None:
+        raise CheckpointError(
+            f"{path} was trained with the network '{wanted}', which is not part of maxmahal, and a file may not choose "
+            f"what code to run; if you trust it, say --backbone {wanted} (in Python: build it and pass it as "
+            "backbone=… to maxmahal.load)."
+        )
+    with torch.random.fork_rng(devices=[]):
+        return own_backbone(replace(card.settings.model, backbone=factory), card.image_shape)
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:

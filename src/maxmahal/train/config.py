@@ -13,9 +13,10 @@ from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES
 from maxmahal.models import BACKBONES
 from maxmahal.models.normalize import NORMALIZATIONS
-from maxmahal.settings import Component, Table, component, to_table
+from maxmahal.settings import Component, Table, component, first_difference, to_table
 from maxmahal.train.methods import METHODS
 
+_COMPONENTS = ("loss", "centers", "method")
 MOST_FEATURES = 100_000  # far beyond any network here; more is a slip of the keyboard
 
 
@@ -170,6 +171,17 @@ class Settings:
 def what_counts(settings: Settings) -> Table:
     """Everything that decides what a run computes, without what a preset merely says about itself."""
     return {key: value for key, value in to_table(settings).items() if key not in ("about", "table")}
+
+
+def what_differs(begun: Settings, now: Settings) -> str:
+    """The most telling difference between two runs' settings, as part of a sentence, or nothing."""
+    old, new = what_counts(begun), what_counts(now)
+    for section, key in (("data", "source"), ("model", "backbone"), *((part, "name") for part in _COMPONENTS)):
+        # What another choice brings with it, such as a loss its options, follows from the choice.
+        difference = first_difference({key: old[section][key]}, {key: new[section][key]}, f"{section}.")
+        if difference:
+            return difference
+    return first_difference(old, new)
 
 
 def _check_choice(name: str, value: str, choices: Collection[str]) -> None:

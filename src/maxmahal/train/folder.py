@@ -37,7 +37,8 @@ class RunFolder:
         ]
         if taken:
             raise CheckpointError(
-                f"{self.path} already holds a run ({taken[0].name}); resume it, or choose another folder."
+                f"{self.path} already holds a run ({taken[0].name}); go on with it by --resume (in Python: "
+                "resume=True), or choose another folder."
             )
 
     def refuse_impossible(self) -> None:

@@ -1,5 +1,6 @@
 """Named settings: TOML files shipped with the package, or the user's own."""
 
+import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.settings import Table, fold_overrides, from_table, merge, read_toml
 from maxmahal.train.config import Settings
+from maxmahal.train.folder import RunFolder
+from maxmahal.train.state import load_progress
 
 
 def preset_names() -> list[str]:
@@ -19,19 +22,38 @@ def load_settings(preset: str | Path, overrides: Sequence[str] = ()) -> Settings
     return from_table(Settings, merge(_table(str(preset)), fold_overrides(overrides)))
 
 
+def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFolder) -> Settings:
+    """What to go on with in a run folder: its own settings where it was begun with this preset, overrides over them.
+
+    A shipped preset is known by what it says about itself. A file of the user's own may have been changed since, so
+    it counts as it is now.
+    """
+    settings = load_settings(preset, overrides)
+    if str(preset) not in _shipped() or not folder.state.exists():
+        return settings
+    begun = json.loads(load_progress(folder.state).settings)
+    if (begun.get("about"), begun.get("table")) != (settings.about, settings.table):
+        return settings
+    return from_table(Settings, merge(begun, fold_overrides(overrides)))
+
+
+def preset_path(preset: str) -> Path:
+    """The file of a preset, shipped or the user's own."""
+    shipped = _shipped()
+    if preset in shipped:
+        return shipped[preset]
+    if preset.endswith(".toml"):
+        return Path(preset).expanduser()
+    raise SettingsError(
+        f"There is no preset '{preset}'; {did_you_mean(preset, shipped)} "
+        "`maxmahal presets` tells them apart, and the path of a .toml file works too."
+    )
+
+
 def _table(preset: str, seen: tuple[str, ...] = ()) -> Table:
     if preset in seen:
         raise SettingsError(f"Presets extend each other in a circle: {' -> '.join([*seen, preset])}.")
-    shipped = _shipped()
-    if preset in shipped:
-        path = shipped[preset]
-    elif preset.endswith(".toml"):
-        path = Path(preset).expanduser()
-    else:
-        raise SettingsError(
-            f"There is no preset '{preset}'; {did_you_mean(preset, shipped)} "
-            "`maxmahal presets` tells them apart, and the path of a .toml file works too."
-        )
+    shipped, path = _shipped(), preset_path(preset)
     table = read_toml(path)
     parent = table.pop("extends", None)
     if parent is None:

@@ -11,10 +11,10 @@ from maxmahal.errors import CheckpointError
 from maxmahal.imports import names_a_function
 from maxmahal.models import Classifier, accuracy
 from maxmahal.random import stream_key
-from maxmahal.settings import first_difference, from_table, to_table
+from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
-from maxmahal.train.config import Settings, what_counts
+from maxmahal.train.config import Settings, what_differs
 from maxmahal.train.ema import WeightAverage
 from maxmahal.train.fast import lay_out, same_bits
 from maxmahal.train.folder import Record, RunFolder
@@ -112,11 +112,11 @@ class _Run:
         saved = load_progress(self.folder.state)
         # Read, not compared as text: settings that this version has added stand at their defaults.
         begun = from_table(Settings, json.loads(saved.settings))
-        difference = first_difference(what_counts(begun), what_counts(self.settings))
+        difference = what_differs(begun, self.settings)
         if difference:
             raise CheckpointError(
                 f"{self.folder.path} was started with other settings ({difference}); "
-                "resume it with its own settings.toml, or choose another folder."
+                f"resume it with its own settings, {self.folder.settings}, or choose another folder."
             )
         if saved.threads != self.progress.threads:
             self.reporter.note(

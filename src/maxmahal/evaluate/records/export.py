@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.records.types import Columns, Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.verdict import CLEAN, give_verdict, right_shares
@@ -77,9 +78,13 @@ def select(
     broken: bool | None = None,
     sample: int | None = None,
 ) -> list[Evaluation]:
-    """Only these rows, to be written; no verdict can be given on what is left."""
-    _check_known("model", model, {each.name for each in evaluations})
-    chosen = [each for each in evaluations if model in (None, each.name)]
+    """Only these rows, to be written; no verdict can be given on what is left.
+
+    ``model`` is a model's name, for all its evaluations, or a name of ``tell_apart``, for one of them.
+    """
+    names = tell_apart(evaluations)
+    _check_known("model", model, {*names, *(each.name for each in evaluations)})
+    chosen = [each for each, name in zip(evaluations, names, strict=True) if model in (None, name, each.name)]
     _check_known("attack", attack, {stage.name for each in chosen for stage in each.stages})
     selected = []
     for evaluation in chosen:

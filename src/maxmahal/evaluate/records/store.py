@@ -112,7 +112,7 @@ class Store:
         return [finding_from_json(body) for (body,) in rows]
 
     def plan(self, evaluation: int, position: int, name: str, body: Table, skipped: str) -> None:
-        """Put a stage into the plan; a plan that is there already must say the same."""
+        """Put a stage into the plan; a plan that is there already must say the same, but for the title."""
         text = json.dumps(body)
 
         def work(connection: sqlite3.Connection) -> Table:
@@ -124,7 +124,9 @@ class Store:
             body, reason = connection.execute(query, (evaluation, position)).fetchone()
             return {**json.loads(body), "skipped": reason}
 
-        difference = first_difference(self._commit(work), {**json.loads(text), "skipped": skipped})
+        # Titles are for people, and an older version may have worded them otherwise.
+        known, planned = self._commit(work), {**json.loads(text), "skipped": skipped}
+        difference = first_difference({**known, "title": ""}, {**planned, "title": ""})
         if difference:
             raise RecordsError(
                 f"{self.path.parent} holds another plan for stage {position + 1} ({difference}); "

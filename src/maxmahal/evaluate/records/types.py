@@ -1,10 +1,13 @@
 """What the records of an evaluation say, as readers see them: plain values, no connection to the file left open."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+
+if TYPE_CHECKING:
+    import maxmahal.evaluate.verdict
 
 Origin = Literal["suite", "diagnosis", "transfer"]
 Scope = Literal["all", "survivors"]
@@ -158,6 +161,13 @@ class Evaluation:
     """How features came into the plane: "features" (two dimensions), "circle of centers", "centers" (their principal
     axes), "class means", or "" without any."""
     finished: bool
+
+    @property
+    def verdict(self) -> "maxmahal.evaluate.verdict.Verdict":
+        """What ``give_verdict`` says: clean and robust accuracy, how far to trust them, and all of it in a sentence."""
+        from maxmahal.evaluate.verdict import give_verdict  # which is made of these very types
+
+        return give_verdict(self)
 
     def stage(self, name: str) -> StageRecords:
         """The stage of that name."""

@@ -145,6 +145,9 @@ def _tip(subject: Subject, verdict: StageVerdict, rate: Rate) -> str:
 
 def _worst(subject: Subject, verdict: Verdict) -> Cell:
     rate = verdict.robust
+    if not verdict.attacked:
+        told = "No attack applies to it." if subject.evaluation.finished else "No attack has finished yet."
+        return Cell(None, DASH, told, False, False, ())
     over = f"{subject.label}, worst case per sample over every counting attack"
     tip = f"{over}: {percent(rate.value)} % of {whole(rate.total)}."
     return Cell(rate.value, rate_cell(rate), tip, not subject.evaluation.finished, False, ())

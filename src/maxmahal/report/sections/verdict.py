@@ -1,7 +1,7 @@
 """First of all: how robust each model is, how sure that is, and which differences between models are real."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +12,7 @@ from maxmahal.evaluate.verdict import CLEAN, SeedSpread, Verdict, compare, seed_
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Group, Subject, make_groups
 from maxmahal.report.svg import element, picture
-from maxmahal.report.wording import percent, typeset
+from maxmahal.report.wording import DASH, percent, short, typeset, whole
 
 BADGES = {
     "held": "no sign of false robustness",
@@ -31,9 +31,12 @@ class Card:
     verdict: Verdict
     badge: str
     large: str
-    """The robust accuracy, or the bound that no survivor or no victim at all proves."""
+    """The robust accuracy, the bound that no survivor at all proves, or a dash before any attack has finished."""
+    about: str
+    """What the large text is of: the threat, and the count where there is no interval."""
     interval: str
-    """Empty where ``large`` is the bound itself."""
+    success: str
+    """Of the attacks; over none of the samples it is no bound either, for others may succeed."""
     gauge: Markup
 
 
@@ -68,10 +71,16 @@ def _suites(subjects: Sequence[Subject]) -> list[str]:
 
 
 def _card(subject: Subject, verdict: Verdict) -> Card:
-    text = typeset(str(verdict.robust))
-    large, _, interval = text.partition(" [")
+    badge = BADGES[verdict.trust]
+    if not verdict.attacked:
+        told = "no attack applies" if subject.evaluation.finished else "no attack has finished yet"
+        return Card(subject, verdict, badge, DASH, f"{told} at {subject.threat}", "", DASH, Markup(""))
+    large, _, interval = typeset(str(verdict.robust)).partition(" [")
+    count = f", {short(verdict.robust.count)} of {whole(verdict.robust.total)} samples"
+    about = f"robust at {subject.threat}{'' if interval else count}"
     interval = f"[{interval}" if interval else ""
-    return Card(subject, verdict, BADGES[verdict.trust], large.removesuffix(" %"), interval, _gauge(verdict))
+    success = DASH if verdict.success is None else verdict.success.with_interval
+    return Card(subject, verdict, badge, large.removesuffix(" %"), about, interval, success, _gauge(verdict))
 
 
 def _gauge(verdict: Verdict) -> Markup:
@@ -111,4 +120,5 @@ def _same_images(first: Subject, second: Subject) -> bool:
 
 def _spreads(subjects: Sequence[Subject]) -> list[SeedSpread]:
     """Of finished evaluations alone: an unfinished one looks more robust than it is."""
-    return seed_spreads([each.evaluation for each in subjects if each.verdict and each.evaluation.finished])
+    finished = [each for each in subjects if each.verdict and each.evaluation.finished]
+    return seed_spreads([replace(each.evaluation, name=each.label) for each in finished])
