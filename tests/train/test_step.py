@@ -236,7 +236,7 @@ def test_transformed_in_blocks_images_are_the_same() -> None:
     settings, data = settings_for(), random_data(64, "cuda")
     alone = [batch.images for batch in batches(data.to("cpu"), settings, 1)]
     blocks = [batch.images.cpu() for batch in batches(data, settings, 1)]
-    assert all(torch.equal(one, other) for one, other in zip(alone, blocks, strict=True))
+    torch.testing.assert_close(alone, blocks, rtol=0, atol=1e-6)  # a GPU divides by multiplying with the inverse
 
 
 @needs_cuda

@@ -13,6 +13,7 @@ a bias, another image, and a ReLU or, on the way back, the ReLU's zeros.
 # mypy: disable-error-code="import-not-found,no-untyped-def,untyped-decorator"
 
 from dataclasses import dataclass
+from typing import no_type_check
 
 import torch
 import triton
@@ -30,6 +31,7 @@ LAYOUT = (torch.Tag.needs_fixed_stride_order,)
 
 
 @triton.jit
+@no_type_check
 def _convolve(images, weight, bias, addend, source, out, total, height, width, per_in, per_out, per_row, per_column,
               first, ins, outs, INS: tl.constexpr, OUTS: tl.constexpr, PIXELS: tl.constexpr, BIAS: tl.constexpr,
               ADDEND: tl.constexpr, SOURCE: tl.constexpr, RELU: tl.constexpr):  # fmt: skip
@@ -62,6 +64,7 @@ def _convolve(images, weight, bias, addend, source, out, total, height, width, p
 
 
 @triton.jit
+@no_type_check
 def _sum_over_pixels(images, gradient, out, total, each, height, width, ins, outs,
                      INS: tl.constexpr, OUTS: tl.constexpr, PIXELS: tl.constexpr):  # fmt: skip
     program, down = tl.program_id(0), tl.program_id(1) - 1
