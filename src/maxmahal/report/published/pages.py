@@ -14,7 +14,8 @@ from maxmahal.report.wording import listed
 _MADE = "Written by `tools/results.py` from the summaries beside this page; no number is typed by hand."
 _NOTES = (
     "Accuracies in %, on the test sets. *paper / ours* in one cell; attacks of the paper's protocol run as its code "
-    "ran them (epsilons in 256ths, steps of 2/256, the last iterate, the model's own prediction), which is no "
+    "ran them: epsilons in 256ths, steps of 2/256, the last iterate, away from the model's own prediction or towards "
+    "one class drawn from all of them, which for one image in ten (in a hundred on CIFAR-100) is its own. That is no "
     "measure of robustness. `strict` and AutoAttack are: the worst case per sample at Linf 8/255 on true labels. "
     "≤ stands for none of the samples, with the bound that their number proves."
 )
