@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Linf, Prepared, prepare
 from maxmahal.attacks.autoattack import AutoAttackResult, autoattack, fab
+from maxmahal.attacks.outputs import Outputs
 from maxmahal.errors import ArgumentError
 
 installed = pytest.mark.skipif(importlib.util.find_spec("pyautoattack") is None, reason="pyautoattack is not installed")
@@ -279,7 +280,7 @@ def test_only_square_asks_without_gradients(monkeypatch: pytest.MonkeyPatch) -> 
 @installed
 def test_a_prepared_model_is_searched_in_tf32_and_any_other_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[str] = []
-    wrapper = sys.modules["maxmahal.attacks.autoattack"]  # the function of that name hides it
+    wrapper = sys.modules["maxmahal.attacks.packaged"]
     for name in ("full_float32", "quick_float32"):
         context = getattr(wrapper, name)
         monkeypatch.setattr(wrapper, name, lambda device, name=name, to=context: entered.append(name) or to(device))
@@ -287,6 +288,31 @@ def test_a_prepared_model_is_searched_in_tf32_and_any_other_in_full_float32(monk
     autoattack(MODEL, MANY, PREDICTED, **one)
     autoattack(prepare(MODEL), MANY, PREDICTED, **one)
     assert entered == ["full_float32", "quick_float32"]
+
+
+@installed
+@pytest.mark.parametrize("run", ["apgd-ce", "square", "fab-t", "fab"])
+def test_whom_only_the_coarse_search_calls_fooled_is_searched_again(monkeypatch: pytest.MonkeyPatch, run: str) -> None:
+    """A coarse copy that takes half of the images for wrong as they are: no attack of the package looks at them."""
+    one = {"threat": Linf(0.05), "seed": 0, "steps": 10}
+    search = Prepared.search
+    fewer = {image.sum().item() for image in MANY[::2]}
+
+    def swap(self: Prepared, images: Tensor) -> Outputs:
+        outputs = search(self, images)
+        swapped = torch.tensor([image.sum().item() in fewer for image in images])
+        return Outputs(torch.where(swapped[:, None], -outputs.logits, outputs.logits), outputs.features)
+
+    for name in ("search", "query"):
+        monkeypatch.setattr(Prepared, name, swap)
+    if run == "fab":
+        plain, found = fab(MODEL, MANY, PREDICTED, **one), fab(prepare(MODEL), MANY, PREDICTED, **one)
+    else:
+        options = one | {"attacks": (run,), "queries": 300}
+        plain, found = (autoattack(each, MANY, PREDICTED, **options) for each in (MODEL, prepare(MODEL)))
+    assert plain.fooled[::2].sum() > 6
+    assert found.fooled[::2].sum() > 0.8 * plain.fooled[::2].sum()
+    assert torch.equal(predictions(MODEL, found.images), found.predictions)
 
 
 class Crowded(Curved):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from maxmahal.attacks.autoattack import FEWEST_CLASSES
+from maxmahal.attacks.packaged import FEWEST_CLASSES
 from maxmahal.evaluate.aims import check_objective_name, why_not_objective
 from maxmahal.evaluate.diagnose.remedies import plan_remedies
 from maxmahal.evaluate.kinds import KINDS, WITHOUT_GRADIENTS
