@@ -57,13 +57,13 @@ def paper_pgd(
     targeted: bool,
     seed: int,
     sample_ids: Int[Tensor, " n"] | None = None,
-    targets: Targets = "random-any",
+    targets: Targets = "random-other",
     engine: Engine = DEFAULT_ENGINE,
 ) -> Attacked:
     """PGD of Tables 1, 4 and 5: epsilon 8 or 16/256, 10 or 50 steps of 2/256 from one random start.
 
-    ``targets`` is read only where ``targeted``. The released scripts draw them from all classes in adversarial
-    training and from the wrong ones in evaluation, which is ``targets="random-other"``.
+    ``targets`` is read only where ``targeted``. The released scripts draw them from the wrong classes in evaluation
+    and from all of them in adversarial training, which is ``targets="random-any"``.
     """
     return pgd(
         model,
@@ -92,7 +92,7 @@ def paper_mim(
     targeted: bool,
     seed: int,
     sample_ids: Int[Tensor, " n"] | None = None,
-    targets: Targets = "random-any",
+    targets: Targets = "random-other",
     engine: Engine = DEFAULT_ENGINE,
 ) -> Attacked:
     """MIM of Fig. 4: as :func:`paper_pgd`, but from the image itself and with a momentum that never fades."""
@@ -124,7 +124,7 @@ def paper_spsa(
     targeted: bool,
     seed: int,
     sample_ids: Int[Tensor, " n"] | None = None,
-    targets: Targets = "random-any",
+    targets: Targets = "random-other",
     label_source: LabelSource = "true",
     engine: Engine = DEFAULT_ENGINE,
 ) -> Attacked:
