@@ -44,6 +44,21 @@ def make(): return Net(0).eval()
 def other(): return Net(1).eval()
 def training(): return Net(0)
 """
+TURNED = """
+import torch
+from torch import nn
+from maxmahal.data import ImageData
+
+class Last(nn.Sequential):
+    def forward(self, images):
+        return super().forward(images.permute(0, 3, 1, 2))
+
+def layers(): return nn.Conv2d(3, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+def first(): return nn.Sequential(*layers()).eval()
+def last(): return Last(*layers()).eval()
+def pair(split): return torch.zeros(6, 5, 4, 3, dtype=torch.uint8), torch.arange(6) % 3
+def whole(split): return ImageData.from_arrays("cliturned:whole", *pair(split), "abc")
+"""
 
 
 @pytest.fixture
@@ -145,6 +160,20 @@ def test_mistakes_are_answered_in_one_sentence(run, here: Path, arguments: list[
     run("evaluate", *arguments).assert_refused(*parts)
     assert not (here / "out").exists()
     assert not (here / "records.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "parts"),
+    [
+        ("first", "whole", ["cliturned:whole have the shape (n, 5, 4, 3)", "pass images.permute(0, 3, 1, 2)."]),
+        ("last", "pair", ["cliturned:last takes images with channels last", "let it begin with images.permute("]),
+    ],
+)
+def test_channels_last_is_told_in_one_sentence(run, here: Path, model: str, data: str, parts: list[str]) -> None:
+    (here / "cliturned.py").write_text(TURNED)
+    words = [f"cliturned:{model}", "--data", f"cliturned:{data}", "--suite", "small.toml", "--out", "out"]
+    run("evaluate", *words).assert_refused(*parts)
+    assert not (here / "out").exists()
 
 
 def test_records_of_another_model_are_refused(run, here: Path) -> None:

@@ -1,6 +1,9 @@
 """A network of the user's own, from training to every command that loads it again."""
 
+import shlex
+import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import torch
 
 from maxmahal import evaluate_model
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate import read_evaluations
 from maxmahal.train import load_settings, train_model
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -16,6 +20,8 @@ NET = """
 from torch import nn
 def net(image_shape, feature_dim):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, feature_dim))
+def renamed(image_shape, feature_dim):
+    return net(image_shape, feature_dim)
 """
 SUITE = "version = 1\nabout = 'small'\n[[stage]]\nname = 'pgd'\nattack = 'pgd'\nsteps = 2\n"
 PRESET = """
@@ -62,6 +68,36 @@ def test_a_run_of_ones_own_network_is_loaded_by_its_name(run, here: Path, words:
     assert done.code == 0, done.err
     assert "run" in done.out
     run(*words, "--backbone", "cliownnet").assert_refused("--backbone cliownnet is not of the form")
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [
+        (["cliownnet:net"], ["cliownnet:net"]),
+        (["cliownnet:renamed"], ["cliownnet:renamed"]),  # the only one there is serves checkpoints that name another
+        (["cliownnet:renamed", "cliownnet:net"], ["cliownnet:net", "cliownnet:renamed"]),
+    ],
+    ids=["its own name", "another name", "two networks"],
+)
+def test_the_recorded_command_names_ones_own_network(run, here: Path, given: list[str], recorded: list[str]) -> None:
+    train_model(load_settings("mine.toml"), "run")
+    targets = ["run", "copy=run"]
+    if len(given) == 2:
+        train_model(load_settings("mine.toml", ["model.backbone=cliownnet:renamed"]), "second")
+        targets = ["run", "second"]
+    options = [word for name in given for word in ("--backbone", name)]
+    first = run("evaluate", *targets, "--suite", "small.toml", "--limit", "6", "--out", "eval", *options)
+    assert first.code == 0, first.err
+    before = read_evaluations(here / "eval")
+    words = shlex.split(before[0].environment["command"])
+    assert [after for word, after in pairwise(words) if word == "--backbone"] == recorded
+    shutil.rmtree(here / "eval")
+    again = run(*words[1:])
+    assert again.code == 0, again.err
+    after = read_evaluations(here / "eval")
+    assert [(each.name, each.model_fingerprint, each.verdict.sentence) for each in after] == [
+        (each.name, each.model_fingerprint, each.verdict.sentence) for each in before
+    ]
 
 
 def test_a_grid_of_ones_own_network_goes_through(run, here: Path) -> None:

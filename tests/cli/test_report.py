@@ -104,6 +104,13 @@ def test_records_are_shown_filtered_and_exported(run, folder: Path, tmp_path: Pa
     assert np.count_nonzero(columns.broken) == len(rows) > 0
 
 
+@pytest.mark.parametrize("part", [("--attack", "pgd"), ("--broken",), ("--sample", 0)], ids=str)
+def test_no_robustbench_card_of_a_part_of_an_evaluation(run, folder: Path, tmp_path: Path, part: tuple) -> None:
+    card = ("--export", tmp_path / "cards", "--format", "robustbench")
+    run("records", folder, "--model", "one", *part, *card).assert_refused("whole evaluation")
+    assert not (tmp_path / "cards").exists()
+
+
 def test_the_robustbench_card_is_of_one_model(run, folder: Path, tmp_path: Path) -> None:
     refused = run("records", folder, "--export", tmp_path / "cards", "--format", "robustbench")
     refused.assert_refused("RobustBench's card is of one model")
@@ -132,7 +139,10 @@ def test_two_evaluations_of_one_model_can_be_told_apart_and_chosen(run, twice: P
     done = run(*card, "--model", "a (6 samples)")
     assert done.code == 0, done.err
     (path,) = (tmp_path / "cards").rglob("*.json")
+    assert done.out == f"Wrote {path}.\n"
     assert "6 samples" in json.loads(path.read_text())["footnote"]
+    assert run(*card, "--model", "a (40 samples)").code == 0
+    assert len(list((tmp_path / "cards").rglob("*.json"))) == 2
     shown = run("records", twice, "--model", "a (6 samples)", "--attack", "pgd", "--sample", "0")
     assert "a (6 samples)" in shown.out
     assert "a (40 samples)" not in shown.out

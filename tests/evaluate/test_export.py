@@ -248,8 +248,38 @@ def test_no_card_before_the_end() -> None:
 
 def test_cards_lie_where_robustbench_keeps_them(tmp_path: Path) -> None:
     path = write_robustbench(make_evaluation(), tmp_path)
-    assert path == tmp_path / "cifar10" / "Linf" / "mmc.standard.json"
+    assert path == tmp_path / "cifar10" / "Linf" / "mmc.standard.v1.eps8_255.seed0.10samples.json"
     assert json.loads(path.read_text(encoding="utf-8")) == robustbench_card(make_evaluation())
-    assert write_robustbench(make_evaluation(suite="autoattack"), tmp_path).name == "mmc.json"
     away = write_robustbench(make_evaluation(name="../x", data="/etc/own.npz"), tmp_path)
-    assert away == tmp_path / "_etc_own.npz" / "Linf" / "_._x.standard.json"
+    assert away == tmp_path / "_etc_own.npz" / "Linf" / "_._x.standard.v1.eps8_255.seed0.10samples.json"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "sce"},
+        {"data": "cifar100"},
+        {"norm": "L2"},
+        {"suite": "autoattack"},
+        {"suite_version": 2},
+        {"epsilon": "4/255"},
+        {"seed": 1},
+        {"samples": 9},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+@pytest.mark.parametrize("suite", ["standard", "autoattack"])
+def test_every_evaluation_has_a_card_of_its_own(tmp_path: Path, suite: str, changes: dict[str, Any]) -> None:
+    other = {"suite": suite} | ({"suite": "quick"} if changes == {"suite": suite} else changes)
+    paths = [write_robustbench(make_evaluation(**each), tmp_path) for each in ({"suite": suite}, other)]
+    assert len(set(paths)) == len(list(tmp_path.rglob("*.json"))) == 2
+
+
+def test_a_card_is_never_lost_to_another(tmp_path: Path) -> None:
+    path = write_robustbench(make_evaluation(), tmp_path)
+    before = path.read_bytes()
+    assert write_robustbench(make_evaluation(), tmp_path) == path
+    retrained = make_evaluation(model_fingerprint="another", stages=make_stages()[:2])
+    with pytest.raises(ArgumentError, match=r"10samples\.json is there already and says something else; move it"):
+        write_robustbench(retrained, tmp_path)
+    assert path.read_bytes() == before

@@ -111,10 +111,16 @@ def records_command(
     if kind not in EXPORTS:
         raise SettingsError(f"Records cannot be written as '{kind}'; choose one of: {', '.join(EXPORTS)}.")
     if kind == "robustbench":
-        write_robustbench(_only(chosen, names), export)
+        if attack or broken is not None or sample is not None:
+            raise SettingsError(
+                "RobustBench's card gives the verdict of a whole evaluation; leave out --attack, --broken, --standing "
+                "and --sample."
+            )
+        written = write_robustbench(_only(chosen, names), export)
     else:
-        write_records(chosen, export, kind)
-    _say(console, f"Wrote {export}.")
+        written = export
+        write_records(chosen, written, kind)
+    _say(console, f"Wrote {written}.")
 
 
 def _names(evaluations: list[Evaluation]) -> dict[_Key, str]:

@@ -40,10 +40,11 @@ def as_command(targets: Sequence[str], suite: str, data: str, options: Mapping[s
     """The command line that does what a call from Python did."""
     words = ["maxmahal", "evaluate", *targets, "--suite", suite, "--data", data]
     for name, value in options.items():
-        if value is True:
-            words.append(f"--{name}")
-        elif value is not None and value is not False:
-            words += [f"--{name}", str(value)]
+        for each in value if isinstance(value, list) else [value]:  # a list is an option given several times
+            if each is True:
+                words.append(f"--{name}")
+            elif each is not None and each is not False:
+                words += [f"--{name}", str(each)]
     return shlex.join([*words, "--out", out])
 
 

@@ -1,6 +1,6 @@
 """Evaluate models under a suite, into a folder of records; killed at any moment, the same call goes on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -22,6 +22,7 @@ from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, 
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import names_a_function
 from maxmahal.settings import Table
+from maxmahal.train.trusting import trusted_factory
 
 
 def evaluate_model(
@@ -100,6 +101,7 @@ def evaluate_models(
         chosen.name if isinstance(suite, Suite) else str(suite),
         data if isinstance(data, str) else images.name,
         {
+            "backbone": _own_networks(subjects.values()),
             "limit": limit,
             "seed": seed,
             "norm": norm,
@@ -175,6 +177,13 @@ def _named(target: Target) -> tuple[str, Target]:
     if isinstance(target, str) and not Path(target).exists():
         return split_name(target)
     return "", target
+
+
+def _own_networks(subjects: Iterable[Subject]) -> list[str]:
+    """The functions of the user's own that checkpoints were rebuilt with."""
+    wanted = [subject.card.settings.model.backbone for subject in subjects if subject.card is not None]
+    used = [trusted_factory(name) for name in wanted if names_a_function(name)]
+    return list(dict.fromkeys(name for name in used if name is not None))
 
 
 def _data(data: DataSource | None, subjects: Mapping[str, Subject], data_dir: str | Path | None) -> ImageData:

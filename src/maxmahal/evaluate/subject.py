@@ -13,6 +13,7 @@ from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.evaluate.layout import explain_layout
 from maxmahal.imports import call_function, check_call, import_function, names_a_function
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -112,6 +113,8 @@ def check_fit(subject: Subject, data: ImageData) -> None:
         with torch.no_grad():
             logits = subject.model(images)
     except Exception as error:  # a stranger's model may raise anything about images it was not made for
+        if layout := explain_layout(subject.model, images, subject.target, data.name):
+            raise ArgumentError(layout) from error
         reason = " ".join(str(error).split())[:200]
         raise ArgumentError(
             f"{subject.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "

@@ -126,11 +126,18 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
-    """The card where RobustBench keeps it: DATA/NORM/NAME.json, with the suite in the name unless it is AutoAttack."""
-    name = evaluation.name if evaluation.suite == AUTOATTACK else f"{evaluation.name}.{evaluation.suite}"
-    parts = [re.sub(r"[^\w.+-]|^\.", "_", part) for part in (evaluation.data, evaluation.norm, f"{name}.json")]
-    path = folder.joinpath(*parts)
-    write_text_atomically(path, json.dumps(robustbench_card(evaluation), indent=2, ensure_ascii=False) + "\n")
+    """The card in RobustBench's folders: DATA/NORM/NAME with all that tells two evaluations of a model apart.
+
+    A card that is there and says something else is never written over.
+    """
+    version, size = f"v{evaluation.suite_version}", f"eps{evaluation.epsilon}"
+    rounds = f"seed{evaluation.seed}", f"{evaluation.samples}samples"
+    name = ".".join((evaluation.name, evaluation.suite, version, size, *rounds, "json"))
+    path = folder.joinpath(*(re.sub(r"[^\w.+-]|^\.", "_", part) for part in (evaluation.data, evaluation.norm, name)))
+    text = json.dumps(robustbench_card(evaluation), indent=2, ensure_ascii=False) + "\n"
+    if path.exists() and path.read_bytes() != text.encode():
+        raise ArgumentError(f"{path} is there already and says something else; move it, or export to another folder.")
+    write_text_atomically(path, text)
     return path
 
 
