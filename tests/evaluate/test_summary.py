@@ -15,6 +15,7 @@ from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.summary import (
     Summary,
     pair_clean,
+    pair_stage,
     pair_up,
     read_run,
     read_summary,
@@ -84,6 +85,67 @@ def test_the_paired_test_is_that_of_the_records(tmp_path: Path, count: int) -> N
     assert pair_clean(*summaries).first_only == int((shares[0] & ~shares[1]).sum())
 
 
+def test_a_stage_remembers_which_images_it_left(tmp_path: Path) -> None:
+    made = evaluation(8)
+    summary = there_and_back(made, tmp_path)
+    shares = {name: made.stage(name).columns.right_share >= 0.5 for name in ("clean", "pgd")}
+    attack = summary.stage("pgd")
+    assert attack is not None
+    assert attack.right is not None
+    assert attack.right.tolist() == shares["pgd"].tolist()
+    for name in ("clean", "square", "nearest"):  # the model's own, some of the samples, none of them
+        other = summary.stage(name)
+        assert other is not None
+        assert other.right is None
+        assert summary.kept(name) is None
+    assert summary.kept("nobody") is None
+
+
+def test_what_an_attack_turned_right_is_not_kept(tmp_path: Path) -> None:
+    clean, after = np.array([1.0, 1.0, 0.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0, 0.0, 0.4])
+    stages = (stage_records("clean", clean, counts=False, kind="clean", threat=""), stage_records("pgd", after))
+    kept = there_and_back(made_up(*stages), tmp_path).kept("pgd")
+    assert kept is not None
+    assert kept.tolist() == [True, False, False, False, False]
+
+
+def test_two_models_are_paired_attack_by_attack(tmp_path: Path) -> None:
+    made = [evaluation(seed) for seed in (9, 10)]
+    first, second = (there_and_back(each, tmp_path) for each in made)
+    ours, theirs = (
+        (each.stage("clean").columns.right_share >= 0.5) & (each.stage("pgd").columns.right_share >= 0.5)
+        for each in made
+    )
+    found = pair_stage(first, second, "pgd")
+    assert found is not None
+    assert (found.first_only, found.second_only) == (int((ours & ~theirs).sum()), int((theirs & ~ours).sum()))
+    assert found.total == 203
+    assert pair_stage(first, second, "square") is None
+    with pytest.raises(ArgumentError, match="attacked differently"):
+        pair_stage(first, replace(second, radius=0.5), "pgd")
+
+
+def test_an_older_summary_is_read_and_tells_no_images_apart(tmp_path: Path) -> None:
+    table = summarise(evaluation(11))
+    for each in table["stages"]:
+        each.pop("right", None)
+        each.pop("distortion_error", None)
+    write_summary(tmp_path / "older.json", table)
+    older = read_summary(tmp_path / "older.json")
+    assert all(each.right is None and each.distortion_error is None for each in older.stages)
+    assert pair_stage(older, older, "pgd") is None
+    assert pair_up(older, older).difference == 0
+
+
+def test_the_distance_has_its_standard_error(tmp_path: Path) -> None:
+    made = evaluation(12)
+    columns = made.stage("cw-un").columns
+    moved = columns.distortion[columns.right_before]
+    found = there_and_back(made, tmp_path).stage("cw-un")
+    assert found is not None
+    assert found.distortion_error == pytest.approx(np.std(moved, ddof=1) / np.sqrt(len(moved)), abs=1e-7)
+
+
 def test_other_images_or_other_attacks_are_not_paired(tmp_path: Path) -> None:
     one = there_and_back(evaluation(4), tmp_path)
     with pytest.raises(ArgumentError, match="different images"):
@@ -130,6 +192,7 @@ def test_a_limit_of_the_whole_test_set_is_none(tmp_path: Path) -> None:
         (lambda text: "[]", "is not a"),
         (lambda text: text.replace('"robust"', '"rowbust"'), "damaged summary"),
         (lambda text: text.replace('"stands": "', '"stands": "AAAA'), "damaged summary"),
+        (lambda text: text.replace(', "right": "', ', "right": "AAAA'), "damaged summary"),
     ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path: Path, change: Callable[[str], str], said: str) -> None:

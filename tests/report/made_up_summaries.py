@@ -13,7 +13,7 @@ IMAGES = 2000
 
 
 def stage(name: str, percent: float, images: int = IMAGES, **changes: Any) -> StageSummary:
-    """An attack on every image that leaves so many percent; of C&W, the mean distance."""
+    """An attack on every image that leaves the first so many percent right; of C&W, the mean distance."""
     far = name.startswith("cw-")
     facts: dict[str, Any] = {
         "name": name,
@@ -30,6 +30,8 @@ def stage(name: str, percent: float, images: int = IMAGES, **changes: Any) -> St
         "cumulative": False,
         "broke": 0,
         "distortion": float(percent) if far else None,
+        "distortion_error": 0.001 if far else None,
+        "right": np.arange(images) < (0 if far else round(images * percent / 100)),
         "seconds": 1.0,
         "forward": 1,
         "backward": 1,

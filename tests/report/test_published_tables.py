@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from made_up_summaries import run, shelf, stage, summary
 
 from maxmahal.evaluate import RecordsError
-from maxmahal.evaluate.summary import Summary
+from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import title_of
@@ -165,11 +166,45 @@ def test_the_cost_and_the_tuning_are_told_apart() -> None:
     both = shelf(run(SCE, [20.0, 8.5], 30), trial)
     assert cells(cost_table(both), SCE) == [SCE, "2", "50", "NVIDIA H200", "30.00 s", "1 min 00 s", "8.5"]
     assert "tune-" not in cost_table(both)
+    assert "shared a GPU" not in cost_table(both)
     beside = shelf(run(SCE, [20.0], gpu="", sharing=4))
     assert cells(cost_table(beside), SCE)[3] == "cuda:0, shared by 4"
-    assert cells(tuning_table(both), "tune-sce-lr01")[-1] == "41.0"
+    assert "Runs that shared a GPU slowed each other down" in cost_table(beside)
+    assert cells(tuning_table(both), "tune-sce-lr01")[-2] == "41.0"
     assert tuning_table(shelf()) == ""
-    assert "No training" in cost_table(shelf())
+    assert "No finished training" in cost_table(shelf())
+
+
+def test_only_finished_trainings_have_a_cost_and_the_others_are_named() -> None:
+    table = cost_table(shelf(run(SCE, [20.0]), run(MMC, [20.0, 10.0], finished=False)))
+    assert f"| {MMC} |" not in table
+    assert table.endswith(f"Left out, as not finished: `{MMC}` (2 epochs).")
+    assert "Left out" not in cost_table(shelf(run(SCE, [20.0])))
+
+
+def trial(name: str, clean: float, pgd: float | None = None, batch: int = 256, **changes: Any) -> RunSummary:
+    found = run(f"tune-{name}", [20.0], **changes)
+    found.epochs[0].update({"validation_accuracy": clean} | ({} if pgd is None else {"validation_pgd10": pgd}))
+    loss = {"loss": {"name": name.partition("-")[0]}, "train": {"epochs": 1, "batch_size": batch}}
+    return replace(found, settings={**found.settings, **loss})
+
+
+def test_the_chosen_trials_are_marked() -> None:
+    trials = [
+        trial("mmc-a", 0.359, 0.2685),
+        trial("mmc-b", 0.363, 0.2685),  # ties by validation accuracy
+        trial("mmc-c", 0.5, 0.2675),
+        trial("mmc-d", 0.9, 0.9, finished=False),
+        trial("sce-a", 0.3, 0.3),
+        trial("mmc-e", 0.86, batch=128),  # without attack, by batch size
+        trial("mmc-f", 0.80, batch=512),
+        trial("mmc-g", 0.75, batch=512),
+        trial("mmc-h", 0.99, batch=512, finished=False),
+    ]
+    table = tuning_table(shelf(*trials))
+    chosen = {each.name for each in trials if cells(table, each.name)[-1] == "chosen"}
+    assert chosen == {"tune-mmc-b", "tune-sce-a", "tune-mmc-e", "tune-mmc-f"}
+    assert "ties by validation accuracy" in table
 
 
 def test_what_is_missing_is_listed_once() -> None:
@@ -255,7 +290,7 @@ def test_figures_are_whole_documents_and_only_those_with_numbers() -> None:
     drawn = figures(
         shelf(
             summary("cifar10-at-un-mmc", "autoattack", robust=44),
-            summary("cifar10-at-sce-short-seed1", "autoattack", robust=40),
+            summary("cifar10-at-un-sce", "autoattack", robust=40),
             summary(MMC, "paper-figure4", more=moved),
             run(SCE, [30.0, 9.0]),
         )
@@ -265,8 +300,8 @@ def test_figures_are_whole_documents_and_only_those_with_numbers() -> None:
         assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
         assert "prefers-color-scheme:dark" in text
         assert not re.search(r"href|url\(|@import", text)
-    assert "44.0 % [41.8, 46.2]" in drawn["budgets.svg"]
-    assert "short, 200 epochs" in drawn["budgets.svg"]
+    assert "44.00 / 40.00" in drawn["budgets.svg"]
+    assert "Long: 200 epochs" in drawn["budgets.svg"]
     assert ">20.0</text>" in drawn["transfer-paper-figure4-pgd-10.svg"]
     assert figures(shelf()) == {}
 

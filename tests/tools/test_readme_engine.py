@@ -17,6 +17,9 @@ STUDY = {
     "bandwidth_limit_images_per_second": 500_000.0,
     "rows": [
         {"name": "plain, batch 128", "images_per_second": 9_000.0},
+        {"name": "plain, batch 512", "images_per_second": 20_000.0},
+        {"name": "plain PGD-10, batch 256", "images_per_second": 1_000.0},
+        {"name": "engine PGD-10, batch 256", "images_per_second": 4_500.0, "times_faster_than_plain": 4.5},
         {
             "name": "engine, batch 128",
             "images_per_second": 50_000.0,
@@ -38,7 +41,8 @@ def readme(monkeypatch: pytest.MonkeyPatch) -> object:
     return importlib.import_module("readme")
 
 
-def publish(folder: Path, name: str, accuracy: float) -> None:
+def publish(folder: Path, name: str, accuracy: float, lr: float = 0.02) -> None:
+    precision, _, seed = name.removeprefix("precision-").partition("-seed")
     run = {
         "format": "maxmahal-run-summary-1",
         "name": name,
@@ -46,7 +50,11 @@ def publish(folder: Path, name: str, accuracy: float) -> None:
         "gpu": "Some GPU",
         "sharing": 1,
         "finished": True,
-        "settings": {},
+        "settings": {
+            "loss": {"name": "mmc"},
+            "train": {"batch_size": 512, "lr": lr, "seed": int(seed or 0)},
+            "cuda": {"precision": precision, "compile": True},
+        },
         "result": {},
         "train_seconds": 2.0,
         "epochs": [{"epoch": 1, "test_accuracy": 0.5}, {"epoch": 2, "test_accuracy": accuracy}],
@@ -58,9 +66,10 @@ def publish(folder: Path, name: str, accuracy: float) -> None:
 def test_what_was_measured_is_told(readme, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "train_engine_cuda.json").write_text(json.dumps(STUDY))
     text = readme.engine(tmp_path, tmp_path)
-    assert "| plain, batch 128 | 9,000 | – | – |" in text
-    assert "| engine, batch 128 | 50,000 | 5.5 | 10.0 % |" in text
-    assert "| standard, batch 256, 3 processes together | 120,000 | – | – |" in text
+    assert "| plain, batch 128 | 9,000 | – | – | – |" in text
+    assert "| engine, batch 128 | 50,000 | 5.5 | 2.5 | 10.0 % |" in text
+    assert "| engine PGD-10, batch 256 | 4,500 | 4.5 | 4.5 | – |" in text
+    assert "| standard, batch 256, 3 processes together | 120,000 | – | – | – |" in text
     assert "0.998 times" in text
     assert "10,000 images that never break takes 4.2 s, the first time, with compilation, 30 s." in text
     assert "bfloat16" not in text
@@ -77,4 +86,15 @@ def test_bfloat16_is_compared_seed_by_seed(readme, tmp_path: Path) -> None:  # t
     publish(tmp_path, "precision-float32-seed3", 0.1)  # nobody to pair it with
     publish(tmp_path, "cifar10-sce", 0.1)
     text = readme.bfloat16_cost(tmp_path)
-    assert "by -0.20 points [-0.45, +0.05] (3 paired seeds, 2 epochs)" in text
+    assert (
+        "Training MMC in bfloat16 instead of float32 (batch 512, learning rate 0.02, 2 epochs, 3 paired seeds)" in text
+    )
+    assert "by -0.20 points [-0.45, +0.05], a 95 % t interval over seeds: 90.4 % instead of 90.6 %" in text
+    assert "Robust accuracy was not compared." in text
+
+
+def test_runs_that_differ_in_more_than_their_precision_are_not_compared(readme, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    for seed in range(2):
+        publish(tmp_path, f"precision-bfloat16-seed{seed}", 0.9)
+        publish(tmp_path, f"precision-float32-seed{seed}", 0.9, lr=0.1)
+    assert readme.bfloat16_cost(tmp_path) == ""

@@ -2,13 +2,14 @@
 
 from maxmahal.evaluate.summary.evaluations import read_summary, summarise, write_summary
 from maxmahal.evaluate.summary.runs import RunSummary, read_run, summarise_run
-from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_up
+from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_stage, pair_up
 
 __all__ = [
     "RunSummary",
     "StageSummary",
     "Summary",
     "pair_clean",
+    "pair_stage",
     "pair_up",
     "read_run",
     "read_summary",

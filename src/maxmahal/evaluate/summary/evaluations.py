@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import shlex
 import zlib
 from pathlib import Path
@@ -13,7 +14,7 @@ from jaxtyping import Bool
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
 from maxmahal.evaluate.records.schema import RecordsError
-from maxmahal.evaluate.records.types import Evaluation
+from maxmahal.evaluate.records.types import Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary.types import FindingSummary, StageSummary, Summary
 from maxmahal.evaluate.verdict import CLEAN, StageVerdict, give_verdict, stands
@@ -47,7 +48,7 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
         "findings": [
             {"check": each.check, "flagged": each.flagged, "sentence": each.sentence} for each in evaluation.findings
         ],
-        "stages": [_stage_table(each) for each in verdict.stages],
+        "stages": [_stage_table(each, len(clean)) for each in verdict.stages],
         "right": pack(clean.right_share >= 0.5),
         "stands": pack(stands(evaluation)),
     }
@@ -113,9 +114,10 @@ def _spread(value: object) -> str:
     return "[\n " + ",\n ".join(_compact(each) for each in value) + "\n]"
 
 
-def _stage_table(verdict: StageVerdict) -> dict[str, Any]:
+def _stage_table(verdict: StageVerdict, samples: int) -> dict[str, Any]:
     stage = verdict.stage
-    distance = mean_distortion(stage) if is_minimum_norm(stage) else None
+    distance, error = (mean_distortion(stage), _error(stage)) if is_minimum_norm(stage) else (None, None)
+    on_all = stage.name != CLEAN and len(stage.columns) == samples
     return {
         "name": stage.name,
         "title": stage.title,
@@ -135,7 +137,16 @@ def _stage_table(verdict: StageVerdict) -> dict[str, Any]:
         "forward": stage.rating.forward,
         "backward": stage.rating.backward,
         "queries": stage.rating.queries,
+        **({"distortion_error": round(error, 2 * _DIGITS)} if error is not None else {}),
+        **({"right": pack(stage.columns.right_share >= 0.5)} if on_all else {}),
     }
+
+
+def _error(stage: StageRecords) -> float | None:
+    """The standard error of ``mean_distortion``; a single image has none."""
+    columns = stage.columns
+    moved = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
+    return float(moved.std(ddof=1)) / math.sqrt(len(moved)) if len(moved) > 1 else None
 
 
 def _rate_table(rate: Rate) -> list[float | int]:
@@ -148,6 +159,15 @@ def _rate(table: list[float | int]) -> Rate:
     return Rate(float(count), int(total))
 
 
+def _stage(table: dict[str, Any], samples: int) -> StageSummary:
+    accuracy, right = table["accuracy"], table.get("right")
+    known = {
+        "accuracy": None if accuracy is None else _rate(accuracy),
+        "right": None if right is None else unpack(right, samples),
+    }
+    return StageSummary(**{**table, **known})
+
+
 def _from_table(content: dict[str, Any]) -> Summary:
     samples = int(content["clean"][1])
     return Summary(
@@ -155,10 +175,7 @@ def _from_table(content: dict[str, Any]) -> Summary:
         clean=_rate(content["clean"]),
         robust=_rate(content["robust"]),
         findings=tuple(FindingSummary(**each) for each in content["findings"]),
-        stages=tuple(
-            StageSummary(**{**each, "accuracy": None if each["accuracy"] is None else _rate(each["accuracy"])})
-            for each in content["stages"]
-        ),
+        stages=tuple(_stage(each, samples) for each in content["stages"]),
         right=unpack(content["right"], samples),
         stands=unpack(content["stands"], samples),
     )

@@ -1,6 +1,6 @@
 """A summary of an evaluation, as readers see it, and the paired test between two."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,11 @@ class StageSummary:
     forward: int
     backward: int
     queries: int
+    distortion_error: float | None = None
+    """The standard error of that mean; None in summaries that are older than this field."""
+    right: Bool[np.ndarray, " n"] | None = field(default=None, compare=False)
+    """Which samples the model gets right after this attack alone, in the order of their ids; None where it did not
+    attack all of them, and in summaries that are older than this field."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,36 @@ class Summary:
         """The stage of that name, where there is one."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
+    def kept(self, name: str) -> Bool[np.ndarray, " n"] | None:
+        """Which samples are right before an attack and after it; None where nobody wrote that down.
+
+        An attack that flees the model's own prediction turns some wrong answers into right ones: they count for nothing
+        here, and of all others it flees the true label.
+        """
+        stage = self.stage(name)
+        return None if stage is None or stage.right is None else self.right & stage.right
+
 
 def pair_up(first: Summary, second: Summary) -> Comparison:
     """Two models under one suite on the same images, by who still stands; ``compare`` from summaries alone."""
+    _refuse_other_attacks(first, second)
+    return _split(first.stands, second.stands)
+
+
+def pair_stage(first: Summary, second: Summary, stage: str) -> Comparison | None:
+    """Two models under one attack of one suite, by what each has kept; None where that is not known of both."""
+    _refuse_other_attacks(first, second)
+    ours, theirs = first.kept(stage), second.kept(stage)
+    return None if ours is None or theirs is None else _split(ours, theirs)
+
+
+def pair_clean(first: Summary, second: Summary) -> Comparison:
+    """Two models on the same clean images."""
+    _refuse_other_images(first, second)
+    return _split(first.right, second.right)
+
+
+def _refuse_other_attacks(first: Summary, second: Summary) -> None:
     _refuse_other_images(first, second)
     attackers = [(each.suite, each.suite_version, each.norm, each.radius) for each in (first, second)]
     if attackers[0] != attackers[1]:
@@ -94,13 +126,6 @@ def pair_up(first: Summary, second: Summary) -> Comparison:
             f"{first.name} and {second.name} were attacked differently ({first.suite} at {first.norm} "
             f"{first.epsilon}, {second.suite} at {second.norm} {second.epsilon}), so they cannot be paired."
         )
-    return _split(first.stands, second.stands)
-
-
-def pair_clean(first: Summary, second: Summary) -> Comparison:
-    """Two models on the same clean images."""
-    _refuse_other_images(first, second)
-    return _split(first.right, second.right)
 
 
 def _refuse_other_images(first: Summary, second: Summary) -> None:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.summary import Summary
-from maxmahal.report.published.judging import Judgement, Verdict, evidence, leads, ours_at, share
+from maxmahal.evaluate.summary import StageSummary, Summary, pair_stage
+from maxmahal.report.published.judging import Judgement, Verdict, evidence, ours_at
+from maxmahal.report.published.leads import Gap, columns, counted, judge, leads_table, of_images, over_kinds
 from maxmahal.report.published.models import ADVERSARIAL, DISTANCES, OTHER_LOSSES, SPSA, SPSA_SIZES, title_of
 from maxmahal.report.published.needs import Needs, grid, settle
 from maxmahal.report.published.shelf import PROTOCOL, SIZES, Shelf, ours_text, paper_text
@@ -33,30 +34,45 @@ class Moved:
 
     ours: float
     theirs: float
-    sources: tuple[str, ...]
-    """Models that the images were crafted on; both saw all of them, and neither is one of them."""
+    gaps: dict[str, Gap | None]
+    """By the models that the images were crafted on; both saw all of them, and neither is one of them."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Those models."""
+        return tuple(self.gaps)
 
 
 def threats(shelf: Shelf) -> Judgement:
-    """Holds if MMC leads under every such attack, transfer by PGD and by MIM included; in part if under some.
+    """Holds if MMC leads in every column of C&W, SPSA and transfer by PGD and by MIM; in part if in all of one of them.
 
-    Transfer is compared with SCE alone, on images crafted on models that are neither of the two and that both saw.
+    Does not hold if in each of the three that was run a lead is ruled out in some column; undecided otherwise. Transfer
+    is compared with SCE alone, on images crafted on models that are neither of the two and that both saw.
     """
     stages = (*DISTANCES, *SPSA)
-    shown = evidence(shelf, (*OTHER_LOSSES, _MMC), stages, strong=False)
     moved = transferred(shelf, _MMC, _SCE)
+    kinds = [columns(shelf, _MMC, OTHER_LOSSES, each) for each in (DISTANCES, SPSA)]
+    kinds.append(
+        {
+            f"transfer by {way} from {title_of(shelf, source)}": {title_of(shelf, _SCE): gap}
+            for way, each in moved.items()
+            for source, gap in each.gaps.items()
+        }
+    )
+    found = judge({title: gaps for kind in kinds for title, gaps in kind.items()})
+    shown = evidence(shelf, (*OTHER_LOSSES, _MMC), stages, strong=False)
     shown += f"\n\nTransfer (Figure 4), mean accuracy over images crafted on other models: {_told(shelf, moved)}."
-    ahead = [lead.ahead for lead in leads(shelf, _MMC, OTHER_LOSSES, stages)]
-    ahead += [each.ours > each.theirs for each in moved.values()]
-    if not ahead:
+    if not found:
         return Judgement("not measured", "None of these attacks was run.", shown)
+    shown += f"\n\n{leads_table(found)}"
     included = f"transfer by {listed(list(moved))} included" if moved else "transfer not run"
-    reason = f"MMC-10 leads in {sum(ahead)} of {len(ahead)} columns, {included}."
+    reason = f"MMC-10 leads in {counted(found)}, {included}."
     missing = Needs(grid((*OTHER_LOSSES, _MMC), stages)).missing(shelf)
     for way in WAYS:
         seen = moved[way].sources if way in moved else ()
         missing += [f"transfer by {way} from {title_of(shelf, each)}" for each in SOURCES if each not in seen]
-    return settle(share(ahead), reason, shown, missing)
+    verdict = over_kinds([[lead for lead in found if lead.title in kind] for kind in kinds])
+    return settle(verdict, reason, shown, missing)
 
 
 def transferred(shelf: Shelf, ours: str, theirs: str) -> dict[str, Moved]:
@@ -70,7 +86,8 @@ def transferred(shelf: Shelf, ours: str, theirs: str) -> dict[str, Moved]:
             first, second = (_by_source(each, way) for each in pair)
             common = tuple(source for source in first if source in second and source not in (ours, theirs))
             if common and way not in found:
-                found[way] = Moved(_mean(first, common), _mean(second, common), common)
+                gaps = {source: _gap(pair, first[source], second[source]) for source in common}
+                found[way] = Moved(_mean(first, common), _mean(second, common), gaps)
     return found
 
 
@@ -78,8 +95,9 @@ def spsa(shelf: Shelf) -> Judgement:
     """Holds if SPSA's accuracy falls from the smallest batch to the largest and ends within five points of PGD-10.
 
     Both untargeted and targeted, and beyond chance: the largest batch's accuracy is below the whole interval of the
-    smallest batch's, and the largest batch's whole interval is within the five points. In part if it only falls. With
-    the 100 images of the paper's Table 3 an interval is some 20 points wide, so that they can show a fall and no more.
+    smallest batch's, and the largest batch's whole interval is within the five points. In part if it only falls,
+    undecided where so few images cannot tell a fall from chance. With the 100 images of the paper's Table 3 an interval
+    is some 20 points wide, so that they can show a fall and no more.
     """
     body, states, told, missing = [], [], [], []
     for mode in ("un", "tar"):
@@ -108,7 +126,7 @@ def spsa(shelf: Shelf) -> Judgement:
     elif "no fall" in states:
         verdict = "does not hold"
     elif set(states) == {"too few"}:
-        verdict = "not measured"
+        verdict = "undecided"
     reason = f"With batches of 8192 instead of 128 the accuracy under SPSA goes {'; '.join(told)}."
     return settle(verdict, reason, shown, missing)
 
@@ -127,16 +145,22 @@ def _row_of_the_paper(shelf: Shelf, stage: str, table: str) -> str:
     return paper_text(shelf.paper(_MMC, stage, table)) or "–"
 
 
-def _by_source(summary: Summary, way: str) -> dict[str, float]:
+def _by_source(summary: Summary, way: str) -> dict[str, StageSummary]:
     return {
-        stage.source: 100 * stage.accuracy.value
+        stage.source: stage
         for stage in summary.stages
         if is_transfer(stage) and stage.accuracy is not None and crafting(stage).startswith(way)
     }
 
 
-def _mean(seen: dict[str, float], sources: tuple[str, ...]) -> float:
-    return sum(seen[source] for source in sources) / len(sources)
+def _gap(pair: tuple[Summary, Summary], ours: StageSummary, theirs: StageSummary) -> Gap | None:
+    counts = pair_stage(*pair, ours.name) if ours.name == theirs.name else None
+    return None if counts is None else of_images(counts)
+
+
+def _mean(seen: dict[str, StageSummary], sources: tuple[str, ...]) -> float:
+    rates = [seen[source].accuracy for source in sources]
+    return sum(100 * rate.value for rate in rates if rate is not None) / len(rates)
 
 
 def _told(shelf: Shelf, moved: dict[str, Moved]) -> str:

@@ -36,11 +36,17 @@ HUNDRED = Scene("cifar100", 1.0, TABLE_4[:4], PGD_8[:2])
 
 
 def on_both(shelf: Shelf, judge: Callable[[Shelf, Scene], Judgement]) -> Judgement:
-    """CIFAR-10's judgement alone where CIFAR-100 was not measured; else both, and "in part" where they differ."""
+    """CIFAR-10's judgement alone where CIFAR-100 was not measured; else both.
+
+    Where they differ, "in part" if one of them says at least that, and undecided if not.
+    """
     ten, hundred = judge(shelf, TEN), judge(shelf, HUNDRED)
     if hundred.verdict == "not measured":
         return ten
-    verdict: Verdict = ten.verdict if ten.verdict == hundred.verdict else "holds in part"
+    seen = {ten.verdict, hundred.verdict}
+    verdict: Verdict = ten.verdict
+    if len(seen) > 1:
+        verdict = "holds in part" if seen & {"holds", "holds in part"} else "undecided"
     if ten.verdict == "not measured":  # half of what the claim is about
         verdict = "holds in part" if hundred.verdict == "holds" else hundred.verdict
     told = {DATA[TEN.data]: ten, DATA[HUNDRED.data]: hundred}

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from maxmahal.data.registry import SOURCES
+from maxmahal.evaluate.summary import Summary
+from maxmahal.report.published.cards_made import centers, images, made, network, options
 from maxmahal.report.published.models import DATA, PGD_8, PGD_16, TITLES, ZOO, data_of, title_of
-from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
+from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, in_own_ball, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
-from maxmahal.report.wording import duration, listed
+from maxmahal.report.wording import listed, typeset
 
 _HINT = 5.0  # percent: a model whose worst case is below is not robust by anybody's measure
 
@@ -24,6 +26,7 @@ def card(shelf: Shelf, name: str) -> str:
         _training(shelf, model, settings),
         "## Measured",
         _measured(shelf, model),
+        _turned(shelf, model),
         *_sentences(shelf, model),
         "## What it is for, and what not",
         _limits(shelf, model),
@@ -68,45 +71,46 @@ def _command(name: str) -> str:
 
 
 def _use(name: str) -> str:
-    classes = len(SOURCES[data_of(name)].class_counts["test"])
+    data = data_of(name)
+    classes = len(SOURCES[data].class_counts["test"])
     return "\n".join(
         [
             "```python",
             "import maxmahal",
             "from maxmahal.attacks import Linf, margin, pgd",
+            "from maxmahal.data import load_dataset, to_unit_range",
             "",
+            f'test = load_dataset("{data}", "test").first(100)  # `maxmahal data fetch {data}` brings the files once',
+            "images, labels = to_unit_range(test.images), test.labels",
             f'model = maxmahal.load("{name}")  # images in [0, 1], of shape (n, 3, 32, 32), to {classes} logits',
             'found = pgd(model, images, labels, objective=margin(), threat=Linf("8/255"), steps=50, step_size=2 / 255, '
             "seed=0)",
             "print(found.accuracy)",
             "```",
             "",
+            f"    maxmahal data fetch {data}",
             _command(name),
         ]
     )
 
 
 def _training(shelf: Shelf, model: str, settings: dict[str, Any]) -> str:
-    run = shelf.run(model)
     train, method, loss = (settings.get(key, {}) for key in ("train", "method", "loss"))
     facts = {
-        "network": settings.get("model", {}).get("backbone", ""),
-        "loss": _options(loss),
-        "method": _options(method),
-        "data": _options(settings.get("data", {})),
+        "network": network(shelf, model, settings),
+        "loss": options(loss),
+        **centers(settings),
+        "method": options(method),
+        "data": options(settings.get("data", {})),
+        "trained on": images(settings),
         "epochs, batch": f"{train.get('epochs', '')}, {train.get('batch_size', '')}",
         "learning rate": f"{train.get('lr', '')}, {train.get('schedule', '')}, warm-up {train.get('warmup', '')}",
         "weight decay": f"{train.get('weight_decay', '')} on {train.get('decay', '')}",
-        "seed": train.get("seed", ""),
-        "time": NOT_RUN if run is None else f"{duration(run.train_seconds)} on {run.device or 'an unknown device'}",
+        "seed": f"{train['seed']}; one training, so its spread over seeds is not known" if "seed" in train else "",
+        **made(shelf, model, settings),
         "weights' fingerprint": next((x.model_fingerprint for x in shelf.evaluations if x.name == model), NOT_RUN),
     }
     return markdown(["", ""], [[name, str(value)] for name, value in facts.items()], 2)
-
-
-def _options(table: dict[str, Any]) -> str:
-    first = [str(table["name"])] if "name" in table else []
-    return ", ".join(first + [f"{key} {value}" for key, value in table.items() if key != "name"])
 
 
 def _measured(shelf: Shelf, model: str) -> str:
@@ -119,9 +123,26 @@ def _measured(shelf: Shelf, model: str) -> str:
     return markdown(["accuracy", "paper", "ours"], body)
 
 
+def _turned(shelf: Shelf, model: str) -> str:
+    """What the rows of the paper's protocol count; empty where there is none of ours."""
+    if all(shelf.stage(model, stage) is None for stage in (*PGD_8, *PGD_16)):
+        return ""
+    return (
+        "Rows of the paper's protocol attack every image, the wrong ones too, and count an image that was wrong and "
+        "that the attack turned right as right; worst cases do not."
+    )
+
+
 def _sentences(shelf: Shelf, model: str) -> list[str]:
     found = [summary for suite in STRONG if (summary := shelf.find(model, suite)) is not None]
-    return [f"`{summary.suite}`: {summary.sentence}" for summary in found]
+    return [f"`{summary.suite}`: {_sentence(summary)}" for summary in found]
+
+
+def _sentence(summary: Summary) -> str:
+    if summary.trust != "unchecked":
+        return typeset(summary.sentence)
+    said = typeset(summary.sentence).partition(";")[0].rstrip(".")
+    return f"{said}; the diagnostics for false robustness were not run, so take it as an upper bound."
 
 
 def _limits(shelf: Shelf, model: str) -> str:
@@ -132,6 +153,20 @@ def _limits(shelf: Shelf, model: str) -> str:
     if worst.value < _HINT:
         return f"{use} It is **not robust**: the worst case at Linf 8/255 is {worst.full}."
     return (
-        f"{use} Its worst case at Linf 8/255 is {worst.full}; nothing is known of larger or other perturbations, and a "
-        "model that still errs under attack is no protection in use."
+        f"{use} Its worst case at Linf 8/255 is {worst.full}. {_beyond(shelf, model)} A model that still errs under "
+        "attack is no protection in use."
     )
+
+
+def _beyond(shelf: Shelf, model: str) -> str:
+    """What is known outside of the ball that the worst case is of."""
+    others = [each for each in shelf.evaluations if each.name == model and each.suite in STRONG]
+    balls = dict.fromkeys(f"{each.norm} {each.epsilon}" for each in others if not in_own_ball(each))
+    if balls:
+        return f"Worst cases were also measured at {listed(list(balls))}, and nowhere else."
+    if any(shelf.stage(model, stage) is not None for stage in PGD_16):
+        return (
+            "Of larger perturbations only the rows of the paper's protocol at 16/256 are known, weak attacks that "
+            "bound its robustness from above; its worst case there and under other norms was not measured."
+        )
+    return "Its worst case under larger perturbations and other norms was not measured."

@@ -1,5 +1,7 @@
 """Verdicts on what training costs and how fast it converges, from the runs alone."""
 
+from collections.abc import Sequence
+
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.judging import Judgement, Verdict, share
 from maxmahal.report.published.models import TABLE_1, title_of
@@ -20,7 +22,7 @@ def cost(shelf: Shelf) -> Judgement:
     """
     shown = _runs_table(shelf)
     sce, mmc = shelf.run(_SCE), shelf.run(_MMC)
-    if sce is None or mmc is None or not (_is_finished(sce) and _is_finished(mmc)):
+    if sce is None or mmc is None or not (is_finished(sce) and is_finished(mmc)):
         return Judgement("not measured", _UNFINISHED, shown)
     if why := _why_no_timing(sce, mmc):
         return Judgement("not measured", why, shown)
@@ -36,12 +38,15 @@ def convergence(shelf: Shelf) -> Judgement:
     """
     sce, mmc = shelf.run(_SCE), shelf.run(_MMC)
     reached = {level: [None if run is None else _reach(run, level) for run in (sce, mmc)] for level in LEVELS}
+    runs = [run for run in (sce, mmc) if run is not None]
+    timed = all(map(is_finished, runs)) and not why_not_timed(runs)
     body = [
-        [f"{level:g} %", *(_when(run, epoch) for run, epoch in zip((sce, mmc), epochs, strict=True))]
+        [f"{level:g} %", *(_when(run, epoch, timed) for run, epoch in zip((sce, mmc), epochs, strict=True))]
         for level, epochs in reached.items()
     ]
-    shown = markdown(["test error first at or below", "SCE", "MMC-10"], body)
-    if sce is None or mmc is None or not (_is_finished(sce) and _is_finished(mmc)):
+    titles = [f"{title}{_remarks(run)}" for title, run in (("SCE", sce), ("MMC-10", mmc))]
+    shown = markdown(["test error first at or below", *titles], body)
+    if sce is None or mmc is None or not (is_finished(sce) and is_finished(mmc)):
         return Judgement("not measured", _UNFINISHED, shown)
     if _schedule(sce) != _schedule(mmc):
         reason = "SCE and MMC-10 were trained for different epochs or with different batches, so neither is first."
@@ -51,6 +56,33 @@ def convergence(shelf: Shelf) -> Judgement:
         reason = f"Neither SCE nor MMC-10 comes down to a test error of {max(LEVELS):g} %."
         return Judgement("not measured", reason, shown)
     return Judgement(share(first), f"MMC-10 is first at {sum(first)} of {len(first)} levels of the test error.", shown)
+
+
+def is_finished(run: RunSummary) -> bool:
+    """Whether it came to its end; what is still on its way is compared with nothing."""
+    return run.finished and bool(run.epochs)
+
+
+def batch_of(run: RunSummary) -> int:
+    """Images a step; 0 where nobody wrote it down."""
+    return int(run.settings.get("train", {}).get("batch_size", 0))
+
+
+def state_of(run: RunSummary) -> str:
+    """ "180 of 200 epochs" of a run that has not come to its end; empty of others."""
+    planned = run.settings.get("train", {}).get("epochs", "?")
+    return "" if is_finished(run) else f"{len(run.epochs)} of {planned} epochs"
+
+
+def why_not_timed(runs: Sequence[RunSummary]) -> str:
+    """Why the times of some runs do not belong on one axis, in few words; empty where they do."""
+    if any(run.sharing > 1 for run in runs):
+        return "not every training was alone on its GPU" if len(runs) > 1 else "the training was not alone on its GPU"
+    if not all(run.gpu for run in runs):
+        return "on which GPU the training ran is not known"
+    if len({batch_of(run) for run in runs}) > 1:
+        return "the batches differ"
+    return "the devices or networks differ" if len({_machine(run) for run in runs}) > 1 else ""
 
 
 def _why_no_timing(sce: RunSummary, mmc: RunSummary) -> str:
@@ -73,10 +105,21 @@ def _runs_table(shelf: Shelf) -> str:
         if run is None or not run.epochs:
             body.append([title_of(shelf, name), *[NOT_RUN] * 3])
             continue
-        same = base is not None and _is_finished(base) and _is_finished(run) and not _why_no_timing(base, run)
+        same = base is not None and is_finished(base) and is_finished(run) and not _why_no_timing(base, run)
         ratio = f"{_epoch_seconds(run) / _epoch_seconds(base):.2f}" if base is not None and same else "–"
-        body.append([title_of(shelf, name), f"{_epoch_seconds(run):.2f} s", ratio, duration(run.train_seconds)])
+        title = f"{title_of(shelf, name)}{_remarks(run)}"
+        body.append([title, f"{_epoch_seconds(run):.2f} s", ratio, duration(run.train_seconds)])
     return markdown(["training", "an epoch", "times SCE's", "in all"], body)
+
+
+def _remarks(run: RunSummary | None) -> str:
+    """What keeps a run from being compared with any other, behind its title: " (batch 128, shared by 2)"."""
+    if run is None:
+        return ""
+    facts = [f"batch {batch}" if (batch := batch_of(run)) else "", state_of(run)]
+    facts += [f"shared by {run.sharing}" if run.sharing > 1 else ""]
+    said = ", ".join(fact for fact in facts if fact)
+    return f" ({said})" if said else ""
 
 
 def _machine(run: RunSummary) -> tuple[object, ...]:
@@ -96,10 +139,6 @@ def _schedule(run: RunSummary) -> tuple[object, ...]:
     return (len(run.epochs), train.get("epochs"), train.get("batch_size"))
 
 
-def _is_finished(run: RunSummary) -> bool:
-    return run.finished and bool(run.epochs)
-
-
 def _is_first(ours: int | None, theirs: int | None) -> bool:
     return ours is not None and (theirs is None or ours < theirs)
 
@@ -116,10 +155,13 @@ def _reach(run: RunSummary, level: float) -> int | None:
     return None
 
 
-def _when(run: RunSummary | None, epoch: int | None) -> str:
+def _when(run: RunSummary | None, epoch: int | None, timed: bool) -> str:
+    """The epoch, and after how long where times can be compared."""
     if run is None:
         return NOT_RUN
     if epoch is None:
         return "never"
+    if not timed:
+        return f"epoch {epoch}"
     seconds = next(float(entry["train_seconds"]) for entry in run.epochs if entry["epoch"] == epoch)
     return f"epoch {epoch} ({duration(seconds)})"

@@ -1,12 +1,14 @@
 """Charts as files of their own: the page's drawings with a legend and a style sheet inside, for light and dark."""
 
+import textwrap
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from maxmahal.report.svg import Chart, element
 
-_LINE, _MARGIN, _LETTER = 20.0, 14.0, 7.2  # a line of the legend; around everything; a letter's width, generously
+LINE, MARGIN, _LETTER = 20.0, 14.0, 7.2  # a line of the legend; around everything; a letter's width, generously
+_LETTER_OF_A_NOTE = 6.3  # text of many letters comes closer to the mean
 _Palette = dict[str, str | tuple[str, ...]]
 _LIGHT: _Palette = {
     "page": "#ffffff",
@@ -29,22 +31,31 @@ _DARK: _Palette = {
 COLOURS = 8
 
 
-def with_legend(chart: Chart, legend: Sequence[tuple[int, str]]) -> str:
-    """A chart with its title above and its legend below, as an SVG file."""
-    rows, places, left = 0, [], _MARGIN
+def with_legend(chart: Chart, legend: Sequence[tuple[int, str]], note: str = "") -> str:
+    """A chart with its title above, its legend below and perhaps a note under that, as an SVG file."""
+    rows, places, left = 0, [], MARGIN
     for slot, label in legend:
         width = 36 + _LETTER * len(label)
-        if left > _MARGIN and left + width > chart.width:
-            rows, left = rows + 1, _MARGIN
+        if left > MARGIN and left + width > chart.width:
+            rows, left = rows + 1, MARGIN
         places.append((left, rows, slot, label))
         left += width
-    below = 2 * _LINE + chart.height
-    parts = [_title(chart.title), _placed(chart, 1.5 * _LINE)]
+    below = 2 * LINE + chart.height
+    parts = [_title(chart.title), _placed(chart, 1.5 * LINE)]
     for x, line, slot, label in places:
-        y = below + line * _LINE + 8
+        y = below + line * LINE + 8
         parts.append(element("rect", class_=f"bar s{slot}", x=x, y=y - 9, width=10.0, height=10.0, rx=2))
         parts.append(element("text", label, class_="name", x=x + 15, y=y))
-    return as_file(chart.title, parts, chart.width, below + (rows + 1) * _LINE)
+    below += (rows + 1) * LINE
+    lines = wrapped(note, MARGIN, below + 8, chart.width)
+    return as_file(chart.title, [*parts, *lines], chart.width, below + LINE * len(lines) + (4 if lines else 0))
+
+
+def wrapped(text: str, x: float, y: float, width: float, class_: str = "note") -> list[Markup]:
+    """Lines of text, a line's height apart, that stay within a width and its margin."""
+    letter = _LETTER if class_ == "head" else _LETTER_OF_A_NOTE
+    lines = textwrap.wrap(text, int((width - x - MARGIN) / letter))
+    return [element("text", line, class_=class_, x=x, y=y + LINE * place) for place, line in enumerate(lines)]
 
 
 def as_file(title: str, parts: Sequence[Markup], width: float, height: float) -> str:
@@ -67,7 +78,7 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], shares: Se
     """A matrix of shares in percent; a cell that was not measured stays empty."""
     side, high = max([96.0, *(16 + _LETTER * len(name) for name in columns)]), 34.0
     left = 24 + _LETTER * max((len(name) for name in rows), default=0)
-    top = 3 * _LINE
+    top = 3 * LINE
     parts = [_title(title)]
     for place, name in enumerate(columns):
         x = left + side * (place + 0.5)
@@ -82,12 +93,12 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], shares: Se
             if share is not None:
                 parts.append(element("rect", class_="high", opacity=float(share), **box))
             parts.append(element("text", text, class_="name", x=x + side / 2, y=y + high / 2 + 4, text_anchor="middle"))
-    width = max(left + side * len(columns), _MARGIN + _LETTER * len(title)) + _MARGIN
-    return as_file(title, parts, width, top + high * len(rows) + _MARGIN)
+    width = max(left + side * len(columns), MARGIN + _LETTER * len(title)) + MARGIN
+    return as_file(title, parts, width, top + high * len(rows) + MARGIN)
 
 
 def _title(text: str) -> Markup:
-    return element("text", text, class_="head", x=_MARGIN, y=_LINE)
+    return element("text", text, class_="head", x=MARGIN, y=LINE)
 
 
 def _placed(chart: Chart, y: float) -> Markup:

@@ -1,18 +1,18 @@
 """What a rule hands back, and the small steps that rules are made of."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import Summary, pair_up
+from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.models import TITLES, title_of
-from maxmahal.report.published.shelf import STRONG, Measured, Shelf, ours_text, paper_text
+from maxmahal.report.published.shelf import STRONG, Shelf, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import p_value, points
 
-Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
+Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not measured"]
 ALPHA = 0.05  # of the paired test
 POINT = 1.0  # percentage points: what is less makes no difference to anybody who would use the model
 
@@ -25,20 +25,6 @@ class Judgement:
     reason: str
     evidence: str
     """Markdown."""
-
-
-@dataclass(frozen=True)
-class Lead:
-    """One model against others in one column."""
-
-    stage: str
-    ours: float
-    best_other: float
-
-    @property
-    def ahead(self) -> bool:
-        """Whether it is strictly better than each of them."""
-        return self.ours > self.best_other
 
 
 def ours_at(shelf: Shelf, model: str, stage: str) -> Measured | None:
@@ -57,22 +43,6 @@ def evidence(shelf: Shelf, models: Sequence[str], stages: Sequence[str], *, stro
 
 def _both(shelf: Shelf, model: str, stage: str) -> str:
     return f"{paper_text(shelf.paper(model, stage)) or '–'} / {ours_text(ours_at(shelf, model, stage))}"
-
-
-def leads(shelf: Shelf, model: str, others: Sequence[str], stages: Sequence[str]) -> list[Lead]:
-    """In each column that the model and at least one of the others have a number for; ``Needs`` names the rest."""
-    found = []
-    for stage in stages:
-        ours = ours_at(shelf, model, stage)
-        theirs = [_held(each) for other in others if (each := ours_at(shelf, other, stage)) is not None]
-        if ours is not None and theirs:
-            found.append(Lead(stage, _held(ours), max(theirs)))
-    return found
-
-
-def _held(measured: Measured) -> float:
-    """What a model kept: an attack that broke nobody, whose mean distance is NaN, left it the most there is."""
-    return math.inf if math.isnan(measured.value) else measured.value
 
 
 def strong_pair(shelf: Shelf, first: str, second: str) -> tuple[Summary, Summary] | None:
@@ -96,6 +66,16 @@ def strong_standing(shelf: Shelf, model: str, others: Sequence[str]) -> Literal[
     return "behind" if "behind" in seen else "tied" if "tied" in seen else "ahead"
 
 
+def mean_clean(shelf: Shelf, *groups: Sequence[str]) -> list[float] | None:
+    """Each group's mean accuracy on clean images; only of models that saw as many of them as one of every group."""
+    seen = [[each for model in group if (each := shelf.clean(model)) is not None] for group in groups]
+    common = set.intersection(*({each.samples for each in found} for found in seen))
+    if not common:
+        return None
+    values = [[each.value for each in found if each.samples == max(common)] for found in seen]
+    return [sum(each) / len(each) for each in values]
+
+
 def said(comparison: Comparison) -> str:
     """A paired comparison in a table's cell."""
     chance = p_value(comparison.p_value)
@@ -103,11 +83,6 @@ def said(comparison: Comparison) -> str:
         f"{points(comparison.difference)} points, p {chance if chance.startswith('<') else f'= {chance}'} "
         f"({comparison.first_only} to {comparison.second_only} of {comparison.total:,} images)"
     )
-
-
-def counted(found: Sequence[Lead]) -> str:
-    """ "3 of 8 columns"."""
-    return f"{sum(lead.ahead for lead in found)} of {len(found)} columns"
 
 
 def share(checks: Sequence[bool]) -> Verdict:

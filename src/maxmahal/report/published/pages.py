@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.report.published.claims import claims
 from maxmahal.report.published.hundred import losses_verdict
+from maxmahal.report.published.leads import COUNTED
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.sections import figure_lines, hundred_section, other_sections, ten_section
 from maxmahal.report.published.shelf import ENOUGH, NOT_RUN, Shelf
@@ -15,10 +16,14 @@ _MADE = "Written by `tools/results.py` from the summaries beside this page; no n
 _NOTES = (
     "Accuracies in %, on the test sets. *paper / ours* in one cell; attacks of the paper's protocol run as its code "
     "ran them: epsilons in 256ths, steps of 2/256, the last iterate, away from the model's own prediction or towards "
-    "one class drawn from all of them, which for one image in ten (in a hundred on CIFAR-100) is its own. That is no "
-    "measure of robustness. `strict` and AutoAttack are: the worst case per sample at Linf 8/255 on true labels. "
-    "≤ stands for none of the samples, with the bound that their number proves."
+    "one of the wrong classes. That is no measure of robustness. `strict` and AutoAttack are: the worst case per "
+    "sample at Linf 8/255 on true labels. "
+    "≤ stands for none of the samples, with the bound that their number proves. Clean accuracies are of all test "
+    "images where these are known, by the training's own count where a model was attacked on a few of them."
 )
+_OLD_TARGETS = "drew targets from all classes, so that one image in ten is pulled to its own in the columns 'tar'"
+_EARLIER = {("paper-table1", 1): _OLD_TARGETS}
+"""What earlier versions of suites did otherwise, as long as numbers of theirs are published."""
 
 
 def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
@@ -27,6 +32,7 @@ def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
         "# Results on CIFAR-10 and CIFAR-100",
         _MADE,
         _NOTES,
+        *_earlier_versions(shelf),
         _environment(shelf),
         "What the paper claims, judged from these numbers: [claims.md](claims.md).",
         *ten_section(shelf, figures),
@@ -34,13 +40,24 @@ def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
         *other_sections(shelf),
         "## Training",
         cost_table(shelf),
-        *figure_lines(figures, "training.svg", "Test error against training time, CIFAR-10"),
-        *figure_lines(figures, "training-cifar100.svg", "Test error against training time, CIFAR-100"),
+        *figure_lines(figures, "training.svg", "Test error during training, CIFAR-10"),
+        *figure_lines(figures, "training-cifar100.svg", "Test error during training, CIFAR-100"),
     ]
     if tuned := tuning_table(shelf):
         parts += ["## Tuning", "Scores on held-out training images, the best epoch of each trial.", tuned]
     parts += ["## What was not run", missing_list(shelf)]
     return "\n\n".join(parts) + "\n"
+
+
+def _earlier_versions(shelf: Shelf) -> list[str]:
+    """Whose numbers are not of the suite as it is now."""
+    sentences = []
+    for (suite, version), did in _EARLIER.items():
+        of_it = [each for each in shelf.evaluations if (each.suite, each.suite_version) == (suite, version)]
+        if of_it:
+            names = listed([f"`{name}`" for name in sorted({each.name for each in of_it})])
+            sentences.append(f"{names}: measured by version {version} of `{suite}`, which {did}.")
+    return sentences
 
 
 def claims_page(shelf: Shelf) -> str:
@@ -51,7 +68,10 @@ def claims_page(shelf: Shelf) -> str:
         f"{_MADE} Each verdict is computed by the rule that stands with it; "
         f"evaluations of fewer than {ENOUGH:,} images count as not run here, but for the batches of SPSA: the paper's "
         "Table 3 itself has 100 images, so its rule goes by intervals. A rule that lacks a part of what it asks for "
-        "never says more than *holds in part*.",
+        "never says more than *holds in part*, and *undecided* is what the numbers leave open either way.",
+        COUNTED,
+        'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
+        "two of its tables that disagree about the same model.",
         "\n".join(["| claim | verdict |", "|---|---|", *(f"| {c.title} | **{j.verdict}** |" for c, j in judged)]),
     ]
     for claim, judgement in judged:

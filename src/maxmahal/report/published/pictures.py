@@ -2,30 +2,28 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.summary import RunSummary, Summary
-from maxmahal.report.published.adversarial import SUITE
+from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.budgets_figure import budgets
+from maxmahal.report.published.curves import batch_of, is_finished, state_of, why_not_timed
 from maxmahal.report.published.drawing import COLOURS, heat_map, with_legend
 from maxmahal.report.published.models import (
     ADVERSARIAL_CIFAR100,
     DATA,
-    LONG,
-    SHORT,
     TABLE_1,
     TABLE_4,
     data_of,
     title_of,
 )
 from maxmahal.report.published.shelf import Shelf, in_own_ball
-from maxmahal.report.published.tables import crafting, is_transfer, trained_epochs
+from maxmahal.report.published.tables import crafting, is_transfer
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
-from maxmahal.report.wording import percent
+from maxmahal.report.wording import listed
 
 _CURVES = {
     "training.svg": tuple(name for name in TABLE_1 if "at-un" not in name),  # as in the paper, where AT is targeted
     "training-cifar100.svg": (*TABLE_4, *ADVERSARIAL_CIFAR100),
 }
-_APART = 0.07  # between the dots of one budget
 
 
 def figures(shelf: Shelf) -> dict[str, str]:
@@ -36,42 +34,26 @@ def figures(shelf: Shelf) -> dict[str, str]:
 
 
 def training(shelf: Shelf, names: Sequence[str]) -> str:
-    """Test error of some models against training time (paper Fig. 3a); empty without a run."""
-    runs = [(name, measured) for name in names if (run := shelf.run(name)) and (measured := _measured(run))]
+    """Test error of some models, of finished runs alone; empty without one.
+
+    Against training time, as the paper's Fig. 3a is, only where the times can be compared; against epochs elsewhere.
+    """
+    known = {title_of(shelf, name): run for name in names if (run := shelf.run(name)) is not None}
+    runs = {title: run for title, run in known.items() if is_finished(run) and _curve(run, timed=False)}
     if not runs:
         return ""
-    seconds = [second for _, measured in runs for second, _ in measured]
-    errors = [error for _, measured in runs for _, error in measured]
-    minutes = Axis("training time in minutes", min(seconds) / 60, max(seconds) / 60, "log")
+    why = why_not_timed(list(runs.values()))
+    curves = [_curve(run, timed=not why) for run in runs.values()]
+    xs, errors = ([point[side] for curve in curves for point in curve] for side in (0, 1))
+    across = Axis("epoch" if why else "training time in minutes", min(xs), max(xs), "log")
     low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
-    error = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
-    data = DATA[data_of(names[0])]
-    chart = Chart(f"Test error against training time on {data} (Figure 3a)", minutes, error, width=620.0, height=380.0)
-    for place, (_, measured) in enumerate(runs):
-        chart.line([second / 60 for second, _ in measured], [share for _, share in measured], place % COLOURS)
-    return with_legend(chart, [(place % COLOURS, title_of(shelf, name)) for place, (name, _) in enumerate(runs)])
-
-
-def budgets(shelf: Shelf) -> str:
-    """Robust accuracy under AutoAttack at both budgets, a dot a training seed with its interval; empty without any."""
-    dots: list[tuple[float, int, Summary]] = []
-    ticks: dict[float, str] = {}
-    for place, (word, bases) in enumerate((("short", SHORT), ("long", LONG))):
-        for slot, base in enumerate(bases):
-            seen = [found for name in shelf.seeds(base) if (found := shelf.find(name, SUITE)) is not None]
-            for order, summary in enumerate(seen):
-                dots.append((place + (slot * 2 - 1) * _APART * (1 + order), slot, summary))
-                ticks[float(place)] = f"{word}, {trained_epochs(summary)} epochs"
-    if not dots:
-        return ""
-    ends = [end for _, _, summary in dots for end in summary.robust.interval]
-    across = Axis("training budget", -0.5, 1.5, at=tuple(ticks), text=lambda place: ticks[place])
-    upward = Axis("robust accuracy in %", max(min(ends) - 0.02, 0.0), min(max(ends) + 0.02, 1.0), text=percent)
-    chart = Chart("AT (SCE) and AT (MMC-10) under AutoAttack", across, upward, width=520.0, height=340.0)
-    for x, slot, summary in dots:
-        chart.line([x, x], list(summary.robust.interval), slot)
-        chart.points([x], [summary.robust.value], slot, [f"{summary.name}: {summary.robust}"])
-    return with_legend(chart, [(0, "AT (SCE)"), (1, "AT (MMC-10)")])
+    upward = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
+    what = f"Test error by {'epoch' if why else 'training time'}"
+    chart = Chart(f"{what} on {DATA[data_of(names[0])]} (Figure 3a)", across, upward, width=420.0, height=320.0)
+    for place, curve in enumerate(curves):
+        chart.line([x for x, _ in curve], [y for _, y in curve], place % COLOURS)
+    legend = [(place % COLOURS, label) for place, label in enumerate(_labels(runs))]
+    return with_legend(chart, legend, _note(why, {title: run for title, run in known.items() if not is_finished(run)}))
 
 
 def transfers(shelf: Shelf) -> dict[str, str]:
@@ -105,7 +87,27 @@ def _slug(text: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in text.lower()).strip("-")
 
 
-def _measured(run: RunSummary) -> list[tuple[float, float]]:
-    """Seconds and test errors; none is zero, so that both may stand on logarithmic axes."""
+def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:
+    """Minutes or epochs, and test errors; none is zero, so that both may stand on logarithmic axes."""
     entries = [entry for entry in run.epochs if entry.get("test_accuracy") is not None and entry["train_seconds"] > 0]
-    return [(float(entry["train_seconds"]), max(1 - float(entry["test_accuracy"]), 0.001)) for entry in entries]
+    return [
+        (
+            float(entry["train_seconds"]) / 60 if timed else float(entry["epoch"]),
+            max(1 - float(entry["test_accuracy"]), 0.001),
+        )
+        for entry in entries
+    ]
+
+
+def _labels(runs: dict[str, RunSummary]) -> list[str]:
+    """Titles, with the batches where these differ."""
+    batches = {batch_of(run) for run in runs.values()}
+    return [f"{title}, batch {batch_of(run)}" if len(batches) > 1 else title for title, run in runs.items()]
+
+
+def _note(why: str, left_out: dict[str, RunSummary]) -> str:
+    said = [f"By epoch and not by time: {why}."] if why else []
+    if left_out:
+        names = listed([f"{title} ({state_of(run)})" for title, run in left_out.items()])
+        said.append(f"Not drawn, as not finished: {names}.")
+    return " ".join(said)

@@ -3,16 +3,18 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache
 
+from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import MINIMUM_NORM
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.statistics import Comparison, Rate
 from maxmahal.evaluate.suite import load_suite, suite_names
-from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary
+from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, pair_stage
 from maxmahal.report.paper import PaperNumber, paper_number
-from maxmahal.report.wording import rate_cell, typeset
+from maxmahal.report.published.measured import Measured
+from maxmahal.report.wording import typeset
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names
 
@@ -26,36 +28,6 @@ NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
 _TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-seed\d+|-best$")  # in names of models that no row of the paper is about
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One number of ours: an accuracy in percent, or a mean distance."""
-
-    rate: Rate | None
-    """None for a distance."""
-    distance: float
-    samples: int
-    limited: bool
-    """Measured on fewer images than the suite would take by itself."""
-
-    @property
-    def value(self) -> float:
-        """Percent, or the distance; NaN where a minimum-norm attack broke nothing."""
-        return self.distance if self.rate is None else 100 * self.rate.value
-
-    @property
-    def cell(self) -> str:
-        """For a table: one digit, and what none or all of the samples prove."""
-        text = rate_cell(self.rate) if self.rate else _distance(self.distance)
-        text = "none broken" if math.isnan(self.value) else text
-        return f"{text} (first {self.samples:,})" if self.limited else text
-
-    @property
-    def full(self) -> str:
-        """With its interval."""
-        text = _with_interval(self.rate) if self.rate else self.cell
-        return f"{text} (first {self.samples:,})" if self.limited and self.rate else text
 
 
 @dataclass(frozen=True)
@@ -92,11 +64,30 @@ class Shelf:
                 return _of_stage(stage, stage.accuracy, summary.limited)
         return None
 
+    def stage_pair(self, first: str, second: str, name: str, suites: Sequence[str] = PROTOCOL) -> Comparison | None:
+        """Two models under one attack on the same images, by what each kept; None where nobody wrote that down."""
+        pairs = [pair for suite in suites if (pair := self.pair(first, second, suite)) is not None]
+        return next((found for pair in pairs if (found := pair_stage(*pair, name)) is not None), None)
+
+    def kept(self, model: str, name: str) -> Rate | None:
+        """The share of images that a model gets right before an attack and after it: the attack on true labels."""
+        for suite in PROTOCOL:
+            summary = self.find(model, suite)
+            if summary is not None and (kept := summary.kept(name)) is not None:
+                return Rate(float(kept.sum()), len(kept))
+        return None
+
     def clean(self, model: str) -> Measured | None:
-        """Accuracy before any attack, from whichever suite saw the most images."""
+        """Accuracy before any attack, from whichever suite saw the most images; of a model that was evaluated on a few
+        of them, what its training counted on all of them at its end.
+        """
         seen = [each for each in self.evaluations if each.name == model and each.suite != SIZES]
         best = max(seen, key=lambda each: each.samples, default=None)
-        return None if best is None else Measured(best.clean, math.nan, best.clean.total, best.limited)
+        if best is None:
+            return None
+        whole = self._clean_of_training(best) if best.limited else None
+        rate = whole or best.clean
+        return Measured(rate, math.nan, rate.total, best.limited and whole is None)
 
     def robust(self, model: str, suite: str) -> Measured | None:
         """The worst case under one suite."""
@@ -104,9 +95,32 @@ class Shelf:
         return None if found is None else Measured(found.robust, math.nan, found.robust.total, found.limited)
 
     def strongest(self, model: str) -> Measured | None:
-        """The lowest worst case under any suite that measures robustness."""
+        """The worst case per sample over the suites that measure robustness, as far as they saw the same images.
+
+        Where they did not, the lowest of their worst cases, which then says so.
+        """
         found = [each for suite in STRONG if (each := self.robust(model, suite)) is not None]
-        return min(found, key=lambda each: each.value, default=None)
+        lowest = min(found, key=lambda each: each.value, default=None)
+        if lowest is None or len(found) < len(STRONG):
+            return lowest
+        first, second = (self.of(model, suite) for suite in STRONG)
+        pairs = [(a, b) for a in first for b in second if _images(a) == _images(b)]
+        widest = max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed, -pair[1].seed), default=None)
+        if widest is None:
+            return replace(lowest, note="the lower of two suites, which did not see the same images")
+        stands = widest[0].stands & widest[1].stands
+        return Measured(Rate(float(stands.sum()), len(stands)), math.nan, len(stands), widest[0].limited)
+
+    def _clean_of_training(self, summary: Summary) -> Rate | None:
+        """What the training of an evaluated checkpoint counted on the whole test set, where it is known."""
+        source, run = SOURCES.get(summary.data), self.run(summary.name.removesuffix("-best"))
+        if source is None or run is None or not run.finished:
+            return None
+        scores = run.result.get("best" if summary.name.endswith("-best") else "last") or {}
+        accuracy, images = scores.get("test_accuracy"), sum(source.class_counts["test"])
+        if accuracy is None or scores.get("epoch") != summary.model.get("epoch"):
+            return None
+        return Rate(float(round(images * accuracy)), images)
 
     def run(self, name: str) -> RunSummary | None:
         """The training of that name."""
@@ -161,11 +175,6 @@ def ours_text(measured: Measured | None) -> str:
     return NOT_RUN if measured is None else measured.full
 
 
-def _distance(value: float) -> str:
-    """Two digits, or three where that is all there would be to see."""
-    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
-
-
 @cache
 def _preset_rows(model: str) -> str:
     return load_settings(model).table if model in preset_names() else ""
@@ -183,9 +192,9 @@ def _is_serious(summary: Summary) -> bool:
     return summary.samples >= ENOUGH or (summary.suite == SIZES and not summary.limited)
 
 
-@lru_cache(maxsize=4096)  # a bisection of sums over the whole binomial, and many cells say the same
-def _with_interval(rate: Rate) -> str:
-    return typeset(str(rate))
+def _images(summary: Summary) -> tuple[object, ...]:
+    """What has to agree before two suites' survivors may be intersected."""
+    return (summary.model_fingerprint, summary.data_fingerprint, summary.samples)
 
 
 def _comparable(summary: Summary) -> tuple[object, ...]:
@@ -195,5 +204,6 @@ def _comparable(summary: Summary) -> tuple[object, ...]:
 
 def _of_stage(stage: StageSummary, accuracy: Rate, limited: bool) -> Measured:
     if stage.kind in MINIMUM_NORM and not stage.threat:
-        return Measured(None, math.nan if stage.distortion is None else stage.distortion, stage.samples, limited)
+        distance = math.nan if stage.distortion is None else stage.distortion
+        return Measured(None, distance, stage.samples, limited, stage.distortion_error)
     return Measured(accuracy, math.nan, accuracy.total, limited)

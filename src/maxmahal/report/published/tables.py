@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.evaluate.summary import StageSummary, Summary
+from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.models import (
     ADVERSARIAL_CIFAR100,
     DISTANCES,
@@ -20,7 +21,7 @@ from maxmahal.report.published.models import (
     row_title,
     title_of,
 )
-from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Measured, Shelf, paper_text
+from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Shelf, paper_text
 
 STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
 

@@ -6,35 +6,67 @@ from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.models import DATA, data_of
 from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
-from maxmahal.report.wording import duration
+from maxmahal.report.wording import duration, listed
+
+_CLEAN, _ATTACKED = "validation_accuracy", "validation_pgd10"
+_SHARED = (
+    "Runs that shared a GPU slowed each other down, each as much as the others asked of it: their times can be "
+    "compared neither with each other nor with those of runs that had it alone."
+)
+_CHOICE = (
+    "Chosen for each loss: under attack the highest validation PGD-10, ties by validation accuracy; without attack the "
+    "highest validation accuracy among trials of one batch size."
+)
 
 
 def cost_table(shelf: Shelf) -> str:
-    """What each training took; runs of one machine and batch size can be compared, others cannot."""
+    """What each finished training took, and a sentence that names the others."""
+    runs = [run for run in shelf.runs if not run.name.startswith(TUNING)]
+    finished = [run for run in runs if run.finished and run.epochs]
     body = []
-    for run in shelf.runs:
-        if run.name.startswith(TUNING):
-            continue
-        train, count = run.settings.get("train", {}), len(run.epochs)
-        state = "" if run.finished else " (not finished)"
-        speed = f"{run.train_seconds / count:.2f} s" if count else NOT_RUN
-        facts = [str(count), str(train.get("batch_size", "")), _place(run), speed]
-        body.append([f"{run.name}{state}", *facts, duration(run.train_seconds), _final_error(run.epochs)])
+    for run in finished:
+        facts = [str(len(run.epochs)), str(run.settings.get("train", {}).get("batch_size", "")), _place(run)]
+        took = [f"{run.train_seconds / len(run.epochs):.2f} s", duration(run.train_seconds), _final_error(run.epochs)]
+        body.append([run.name, *facts, *took])
     header = ["run", "epochs", "batch", "device", "an epoch", "in all", "test error at the end (%)"]
-    return markdown(header, body) if body else "No training has been collected yet."
+    parts = [markdown(header, body) if body else "No finished training has been collected yet."]
+    if any(run.sharing > 1 for run in finished):
+        parts.append(_SHARED)
+    if left := [f"`{run.name}` ({len(run.epochs)} epochs)" for run in runs if run not in finished]:
+        parts.append(f"Left out, as not finished: {listed(left)}.")
+    return "\n\n".join(parts)
 
 
 def tuning_table(shelf: Shelf) -> str:
-    """The trials that settings were chosen from; empty where none was collected."""
+    """The trials that settings were chosen from, with the choice marked; empty where none was collected."""
+    trials = [run for run in shelf.runs if run.name.startswith(TUNING)]
+    chosen = _chosen(trials)
     body = []
-    for run in shelf.runs:
-        if run.name.startswith(TUNING):
-            train, loss = run.settings.get("train", {}), run.settings.get("loss", {}).get("name", "")
-            facts = [str(train.get(key, "")) for key in ("epochs", "batch_size", "lr", "weight_decay")]
-            scores = [_best(run.epochs, key) for key in ("validation_accuracy", "validation_pgd10")]
-            body.append([run.name, _data(run), str(loss), *facts, *scores])
+    for run in trials:
+        train = run.settings.get("train", {})
+        facts = [str(train.get(key, "")) for key in ("epochs", "batch_size", "lr", "weight_decay")]
+        scores = [_score(run, key) for key in (_CLEAN, _ATTACKED)]
+        told = ["–" if score is None else f"{100 * score:.1f}" for score in scores]
+        body.append([run.name, _data(run), _loss(run), *facts, *told, "chosen" if run.name in chosen else ""])
     header = ["trial", "data", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
-    return markdown([*header, "best validation PGD-10"], body, 3) if body else ""
+    return f"{markdown([*header, 'best validation PGD-10', 'choice'], body, 3)}\n\n{_CHOICE}" if body else ""
+
+
+def _chosen(trials: Sequence[RunSummary]) -> set[str]:
+    """The best trial of each loss: among those under attack, or among those without that share a batch size."""
+    best: dict[tuple[object, ...], RunSummary] = {}
+    for run in trials:
+        clean, attacked = _score(run, _CLEAN), _score(run, _ATTACKED)
+        if run.finished and clean is not None:
+            batch = run.settings.get("train", {}).get("batch_size") if attacked is None else None
+            group = (_data(run), _loss(run), attacked is None, batch)
+            if group not in best or _rank(run) > _rank(best[group]):
+                best[group] = run
+    return {run.name for run in best.values()}
+
+
+def _rank(run: RunSummary) -> tuple[float, float]:
+    return (_score(run, _ATTACKED) or 0.0, _score(run, _CLEAN) or 0.0)
 
 
 def schedules(shelf: Shelf, models: Sequence[str]) -> str:
@@ -63,9 +95,13 @@ def _place(run: RunSummary) -> str:
     return f"{where}, shared by {run.sharing}" if run.sharing > 1 else where
 
 
-def _best(epochs: Sequence[dict[str, object]], key: str) -> str:
-    values = [value for entry in epochs if isinstance(value := entry.get(key), float)]
-    return f"{100 * max(values):.1f}" if values else "–"
+def _loss(run: RunSummary) -> str:
+    return str(run.settings.get("loss", {}).get("name", ""))
+
+
+def _score(run: RunSummary, key: str) -> float | None:
+    """The best of its epochs."""
+    return max((value for entry in run.epochs if isinstance(value := entry.get(key), float)), default=None)
 
 
 def _final_error(epochs: Sequence[dict[str, object]]) -> str:
