@@ -119,8 +119,8 @@ def measure_heads(batch_size: int, rounds: int, device: torch.device) -> list[di
     heads: dict[tuple[str, int], Trained] = {}
     for size in SIZES:
         heads["mmc", size] = Trained(MMC(max_mahalanobis_centers(size, DIM)), batch_size, device)
-        heads["sce", size] = Trained(SCE(size, DIM), batch_size, device)
-        heads["arcface", size] = Trained(ArcFace(size, DIM), batch_size, device)
+        heads["sce", size] = Trained(SCE(num_classes=size, feature_dim=DIM), batch_size, device)
+        heads["arcface", size] = Trained(ArcFace(num_classes=size, feature_dim=DIM), batch_size, device)
     work: dict[tuple[str, int], Callable[[], object]] = {}
     for (name, size), head in heads.items():
         work[f"{name}_{'step' if head.optimiser else 'loss'}", size] = head.train

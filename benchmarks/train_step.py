@@ -50,7 +50,7 @@ class Step:
 def compare(backbone: str, batch_size: int, pairs: int, device: torch.device) -> dict[str, object]:
     """Medians of both steps and of their ratio."""
     mmc = Step(backbone, MMC(max_mahalanobis_centers(NUM_CLASSES, FEATURE_DIM)), batch_size, device)
-    sce = Step(backbone, SCE(NUM_CLASSES, FEATURE_DIM), batch_size, device)
+    sce = Step(backbone, SCE(num_classes=NUM_CLASSES, feature_dim=FEATURE_DIM), batch_size, device)
     for step in (mmc, sce) * 3:
         step.seconds()
     times = []

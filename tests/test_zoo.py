@@ -1,5 +1,7 @@
 """Trained models by their names: loading, evaluating, listing, and names that are none."""
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from maxmahal.cli.zoo import zoo_command
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.subject import load_subject
 from maxmahal.train import Settings, train_model
+from maxmahal.train.tensors import FINGERPRINT, read_tensors
 
 Make = Callable[..., Settings]
 
@@ -73,6 +76,25 @@ def test_an_empty_zoo_says_so(
     assert "no models in the zoo" in capsys.readouterr().out
 
 
+def test_a_model_of_ones_own_wins_over_a_shipped_one_of_its_name(models: Path, tmp_path: Path) -> None:
+    shipped = tmp_path / "site-packages" / "maxmahal" / "zoo_files"
+    shipped.mkdir(parents=True)
+    shutil.copy(models / "stripes-sce.safetensors", shipped / "stripes-mmc.safetensors")
+    shutil.copy(models / "stripes-sce.safetensors", shipped / "shipped.safetensors")
+    assert type(maxmahal.load("stripes-mmc").head).__name__ == "MMC"
+    assert zoo.zoo_checkpoint("zoo:stripes-mmc").parent == models
+    assert zoo.zoo_checkpoint("shipped").parent == shipped
+
+
+@pytest.mark.parametrize("ask", [lambda: maxmahal.load("cifar10-sce"), lambda: load_subject("zoo:x"), zoo_command])
+def test_a_zoo_that_is_not_there_is_told(
+    ask: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path / "gone"))
+    with pytest.raises(CheckpointError, match=r"\$MAXMAHAL_ZOO names .*gone, which is not a folder; correct"):
+        ask()
+
+
 @pytest.mark.parametrize("place", ["site-packages/maxmahal/zoo_files", "src/../zoo"])
 def test_models_are_found_in_the_package_and_in_a_checkout(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -113,8 +135,52 @@ def test_a_short_name_is_not_taken_for_a_function(models: Path) -> None:
         load_subject("zoo:x")
 
 
-def test_the_list_names_every_model(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_names_every_model_and_where_it_comes_from(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = tmp_path / "site-packages" / "maxmahal" / "zoo_files"
+    shipped.mkdir(parents=True)
+    for name in ("stripes-mmc", "shipped"):
+        shutil.copy(models / "stripes-sce.safetensors", shipped / f"{name}.safetensors")
     zoo_command()
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("stripes-mmc") for line in lines)
-    assert any(line.startswith("stripes-sce") for line in lines)
+    lines = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert lines == [f"In {models}:", "stripes-mmc", "stripes-sce", f"In {shipped}:", "shipped"]
+
+
+def test_the_list_tells_what_a_card_beside_the_checkpoint_tells(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (models / "stripes-mmc.md").write_text(
+        "| accuracy | paper | ours |\n|---|---:|---:|\n| clean | 92.9 | 91.2 % [90.1, 92.0] |\n"
+        "| PGD-10 un 8, paper's protocol | 36.0 | 1.0 % |\n"
+        "| worst case of `autoattack` | – | 0.3 % |\n| worst case of `strict` | – | not run |\n"
+    )
+    zoo_command()
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "clean 91.2 % [90.1, 92.0], worst case of autoattack 0.3 %" in lines
+    assert len([line for line in lines if "clean" in line]) == 1, "the other model has no card"
+
+
+SHIPPED = sorted((Path(__file__).resolve().parent.parent / "zoo").glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_model_vouches_for_itself_and_has_numbers(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_tensors(path)[1][FINGERPRINT]
+    monkeypatch.delenv("MAXMAHAL_ZOO", raising=False)
+    zoo_command()
+    clean = re.search(r"^\| clean \|.*\| (\d.*) \|$", path.with_suffix(".md").read_text(), re.MULTILINE)
+    assert clean is not None
+    said = capsys.readouterr().out.partition(f"\n{path.stem} ")[2].partition("\ncifar")[0]
+    assert f" clean {clean[1]}, worst case of " in said
+
+
+def test_the_shipped_folder_named_as_ones_own_is_listed_once(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(zoo, "_PACKAGE", models.parent / "src" / "maxmahal")
+    assert zoo.zoo_folders() == [models]
+    zoo_command()
+    assert capsys.readouterr().out.count("stripes-mmc") == 1

@@ -8,9 +8,7 @@ python tools/results.py write --check # exits with 1 if any of them says somethi
 """
 
 import argparse
-import shutil
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from maxmahal.evaluate import read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import FILE
 from maxmahal.evaluate.summary import read_summary, summarise, summarise_run, write_summary
-from maxmahal.files import write_atomically, write_text_atomically
+from maxmahal.files import write_text_atomically
 from maxmahal.report.published import (
     EVALUATIONS,
     RUNS,
@@ -36,6 +34,7 @@ from maxmahal.report.published.trees import trees_pages
 from maxmahal.report.published.trees_study import TREE_STUDIES
 from maxmahal.report.published.variants import FOLDER, STUDIES, collect_study, variant_pages
 from maxmahal.train import RunFolder, load_model
+from maxmahal.train.checkpoint import copy_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, FIGURES, MODELS = "results", "figures", "zoo"
@@ -117,7 +116,7 @@ def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:
             if summary.name == model and summary.model_fingerprint != fingerprint:
                 raise SystemExit(f"{run.last} is not the model of {model}--{summary.suite}.json; collect {out} first.")
         copied.append(root / MODELS / f"{name}.safetensors")
-        write_atomically(copied[-1], partial(shutil.copyfile, run.last))
+        copy_checkpoint(run.last, copied[-1])
     return copied
 
 

@@ -17,13 +17,22 @@ _SUFFIX = ".safetensors"
 
 
 def zoo_folders() -> list[Path]:
-    """Where models are looked for, in this order: in the package, in a source checkout, in ``$MAXMAHAL_ZOO``."""
-    folders = [_PACKAGE / "zoo_files"]
+    """Where models are looked for, in this order: in ``$MAXMAHAL_ZOO``, in the package, in a source checkout."""
+    shipped = [_PACKAGE / "zoo_files"]
     if _PACKAGE.parent.name == "src":
-        folders.append(_PACKAGE.parent.parent / "zoo")
-    if own := os.environ.get(VARIABLE):
-        folders.append(Path(own).expanduser())
-    return [folder for folder in folders if folder.is_dir()]
+        shipped.append(_PACKAGE.parent.parent / "zoo")
+    return list(dict.fromkeys([*_own_folder(), *(folder for folder in shipped if folder.is_dir())]))
+
+
+def _own_folder() -> list[Path]:
+    """The user's own zoo, if one is named: a folder that is not there must not turn into the shipped models."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return []
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise CheckpointError(f"${VARIABLE} names {folder}, which is not a folder; correct the variable or unset it.")
+    return [folder]
 
 
 def zoo_models() -> dict[str, Path]:

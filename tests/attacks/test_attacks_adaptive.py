@@ -89,10 +89,10 @@ def center_heads(centers: Tensor) -> dict[str, Head]:
         "mmlda": MMLDA(centers),
         "mmlda scale 2": MMLDA(centers, scale=2.0),
         "emc": EMC(centers, alpha=0.2, scale=2.0),
-        "center": CenterLoss(CLASSES, DIM, weight=0.3),
-        "center alone": CenterLoss(CLASSES, DIM, weight=0.3, joint=False),
-        "lgm": LGM(CLASSES, DIM, margin=0.3, likelihood_weight=0.1, covariance="diagonal"),
-        "gsce": GSCE(CLASSES, DIM),
+        "center": CenterLoss(num_classes=CLASSES, feature_dim=DIM, weight=0.3),
+        "center alone": CenterLoss(num_classes=CLASSES, feature_dim=DIM, weight=0.3, joint=False),
+        "lgm": LGM(num_classes=CLASSES, feature_dim=DIM, margin=0.3, likelihood_weight=0.1, covariance="diagonal"),
+        "gsce": GSCE(num_classes=CLASSES, feature_dim=DIM),
     }
     generator = torch.Generator().manual_seed(0)
     for head in heads.values():
@@ -167,7 +167,7 @@ def test_the_own_loss_is_the_papers_first_objective(scale: float) -> None:
 def test_below_zero_means_fooled_wherever_an_objective_promises_it(seed: int) -> None:
     z, labels, targets, centers = example(seed)
     y, t = as_tensors(labels, targets)
-    softmax = SCE(CLASSES, DIM).double()
+    softmax = SCE(num_classes=CLASSES, feature_dim=DIM).double()
     softmax.linear.weight.data = torch.tensor(centers)
     heads = (MMC(torch.tensor(centers)), MMC(torch.tensor(centers), form="huber"), MMLDA(torch.tensor(centers)))
     for head in (*heads, softmax):

@@ -105,7 +105,7 @@ def test_the_nearest_center_is_chosen_anew_and_follows_trained_centers() -> None
     torch.testing.assert_close(moved.detach(), torch.tensor([5.0, 0.5], dtype=torch.float64))
     assert not torch.autograd.grad(moved.sum(), [z, elastic.offsets], allow_unused=True)[1]
     with pytest.raises(ArgumentError, match=r"nearest_center needs a head with centers; SCE has none\. Use margin\(\)"):
-        nearest_center(SCE(3, 2))
+        nearest_center(SCE(num_classes=3, feature_dim=2))
 
 
 def test_a_function_of_ones_own() -> None:
@@ -147,7 +147,7 @@ def test_a_plain_model_has_logits_only_and_no_loss_of_its_own() -> None:
 
 
 def test_a_classifier_shows_its_features() -> None:
-    model = Classifier(nn.Flatten(), SCE(4, 3))
+    model = Classifier(nn.Flatten(), SCE(num_classes=4, feature_dim=3))
     images = torch.rand(2, 1, 1, 3)
     outputs = model_outputs(model, images)
     assert torch.equal(outputs.features, images.flatten(1))

@@ -266,7 +266,9 @@ def test_crafting_is_pgds_last_iterate_at_the_cost_of_its_steps_alone() -> None:
     crafted = craft(MODEL, MANY, PREDICTED, targets=targets, **options)
     assert torch.equal(crafted, pgd(MODEL, MANY, PREDICTED, keep="last", targets=targets, **options).images)
     # Training crafts in train mode where it is told to, which an evaluation refuses.
-    training = Classifier(SmallCNN(image_size=(8, 8), feature_dim=6, width=4), SCE(4, 6)).train()
+    training = Classifier(
+        SmallCNN(image_size=(8, 8), feature_dim=6, width=4), SCE(num_classes=4, feature_dim=6)
+    ).train()
     assert craft(training, MANY, PREDICTED, **options).shape == MANY.shape
     with pytest.raises(ArgumentError, match="train mode"):
         pgd(training, MANY, PREDICTED, **options)

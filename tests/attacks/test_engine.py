@@ -288,6 +288,6 @@ def test_images_and_models_in_float64() -> None:
 
 def test_a_model_without_features_has_no_loss_of_its_own() -> None:
     with pytest.raises(ArgumentError, match=r"own_loss needs the model's features; attack a maxmahal\.Classifier"):
-        attack(objective=own_loss(SCE(4, 12)))
-    shows = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(16, 12)), SCE(4, 12)).eval()
+        attack(objective=own_loss(SCE(num_classes=4, feature_dim=12)))
+    shows = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(16, 12)), SCE(num_classes=4, feature_dim=12)).eval()
     assert attack(model=shows, objective=own_loss(shows.head)).images.shape == IMAGES.shape

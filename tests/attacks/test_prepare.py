@@ -26,7 +26,7 @@ FOLDED = "{} of {} batch norms folded into the layers before them"
 
 
 def classifier(name: str = "cnn", head: str = "MMC") -> Classifier:
-    heads = {"MMC": MMC(max_mahalanobis_centers(5, 16)), "SCE": SCE(5, 16)}
+    heads = {"MMC": MMC(max_mahalanobis_centers(5, 16)), "SCE": SCE(num_classes=5, feature_dim=16)}
     normalize = Normalize(torch.full((3, 1, 1), 0.4), torch.full((3, 1, 1), 0.3))
     return randomise(Classifier(BACKBONES[name]((3, 8, 8), 16), heads[head], normalize)).eval()
 

@@ -39,7 +39,7 @@ def classifier(head: Head) -> Classifier:
 
 
 def sce() -> SCE:
-    head = SCE(CLASSES, CLASSES)
+    head = SCE(num_classes=CLASSES, feature_dim=CLASSES)
     head.linear.weight.data, head.linear.bias.data = CENTERS.clone(), torch.zeros(CLASSES)
     return head
 
@@ -168,7 +168,7 @@ def test_every_image_takes_every_step_whatever_engine_is_given(attack: Callable[
 def test_the_objective_adapts_to_heads_with_preset_centers_alone() -> None:
     names = {type(head): paper_objective(head).name for head in (MMC(CENTERS), EMC(CENTERS), MMLDA(CENTERS), sce())}
     assert names == {MMC: "own", EMC: "own", MMLDA: "own", SCE: "cross-entropy"}
-    assert paper_objective(ArcFace(CLASSES, CLASSES)).name == "cross-entropy"
+    assert paper_objective(ArcFace(num_classes=CLASSES, feature_dim=CLASSES)).name == "cross-entropy"
     model = classifier(sce())
     found = paper_pgd(model, IMAGES, PREDICTED, targeted=False, **RUN)
     expected = pgd(

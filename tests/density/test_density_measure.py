@@ -108,7 +108,7 @@ def test_angles_are_seen_from_the_middle() -> None:
 
 @pytest.mark.parametrize("per_class", [400])
 def test_two_classes_under_gsce_use_theorem_1(per_class: int) -> None:
-    head = GSCE(2, 6).double()
+    head = GSCE(num_classes=2, feature_dim=6).double()
     with torch.no_grad():
         head.log_precisions.copy_(torch.tensor([-1.0, 0.0]))
     labels = torch.arange(2).repeat(per_class)
@@ -128,18 +128,20 @@ def test_the_contours_of_every_head() -> None:
     assert isinstance(head_contours(MMC(centers, scale=2.0), 0, 1), CenterSpheres)
     assert head_contours(MMC(centers, form="absolute"), 0, 1) is None
     assert isinstance(head_contours(EMC(centers), 0, 1), CenterSpheres)
-    assert isinstance(head_contours(SCE(3, 4), 0, 1), PairHyperplanes)
+    assert isinstance(head_contours(SCE(num_classes=3, feature_dim=4), 0, 1), PairHyperplanes)
     assert isinstance(head_contours(MMLDA(centers), 0, 1), PairHyperplanes)
-    assert isinstance(head_contours(CenterLoss(3, 4, joint=False), 0, 1), CenterSpheres)
-    assert head_contours(CenterLoss(3, 4), 0, 1) is None
-    assert head_contours(ArcFace(3, 4), 0, 1) is None
-    gsce = GSCE(3, 4)
+    assert isinstance(head_contours(CenterLoss(num_classes=3, feature_dim=4, joint=False), 0, 1), CenterSpheres)
+    assert head_contours(CenterLoss(num_classes=3, feature_dim=4), 0, 1) is None
+    assert head_contours(ArcFace(num_classes=3, feature_dim=4), 0, 1) is None
+    gsce = GSCE(num_classes=3, feature_dim=4)
     with torch.no_grad():
         gsce.log_precisions.copy_(torch.tensor([0.0, 0.5, 1.0]))
     assert isinstance(head_contours(gsce, 0, 1), PairSpheres)
 
 
-@pytest.mark.parametrize("make", [lambda c: MMC(c, scale=2.0), lambda c: EMC(c, alpha=0.5), lambda c: GSCE(2, 4)])
+@pytest.mark.parametrize(
+    "make", [lambda c: MMC(c, scale=2.0), lambda c: EMC(c, alpha=0.5), lambda c: GSCE(num_classes=2, feature_dim=4)]
+)
 def test_a_heads_contours_have_the_heads_loss(make) -> None:
     head = make(max_mahalanobis_centers(2, 4, dtype=torch.float64)).double()
     with torch.no_grad():
@@ -154,7 +156,15 @@ def test_a_heads_contours_have_the_heads_loss(make) -> None:
     assert contours.loss_at(squares).tolist() == pytest.approx(losses.tolist(), rel=1e-8)
 
 
-@pytest.mark.parametrize("make", [lambda: SCE(3, 4), lambda: LGM(3, 4), lambda: CenterLoss(3, 4), lambda: GSCE(3, 4)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SCE(num_classes=3, feature_dim=4),
+        lambda: LGM(num_classes=3, feature_dim=4),
+        lambda: CenterLoss(num_classes=3, feature_dim=4),
+        lambda: GSCE(num_classes=3, feature_dim=4),
+    ],
+)
 def test_centers_are_found(make) -> None:
     head = make()
     found = head_centers(head)
@@ -162,7 +172,7 @@ def test_centers_are_found(make) -> None:
     assert not found.requires_grad
     if isinstance(head, SCE):
         assert torch.equal(found, head.linear.weight / 2)
-    assert head_centers(ArcFace(3, 4)) is None
+    assert head_centers(ArcFace(num_classes=3, feature_dim=4)) is None
 
 
 def small_data(classes: int = 3) -> ImageData:
@@ -171,7 +181,7 @@ def small_data(classes: int = 3) -> ImageData:
 
 
 def test_a_model_is_left_as_it_was() -> None:
-    head = SCE(3, 4)
+    head = SCE(num_classes=3, feature_dim=4)
     model = Classifier(torch.nn.Flatten(), head).train()
     found = measure_model(model, small_data())
     assert model.training
@@ -196,9 +206,13 @@ def test_features_that_coincide_leave_no_number_that_json_refuses() -> None:
 
 def test_callers_mistakes_are_named() -> None:
     with pytest.raises(ArgumentError, match=r"tells 4 classes apart and dots has 3; choose the data"):
-        measure_model(Classifier(torch.nn.Flatten(), SCE(4, 4)), small_data())
+        measure_model(Classifier(torch.nn.Flatten(), SCE(num_classes=4, feature_dim=4)), small_data())
     with pytest.raises(ArgumentError, match=r"only 1 of 3 have them"):
-        measure_features(SCE(3, 2).double(), torch.zeros((4, 2)).double(), torch.zeros(4, dtype=torch.int64))
-    broken = Classifier(torch.nn.Flatten(), SCE(3, 4), normalize=torch.nn.Threshold(2.0, math.nan))
+        measure_features(
+            SCE(num_classes=3, feature_dim=2).double(), torch.zeros((4, 2)).double(), torch.zeros(4, dtype=torch.int64)
+        )
+    broken = Classifier(
+        torch.nn.Flatten(), SCE(num_classes=3, feature_dim=4), normalize=torch.nn.Threshold(2.0, math.nan)
+    )
     with pytest.raises(ArgumentError, match=r"features of dots hold NaN"):
         measure_model(broken, small_data())

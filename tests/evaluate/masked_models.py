@@ -149,7 +149,7 @@ def probe_of(model: Any, *, count: int = 100, **settings: Any) -> Probe:
 
 
 def _head(kind: Kind) -> Head:
-    return MMC(max_mahalanobis_centers(10, 32), scale=4.0) if kind == "mmc" else SCE(10, 32)
+    return MMC(max_mahalanobis_centers(10, 32), scale=4.0) if kind == "mmc" else SCE(num_classes=10, feature_dim=32)
 
 
 def _attacked(model: nn.Module, images: Tensor, labels: Tensor, rows: Tensor, epoch: int) -> Tensor:

@@ -19,7 +19,9 @@ SUITE = small_suite(stage("pgd", "pgd", steps=3))
 
 def without_centers(feature_dim: int) -> Classifier:
     torch.manual_seed(0)
-    return Classifier(nn.Sequential(Flat(), nn.Linear(SIDE * SIDE, feature_dim)), SCE(CLASSES, feature_dim)).eval()
+    return Classifier(
+        nn.Sequential(Flat(), nn.Linear(SIDE * SIDE, feature_dim)), SCE(num_classes=CLASSES, feature_dim=feature_dim)
+    ).eval()
 
 
 def features_of(model: Classifier, images: torch.Tensor) -> np.ndarray:

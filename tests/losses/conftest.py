@@ -23,21 +23,23 @@ def preset_centers() -> Tensor:
 
 
 FACTORIES: dict[str, Callable[[], Head]] = {
-    "sce": lambda: SCE(NUM_CLASSES, DIM),
+    "sce": lambda: SCE(num_classes=NUM_CLASSES, feature_dim=DIM),
     "mmc-squared": lambda: MMC(preset_centers()),
     "mmc-squared-released": lambda: MMC(preset_centers(), scale=2.0),
     "mmc-absolute": lambda: MMC(preset_centers(), form="absolute"),
     "mmc-huber": lambda: MMC(preset_centers(), form="huber", huber_threshold=2.0),
     "mmlda": lambda: MMLDA(preset_centers()),
     "mmlda-released": lambda: MMLDA(preset_centers(), scale=2.0),
-    "center-joint": lambda: CenterLoss(NUM_CLASSES, DIM, weight=0.3),
-    "center-alone": lambda: CenterLoss(NUM_CLASSES, DIM, weight=0.3, joint=False),
-    "lgm-identity": lambda: LGM(NUM_CLASSES, DIM, margin=0.3, likelihood_weight=0.1),
-    "lgm-diagonal": lambda: LGM(NUM_CLASSES, DIM, margin=0.3, likelihood_weight=0.1, covariance="diagonal"),
+    "center-joint": lambda: CenterLoss(num_classes=NUM_CLASSES, feature_dim=DIM, weight=0.3),
+    "center-alone": lambda: CenterLoss(num_classes=NUM_CLASSES, feature_dim=DIM, weight=0.3, joint=False),
+    "lgm-identity": lambda: LGM(num_classes=NUM_CLASSES, feature_dim=DIM, margin=0.3, likelihood_weight=0.1),
+    "lgm-diagonal": lambda: LGM(
+        num_classes=NUM_CLASSES, feature_dim=DIM, margin=0.3, likelihood_weight=0.1, covariance="diagonal"
+    ),
     "emc": lambda: EMC(preset_centers(), alpha=0.2, scale=2.0),
-    "gsce": lambda: GSCE(NUM_CLASSES, DIM),
-    "cosface": lambda: CosFace(NUM_CLASSES, DIM, margin=0.2, temperature=5.0),
-    "arcface": lambda: ArcFace(NUM_CLASSES, DIM, margin=0.4, temperature=5.0),
+    "gsce": lambda: GSCE(num_classes=NUM_CLASSES, feature_dim=DIM),
+    "cosface": lambda: CosFace(num_classes=NUM_CLASSES, feature_dim=DIM, margin=0.2, temperature=5.0),
+    "arcface": lambda: ArcFace(num_classes=NUM_CLASSES, feature_dim=DIM, margin=0.4, temperature=5.0),
 }
 
 

@@ -10,7 +10,7 @@ from maxmahal.losses import CenterLoss, updated_centers
 
 
 def test_jointly_it_is_sce_plus_the_weighted_half_squared_distance() -> None:
-    head = CenterLoss(3, 2, weight=0.25).double().eval()
+    head = CenterLoss(num_classes=3, feature_dim=2, weight=0.25).double().eval()
     rng = np.random.default_rng(0)
     z, y, mu = rng.normal(size=(5, 2)), np.array([0, 1, 2, 2, 0]), rng.normal(size=(3, 2))
     head.centers.copy_(torch.tensor(mu))
@@ -24,7 +24,7 @@ def test_jointly_it_is_sce_plus_the_weighted_half_squared_distance() -> None:
 
 
 def test_alone_it_is_the_weighted_distance_and_the_nearest_center_predicts() -> None:
-    head = CenterLoss(2, 2, weight=0.5, joint=False).double()
+    head = CenterLoss(num_classes=2, feature_dim=2, weight=0.5, joint=False).double()
     head.centers.copy_(torch.tensor([[0.0, 0.0], [4.0, 0.0]]))
     z = torch.tensor([[1.0, 1.0], [3.0, 0.0]], dtype=torch.float64)
     torch.testing.assert_close(head.per_sample(z, torch.tensor([0, 0])), torch.tensor([0.5, 2.25]).double())
@@ -46,7 +46,7 @@ def test_the_delta_rule_by_hand() -> None:
 
 
 def test_centers_move_by_the_delta_rule_in_training_and_only_there() -> None:
-    head = CenterLoss(3, 2, update_rate=0.5).double()
+    head = CenterLoss(num_classes=3, feature_dim=2, update_rate=0.5).double()
     head.centers.copy_(HAND_MU)
     z = HAND_Z.clone().requires_grad_()
     head.eval()(z, HAND_Y)
@@ -70,7 +70,7 @@ def trained_spreads(joint: bool) -> tuple[float, float, float]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
-        head = CenterLoss(3, 2, weight=0.1 if joint else 1.0, joint=joint)
+        head = CenterLoss(num_classes=3, feature_dim=2, weight=0.1 if joint else 1.0, joint=joint)
     optimiser = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=0.2, momentum=0.9, weight_decay=2e-4)
 
     def spread(points: Tensor) -> float:
@@ -96,11 +96,11 @@ def test_alone_features_and_centers_collapse_while_jointly_they_stay_apart() -> 
 @pytest.mark.parametrize(("setting", "value"), [("weight", -0.1), ("update_rate", -0.1), ("update_rate", 1.1)])
 def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(ArgumentError, match=rf"{setting} must .*got {value}"):
-        CenterLoss(3, 2, **{setting: value})
+        CenterLoss(num_classes=3, feature_dim=2, **{setting: value})
 
 
 def test_logits_taken_before_the_centers_move_can_still_be_differentiated() -> None:
-    head = CenterLoss(3, 2, weight=1.0, joint=False).train()
+    head = CenterLoss(num_classes=3, feature_dim=2, weight=1.0, joint=False).train()
     features = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), requires_grad=True)
     labels = torch.arange(6) % 3
     logits = head.logits(features)

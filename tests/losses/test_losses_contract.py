@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import EMC, LOSSES, MMC, MMLDA, probabilities
+from maxmahal.losses import EMC, LOSSES, MMC, MMLDA, SCE, probabilities
 from maxmahal.models import Head
 
 
@@ -179,11 +179,30 @@ def test_a_huber_threshold_must_be_a_distance(threshold: float) -> None:
 def test_heads_without_classes_or_width_are_refused(name: str) -> None:
     for shape in ((0, 3), (3, 0)):
         with pytest.raises(ArgumentError, match=rf"must be at least 1; got {shape[0]} and {shape[1]}"):
-            LOSSES[name](*shape)
+            LOSSES[name](num_classes=shape[0], feature_dim=shape[1])
+
+
+@pytest.mark.parametrize("name", ["sce", "center", "lgm", "gsce", "cosface", "arcface"])
+def test_sizes_are_told_by_name_because_linear_layers_have_them_the_other_way_round(name: str) -> None:
+    kind = LOSSES[name]
+    with pytest.raises(ArgumentError, match=rf"{kind.__name__}\(32, 10\) does not say.*num_classes=…, feature_dim=…"):
+        kind(32, 10)
+    with pytest.raises(ArgumentError, match=rf"{kind.__name__}\(10\) does not say"):
+        kind(10, feature_dim=32)
+    made = kind(num_classes=10, feature_dim=32)
+    assert (made.num_classes, made.feature_dim) == (10, 32)
+
+
+def test_a_head_of_ones_own_may_take_what_it_likes() -> None:
+    class Own(SCE):
+        def __init__(self, classes: int, width: int) -> None:
+            super().__init__(num_classes=classes, feature_dim=width)
+
+    assert Own(10, 32).feature_dim == 32
 
 
 @pytest.mark.parametrize("name", ["cosface", "arcface"])
 @pytest.mark.parametrize("setting", [{"margin": -0.1}, {"temperature": 0.0}])
 def test_angular_settings_out_of_range_are_refused(name: str, setting: dict[str, float]) -> None:
     with pytest.raises(ArgumentError, match="margin must not be negative and temperature must be positive"):
-        LOSSES[name](3, 2, **setting)
+        LOSSES[name](num_classes=3, feature_dim=2, **setting)

@@ -44,7 +44,7 @@ def test_sce_is_equation_1() -> None:
     weight, bias = draws(2, 4, 5), draws(3, 4)
     expected = [minus_log_softmax(weight @ z + bias, y) for z, y in zip(Z, Y, strict=True)]
     same(sce_loss(FEATURES, LABELS, torch.tensor(weight), torch.tensor(bias)), expected)
-    head = SCE(4, 5).double()
+    head = SCE(num_classes=4, feature_dim=5).double()
     head.linear.weight.data, head.linear.bias.data = torch.tensor(weight), torch.tensor(bias)
     same(head.per_sample(FEATURES, LABELS), expected)
     same(head.logits(FEATURES), np.array([weight @ z + bias for z in Z]))
@@ -136,7 +136,7 @@ def angles(weight: np.ndarray) -> np.ndarray:
 
 def test_cosface_takes_the_margin_off_the_cosine() -> None:
     weight = draws(4, 4, 5)
-    head = CosFace(4, 5, margin=0.35, temperature=6.0).double()
+    head = CosFace(num_classes=4, feature_dim=5, margin=0.35, temperature=6.0).double()
     head.weight.data = torch.tensor(weight)
     logits = 6.0 * np.cos(angles(weight))
     same(head.logits(FEATURES), logits)
@@ -146,7 +146,7 @@ def test_cosface_takes_the_margin_off_the_cosine() -> None:
 
 def test_arcface_adds_the_margin_to_the_angle() -> None:
     weight = draws(4, 4, 5)
-    head = ArcFace(4, 5, margin=0.5, temperature=6.0).double()
+    head = ArcFace(num_classes=4, feature_dim=5, margin=0.5, temperature=6.0).double()
     head.weight.data = torch.tensor(weight)
     theta = angles(weight)
     assert (theta[np.arange(6), Y] + 0.5 < np.pi).all()
@@ -168,7 +168,7 @@ def test_arcface_keeps_falling_where_the_angle_plus_the_margin_passes_pi() -> No
 
 @pytest.mark.parametrize("kind", [CosFace, ArcFace])
 def test_angular_losses_ignore_the_lengths_of_features_and_weights(kind: type) -> None:
-    head = kind(4, 5).double()
+    head = kind(num_classes=4, feature_dim=5).double()
     before = head.per_sample(FEATURES, LABELS)
     head.weight.data *= 7
     torch.testing.assert_close(head.per_sample(0.2 * FEATURES, LABELS), before)

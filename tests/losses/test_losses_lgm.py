@@ -27,7 +27,7 @@ def expected_loss(variances: np.ndarray, margin: float, weight: float) -> torch.
 
 
 def build(covariance: str, margin: float, weight: float) -> LGM:
-    head = LGM(4, 3, margin=margin, likelihood_weight=weight, covariance=covariance).double()
+    head = LGM(num_classes=4, feature_dim=3, margin=margin, likelihood_weight=weight, covariance=covariance).double()
     head.centers.data = torch.tensor(MU)
     if covariance == "diagonal":
         head.log_variances.data = torch.tensor(VARIANCES).log()
@@ -52,9 +52,12 @@ def test_the_logits_carry_the_log_determinant_but_no_margin(covariance: str) -> 
 
 
 def test_the_identity_covariance_is_not_trained() -> None:
-    assert {name for name, _ in LGM(4, 3).named_parameters()} == {"centers"}
-    assert {name for name, _ in LGM(4, 3, covariance="diagonal").named_parameters()} == {"centers", "log_variances"}
-    assert not LGM(4, 3).log_variances.any()
+    assert {name for name, _ in LGM(num_classes=4, feature_dim=3).named_parameters()} == {"centers"}
+    assert {name for name, _ in LGM(num_classes=4, feature_dim=3, covariance="diagonal").named_parameters()} == {
+        "centers",
+        "log_variances",
+    }
+    assert not LGM(num_classes=4, feature_dim=3).log_variances.any()
 
 
 @pytest.mark.parametrize("likelihood_weight", [0.01, 0.1])
@@ -67,7 +70,7 @@ def test_a_trained_diagonal_covariance_stays_finite(likelihood_weight: float) ->
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
-        head = LGM(3, 2, covariance="diagonal", likelihood_weight=likelihood_weight)
+        head = LGM(num_classes=3, feature_dim=2, covariance="diagonal", likelihood_weight=likelihood_weight)
     optimiser = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=0.05, momentum=0.9)
     losses = []
     for _ in range(600):
@@ -85,10 +88,10 @@ def test_a_trained_diagonal_covariance_stays_finite(likelihood_weight: float) ->
 @pytest.mark.parametrize("setting", ["margin", "likelihood_weight"])
 def test_negative_settings_are_refused(setting: str) -> None:
     with pytest.raises(ArgumentError, match=r"must not be negative; got .*-0\.5"):
-        LGM(4, 3, **{setting: -0.5})
+        LGM(num_classes=4, feature_dim=3, **{setting: -0.5})
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_covariance_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"covariance = 'diagonl' is unknown; did you mean 'diagonal'\?"):
-        LGM(4, 3, covariance="diagonl")
+        LGM(num_classes=4, feature_dim=3, covariance="diagonl")

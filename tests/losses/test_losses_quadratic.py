@@ -55,7 +55,7 @@ def test_equation_3_is_the_softmax_cross_entropy_of_the_logits() -> None:
 
 def test_sce_is_a_special_case() -> None:
     """μ = W/2, B = b + ‖W‖²/4 and Σ = I."""
-    head = SCE(4, 3).double()
+    head = SCE(num_classes=4, feature_dim=3).double()
     weight, bias = head.linear.weight.detach(), head.linear.bias.detach()
     special = gsce_loss(Z, Y, weight / 2, torch.ones(4).double(), bias + weight.square().sum(dim=1) / 4)
     torch.testing.assert_close(head.per_sample(Z, Y).detach(), special)
@@ -69,7 +69,7 @@ def test_mmlda_is_a_special_case() -> None:
 
 def test_lgm_without_its_extras_is_a_special_case() -> None:
     """Σ = Λ⁻¹/2 and B = -½log|Λ|."""
-    head = LGM(4, 3, margin=0.0, likelihood_weight=0.0, covariance="diagonal").double()
+    head = LGM(num_classes=4, feature_dim=3, margin=0.0, likelihood_weight=0.0, covariance="diagonal").double()
     variances = draw(6, 4, 3).exp()
     head.centers.data, head.log_variances.data = MU, variances.log()
     special = gsce_loss(Z, Y, MU, 0.5 / variances, -0.5 * variances.prod(dim=1).log())
@@ -77,7 +77,7 @@ def test_lgm_without_its_extras_is_a_special_case() -> None:
 
 
 def test_the_trainable_head_is_equation_3_with_its_own_parameters() -> None:
-    head = GSCE(4, 3).double()
+    head = GSCE(num_classes=4, feature_dim=3).double()
     head.log_precisions.data, head.biases.data = draw(7, 4), draw(8, 4)
     sigma = head.log_precisions.detach().exp()
     torch.testing.assert_close(

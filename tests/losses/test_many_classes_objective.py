@@ -50,7 +50,7 @@ def test_a_training_step_gathers_centers_and_makes_nothing_for_all_classes(form:
 
 @pytest.mark.parametrize("kind", [SCE, ArcFace])
 def test_a_softmax_head_makes_something_for_every_class(kind: type[Head]) -> None:
-    assert len(train_once(kind(NUM_CLASSES, DIM)).made) > 3
+    assert len(train_once(kind(num_classes=NUM_CLASSES, feature_dim=DIM)).made) > 3
 
 
 def test_prediction_looks_at_every_class() -> None:

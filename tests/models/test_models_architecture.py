@@ -26,7 +26,7 @@ def test_the_released_feature_nets_have_its_parameter_counts(blocks: int, expect
 
 
 def test_the_released_net_with_softmax_has_its_parameter_count() -> None:
-    assert parameters(Classifier(ResNetV2(5), SCE(10, 256))) == 1_455_946
+    assert parameters(Classifier(ResNetV2(5), SCE(num_classes=10, feature_dim=256))) == 1_455_946
 
 
 @pytest.mark.parametrize(("blocks", "expected"), [(5, 464_154), (18, 1_727_962)])

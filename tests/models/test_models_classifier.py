@@ -17,7 +17,7 @@ BYTES[:, :, 2] //= 2
 
 def small(**options: object) -> Classifier:
     backbone = SmallCNN(in_channels=3, image_size=(8, 8), feature_dim=4, width=4)
-    return Classifier(backbone, SCE(3, 4), **options).eval()
+    return Classifier(backbone, SCE(num_classes=3, feature_dim=4), **options).eval()
 
 
 def test_logits_are_the_heads_at_the_features() -> None:

@@ -23,7 +23,9 @@ def model(data: ImageData) -> Classifier:
     """In training mode but for one layer, as when a user has frozen it; untrained, yet predicting every class."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        built = Classifier(SmallCNN(image_size=(8, 8), feature_dim=4, width=4), SCE(3, 4)).train()
+        built = Classifier(
+            SmallCNN(image_size=(8, 8), feature_dim=4, width=4), SCE(num_classes=3, feature_dim=4)
+        ).train()
     with eval_mode(built), torch.no_grad():
         built.head.linear.bias -= built(data.float_images()).mean(dim=0)
     built.backbone.layers[1].eval()

@@ -14,8 +14,9 @@ from safetensors.torch import save_file
 from maxmahal.errors import CheckpointError
 from maxmahal.files import StorageError, write_atomically, write_text_atomically
 from maxmahal.train import Settings, load_model, train_model
-from maxmahal.train.checkpoint import read_tensors
+from maxmahal.train.checkpoint import copy_checkpoint
 from maxmahal.train.loop import Silent
+from maxmahal.train.tensors import FINGERPRINT, fingerprint_tensors, read_tensors, save_tensors
 
 Make = Callable[..., Settings]
 
@@ -26,12 +27,99 @@ def checkpoint(tiny_settings: Make, tmp_path: Path) -> Path:
     return tmp_path / "run" / "last.safetensors"
 
 
+def flip_bytes_of_a_tensor(path: Path, name: str) -> None:
+    """Two bits in the middle of a tensor, as a bad disk or a bad copy would leave it."""
+    content = bytearray(path.read_bytes())
+    header = int.from_bytes(content[:8], "little")
+    begin, end = json.loads(content[8 : 8 + header])[name]["data_offsets"]
+    middle = 8 + header + (begin + end) // 2
+    for place in (middle, middle + 1):
+        content[place] ^= 0x40
+    path.write_bytes(content)
+
+
 def test_a_truncated_checkpoint_is_refused(checkpoint: Path) -> None:
     content = checkpoint.read_bytes()
     for length in (0, 4, 100, len(content) - 1):
         checkpoint.write_bytes(content[:length])
         with pytest.raises(CheckpointError, match="not a readable safetensors file"):
             load_model(checkpoint)
+
+
+@pytest.mark.parametrize("name", ["head.centers", "head.scale", "backbone.layers.0.weight"])
+def test_a_checkpoint_with_two_flipped_bytes_is_refused(name: str, checkpoint: Path) -> None:
+    load_model(checkpoint)
+    flip_bytes_of_a_tensor(checkpoint, name)
+    with pytest.raises(CheckpointError, match=r"last\.safetensors is damaged.*copy it again.*or train again"):
+        load_model(checkpoint)
+
+
+def test_a_best_checkpoint_is_guarded_like_the_last(tiny_settings: Make, tmp_path: Path) -> None:
+    train_model(tiny_settings("digits-at-mmc", "train.epochs=1", "data.validation=20"), tmp_path / "run")
+    best = tmp_path / "run" / "best.safetensors"
+    flip_bytes_of_a_tensor(best, "head.centers")
+    with pytest.raises(CheckpointError, match=r"best\.safetensors is damaged"):
+        load_model(best)
+
+
+def test_a_state_with_flipped_bytes_is_not_gone_on_with(tiny_settings: Make, checkpoint: Path) -> None:
+    state = checkpoint.parent / "state.safetensors"
+    flip_bytes_of_a_tensor(state, "momentum.backbone.layers.0.weight")
+    content = state.read_bytes()
+    (checkpoint.parent / "result.json").unlink()
+    with pytest.raises(CheckpointError, match=r"state\.safetensors is damaged"):
+        train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
+    assert state.read_bytes() == content
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_fingerprint_and_loads(checkpoint: Path) -> None:
+    tensors, metadata = read_tensors(checkpoint)
+    del metadata[FINGERPRINT]
+    save_file(tensors, checkpoint, metadata)
+    assert load_model(checkpoint).state_dict().keys() == tensors.keys()
+
+
+def test_a_copy_bears_a_fingerprint_and_the_same_bits(checkpoint: Path, tmp_path: Path) -> None:
+    tensors, metadata = read_tensors(checkpoint)
+    copy_checkpoint(checkpoint, tmp_path / "same")
+    assert (tmp_path / "same").read_bytes() == checkpoint.read_bytes()
+    fingerprint = metadata.pop(FINGERPRINT)
+    save_file(tensors, checkpoint, metadata)
+    copy_checkpoint(checkpoint, tmp_path / "older")
+    copied, said = read_tensors(tmp_path / "older")
+    assert said == metadata | {FINGERPRINT: fingerprint}
+    assert copied.keys() == tensors.keys()
+    assert all(torch.equal(copied[name], tensors[name]) for name in tensors)
+
+
+def test_a_damaged_checkpoint_is_not_copied(checkpoint: Path, tmp_path: Path) -> None:
+    flip_bytes_of_a_tensor(checkpoint, "head.centers")
+    with pytest.raises(CheckpointError, match="damaged"):
+        copy_checkpoint(checkpoint, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_fingerprint_is_of_names_types_shapes_and_bytes_in_no_order() -> None:
+    tensors = {
+        "a": torch.arange(6.0).reshape(2, 3),
+        "b": torch.tensor(2, dtype=torch.int64),
+        "c": torch.ones(3, dtype=torch.bfloat16),
+        "d": torch.tensor([True, False]),
+        "e": torch.empty(0),
+    }
+    known = fingerprint_tensors(tensors)
+    assert known == fingerprint_tensors(dict(reversed(tensors.items())))
+    assert known == fingerprint_tensors(tensors | {"a": torch.arange(6.0).reshape(2, 3).T.contiguous().T})
+    changes = {
+        "a": [torch.arange(6.0).reshape(3, 2), torch.arange(6.0).reshape(2, 3).view(torch.int32)],
+        "b": [torch.tensor(3, dtype=torch.int64), torch.tensor([2], dtype=torch.int64)],
+        "c": [torch.ones(3, dtype=torch.bfloat16).view(torch.float16)],
+        "e": [torch.empty(0, 1)],
+        "f": [torch.empty(0)],
+    }
+    others = {fingerprint_tensors(tensors | {name: other}) for name, each in changes.items() for other in each}
+    assert len(others | {known}) == 8
+    assert fingerprint_tensors({"a": torch.tensor([-0.0])}) != fingerprint_tensors({"a": torch.tensor([0.0])})
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
@@ -68,7 +156,7 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
 def test_weights_of_another_shape_are_refused(checkpoint: Path) -> None:
     tensors, metadata = read_tensors(checkpoint)
     tensors["head.centers"] = tensors["head.centers"][:, :4].contiguous()
-    save_file(tensors, checkpoint, metadata)
+    save_tensors(checkpoint, tensors, metadata)
     with pytest.raises(CheckpointError, match=r"'head\.centers' is torch\.float32 of shape \(3, 4\) in the file"):
         load_model(checkpoint)
 
@@ -120,7 +208,7 @@ def test_a_doctored_state_is_refused(change: str, checkpoint: Path, tiny_setting
         tensors["random.cpu"] = torch.zeros(3)
     else:
         metadata["progress"] = json.dumps(json.loads(metadata["progress"]) | {"epoch": 10**9})
-    save_file(tensors, state, metadata)
+    save_tensors(state, tensors, metadata)
     with pytest.raises(CheckpointError, match="damaged"):
         train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
 

@@ -24,7 +24,7 @@ def batch() -> Batch:
 def classifier(*, softmax: bool = False) -> Classifier:
     torch.manual_seed(0)
     backbone = nn.Sequential(nn.Flatten(), nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4))
-    return Classifier(backbone, SCE(3, 4) if softmax else MMC(max_mahalanobis_centers(3, 4)))
+    return Classifier(backbone, SCE(num_classes=3, feature_dim=4) if softmax else MMC(max_mahalanobis_centers(3, 4)))
 
 
 def budget(**changes: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_weight_that_two_layers_share_steps_once() -> None:
 
 def test_weight_average_follows_its_formula() -> None:
     norm = nn.BatchNorm1d(2)
-    model = Classifier(norm, SCE(3, 2))
+    model = Classifier(norm, SCE(num_classes=3, feature_dim=2))
     average = WeightAverage(model, 0.9)
     start = {name: value.clone() for name, value in norm.state_dict().items()}
     with torch.no_grad():

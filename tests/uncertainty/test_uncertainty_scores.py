@@ -39,7 +39,7 @@ def test_at_a_center_everything_is_certain_and_between_two_nothing_is(head: MMC)
 
 def test_scores_on_known_logits() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0]], dtype=torch.float64)
-    outputs, head = Outputs(logits), SCE(3, 2)
+    outputs, head = Outputs(logits), SCE(num_classes=3, feature_dim=2)
     p = math.exp(2) / (math.exp(2) + math.e + 1)
     assert BY_NAME["softmax"](head, outputs).item() == pytest.approx(math.log((1 - p) / p))
     assert BY_NAME["energy"](head, outputs).item() == pytest.approx(-math.log(math.exp(2) + math.e + 1))
@@ -48,14 +48,14 @@ def test_scores_on_known_logits() -> None:
 
 def test_softmax_keeps_samples_apart_whose_confidence_rounds_to_one() -> None:
     outputs = Outputs(torch.tensor([[200.0, 0.0], [300.0, 0.0]]))
-    first, second = BY_NAME["softmax"](SCE(2, 2), outputs)
+    first, second = BY_NAME["softmax"](SCE(num_classes=2, feature_dim=2), outputs)
     assert outputs.logits.softmax(dim=1).amax(dim=1).tolist() == [1, 1]
     assert first > second
 
 
 def test_the_loss_is_a_score_of_its_own_only_with_centers(head: MMC) -> None:
     assert [score.name for score in scores_for(head)] == ["loss", "gap", "softmax", "energy"]
-    assert [score.name for score in scores_for(SCE(3, 4))] == ["gap", "softmax", "energy"]
+    assert [score.name for score in scores_for(SCE(num_classes=3, feature_dim=4))] == ["gap", "softmax", "energy"]
     with pytest.raises(ArgumentError, match="needs features"):
         BY_NAME["loss"](head, Outputs(torch.zeros(1, 3)))
 

@@ -63,8 +63,8 @@ def _loss_with(
 class AngularHead(Head):
     """Softmax over ``temperature``·cos∠(z, W_k), with features and weights normalised to length 1."""
 
-    def __init__(self, num_classes: int, feature_dim: int, *, margin: float, temperature: float) -> None:
-        super().__init__(num_classes, feature_dim)
+    def __init__(self, *, num_classes: int, feature_dim: int, margin: float, temperature: float) -> None:
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         if margin < 0 or temperature <= 0:
             raise ArgumentError(
                 f"margin must not be negative and temperature must be positive; got {margin} and {temperature}."
@@ -86,8 +86,8 @@ class AngularHead(Head):
 class CosFace(AngularHead):
     """An additive margin on the cosine: cos θ_y - m."""
 
-    def __init__(self, num_classes: int, feature_dim: int, *, margin: float = 0.35, temperature: float = 30.0) -> None:
-        super().__init__(num_classes, feature_dim, margin=margin, temperature=temperature)
+    def __init__(self, *, num_classes: int, feature_dim: int, margin: float = 0.35, temperature: float = 30.0) -> None:
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim, margin=margin, temperature=temperature)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Cross-entropy with cos θ_y - m."""
@@ -97,8 +97,8 @@ class CosFace(AngularHead):
 class ArcFace(AngularHead):
     """An additive margin on the angle: cos(θ_y + m)."""
 
-    def __init__(self, num_classes: int, feature_dim: int, *, margin: float = 0.5, temperature: float = 30.0) -> None:
-        super().__init__(num_classes, feature_dim, margin=margin, temperature=temperature)
+    def __init__(self, *, num_classes: int, feature_dim: int, margin: float = 0.5, temperature: float = 30.0) -> None:
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim, margin=margin, temperature=temperature)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Cross-entropy with cos(θ_y + m)."""

@@ -49,14 +49,14 @@ class CenterLoss(Head):
 
     def __init__(
         self,
+        *,
         num_classes: int,
         feature_dim: int,
-        *,
         weight: float = 0.003,
         update_rate: float = 0.5,
         joint: bool = True,
     ) -> None:
-        super().__init__(num_classes, feature_dim)
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         if weight < 0:
             raise ArgumentError(f"weight must not be negative; got {weight}.")
         if not 0 <= update_rate <= 1:

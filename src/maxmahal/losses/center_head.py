@@ -41,7 +41,7 @@ class CenterHead(Head):
             )
         if not (scale > 0 and math.isfinite(scale)):
             raise ArgumentError(f"scale must be positive (1 is the paper, 2 the released code); got {scale}.")
-        super().__init__(*centers.shape)
+        super().__init__(num_classes=centers.shape[0], feature_dim=centers.shape[1])
         self.register_buffer("centers", centers.detach().clone())
         self.register_buffer("scale", torch.tensor(scale, dtype=centers.dtype))
 

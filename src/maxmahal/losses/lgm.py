@@ -64,14 +64,14 @@ class LGM(Head):
 
     def __init__(
         self,
+        *,
         num_classes: int,
         feature_dim: int,
-        *,
         margin: float = 0.1,
         likelihood_weight: float = 0.01,
         covariance: Covariance = "identity",
     ) -> None:
-        super().__init__(num_classes, feature_dim)
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         if margin < 0 or likelihood_weight < 0:
             raise ArgumentError(
                 f"margin and likelihood_weight must not be negative; got {margin} and {likelihood_weight}."

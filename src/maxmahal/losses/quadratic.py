@@ -60,8 +60,8 @@ def gsce_loss(
 class GSCE(Head):
     """Generalised softmax cross-entropy with trainable means, scalar precisions and biases (paper Eq. 3 and 4)."""
 
-    def __init__(self, num_classes: int, feature_dim: int) -> None:
-        super().__init__(num_classes, feature_dim)
+    def __init__(self, *, num_classes: int, feature_dim: int) -> None:
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         self.centers = nn.Parameter(torch.randn(num_classes, feature_dim) / feature_dim**0.5)
         self.log_precisions = nn.Parameter(torch.zeros(num_classes))
         self.biases = nn.Parameter(torch.zeros(num_classes))

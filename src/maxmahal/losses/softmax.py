@@ -18,8 +18,8 @@ def sce_loss(
 class SCE(Head):
     """Softmax cross-entropy with a trainable linear layer."""
 
-    def __init__(self, num_classes: int, feature_dim: int) -> None:
-        super().__init__(num_classes, feature_dim)
+    def __init__(self, *, num_classes: int, feature_dim: int) -> None:
+        super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         self.linear = nn.Linear(feature_dim, num_classes)
 
     def extra_repr(self) -> str:

@@ -1,12 +1,16 @@
 """The contract between a network and a loss: features in, logits and a loss value out."""
 
+import inspect
 from abc import ABC, abstractmethod
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from maxmahal.errors import ArgumentError
+
+_Kind = TypeVar("_Kind", bound="Head")
 
 
 class Head(nn.Module, ABC):
@@ -16,7 +20,18 @@ class Head(nn.Module, ABC):
     with. Whatever the loss needs (centers, a weight matrix) lives here as buffers and parameters.
     """
 
-    def __init__(self, num_classes: int, feature_dim: int) -> None:
+    def __new__(cls: type[_Kind], *arguments: object, **_: object) -> _Kind:
+        """Refuse sizes without their names, which Python would answer with a count of arguments."""
+        sizes = inspect.signature(cls.__init__).parameters.get("num_classes")
+        if arguments and sizes is not None and sizes.kind is inspect.Parameter.KEYWORD_ONLY:
+            given = ", ".join(str(each) if isinstance(each, int) else type(each).__name__ for each in arguments)
+            raise ArgumentError(
+                f"{cls.__name__}({given}) does not say which size is which, and nn.Linear has them the other way "
+                f"round; write {cls.__name__}(num_classes=…, feature_dim=…)."
+            )
+        return super().__new__(cls)
+
+    def __init__(self, *, num_classes: int, feature_dim: int) -> None:
         super().__init__()
         if num_classes < 1 or feature_dim < 1:
             raise ArgumentError(f"num_classes and feature_dim must be at least 1; got {num_classes} and {feature_dim}.")

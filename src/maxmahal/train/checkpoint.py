@@ -1,12 +1,12 @@
 """Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it."""
 
 import json
+import shutil
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +17,7 @@ from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
+from maxmahal.train.tensors import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from maxmahal.train.trusting import trusted_factory
 from maxmahal.version import __version__
 
@@ -44,42 +45,6 @@ class ModelCard:
         )
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """A safetensors file, written atomically."""
-    dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    # Two names for one storage (tied weights) would be refused; each gets its own copy.
-    data = safetensors.torch.save({name: tensor.clone() for name, tensor in dense.items()}, metadata)
-    write_atomically(path, lambda temporary: temporary.write_bytes(data))
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file."""
-    try:
-        path.open("rb").close()  # safetensors calls every file it cannot open missing
-        with safetensors.safe_open(str(path), framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise CheckpointError(f"There is no checkpoint at {path}.") from error
-    except OSError as error:
-        raise CheckpointError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except safetensors.SafetensorError as error:
-        if _is_pickled(path):
-            raise CheckpointError(
-                f"{path} was written by torch.save or pickle, and reading it could run any code it holds; build the "
-                "model and load its weights in a function of yours, and name that: package.module:factory."
-            ) from error
-        raise CheckpointError(
-            f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
-        ) from error
-
-
-def _is_pickled(path: Path) -> bool:
-    """Whether a file starts like those of torch.save, a zip archive or (before 2020) a pickle."""
-    with path.open("rb") as file:
-        start = file.read(4)
-    return start == b"PK\x03\x04" or (start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"))
-
-
 def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
     """Weights and everything needed to rebuild the model around them."""
     metadata = {"format": FORMAT, "version": __version__, "model": card.to_json()}
@@ -87,8 +52,17 @@ def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
 
 
 def load_card(path: Path) -> ModelCard:
-    """What a checkpoint says about itself."""
-    return _card(path, read_tensors(path)[1])
+    """What a checkpoint says about itself; its weights are not looked at."""
+    return _card(path, read_metadata(path))
+
+
+def copy_checkpoint(source: Path, target: Path) -> None:
+    """Copy a file that bears a fingerprint byte for byte; one of an earlier version gets the fingerprint it lacks."""
+    tensors, metadata = read_tensors(source)
+    if FINGERPRINT in metadata:
+        write_atomically(target, partial(shutil.copyfile, source))
+    else:
+        save_tensors(target, tensors, metadata)
 
 
 def load_model(

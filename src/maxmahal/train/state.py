@@ -9,9 +9,10 @@ from torch import Tensor
 
 from maxmahal.errors import CheckpointError
 from maxmahal.models import Classifier
-from maxmahal.train.checkpoint import fill, read_tensors, save_tensors
+from maxmahal.train.checkpoint import fill
 from maxmahal.train.ema import WeightAverage
 from maxmahal.train.optimiser import momentum_tensors, restore_momentum
+from maxmahal.train.tensors import read_metadata, read_tensors, save_tensors
 
 FORMAT = "maxmahal-state-1"
 
@@ -44,7 +45,7 @@ def save_state(
 
 def load_progress(path: Path) -> Progress:
     """How far the run in this state file has come."""
-    _, metadata = read_tensors(path)
+    metadata = read_metadata(path)
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
     try:

@@ -50,7 +50,7 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
         "# Trained models",
         f'Models of {listed(held)} by name: `maxmahal.load("NAME")` in Python, `zoo:NAME` for `maxmahal evaluate`, and '
         "`maxmahal zoo` lists them. Robust accuracies at Linf 8/255; see [the results](../results/README.md). A folder "
-        "of your own checkpoints joins in through `$MAXMAHAL_ZOO`.",
+        "of your own checkpoints joins in through `$MAXMAHAL_ZOO`, and wins over shipped models of the same name.",
         _command(names[0]),
         markdown(["model", "data", "what it is", "clean", *STRONG], body, 3),
         "Written by `tools/results.py`.",
