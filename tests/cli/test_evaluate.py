@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from maxmahal.evaluate import evaluate_model, read_evaluations, suite_names
+from maxmahal.evaluate.diagnose import CHECKS, TITLES
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SUITE = """
@@ -99,9 +100,38 @@ def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
     assert re.search(r"^ours\[red\]: 20 samples$", done.out, re.M)
     assert re.search(r"^  PGD-2 \[own\]: \d+ samples, \S+/s, robust so far \S+%$", done.out, re.M)
     assert re.search(r"^ *ours\[red\] +\S+% +\S+ % \[\S+, \S+\]", done.out, re.M)
-    assert re.search(r"^ours\[red\]: Robust accuracy .* at Linf 0.1, .* of small; nobody looked", done.out, re.M)
+    assert re.search(r"^ours\[red\]: Robust accuracy .* at Linf 0.1, .* of small; diagnostics were", done.out, re.M)
     assert re.search(r"stands on \S+ points more of the same images than other \(exact McNemar test: p = ", done.out)
     assert "Records in out; `maxmahal report out --out report.html`" in done.out
+
+
+def test_what_is_recorded_already_is_told_in_one_line(run, here: Path) -> None:
+    first = run("evaluate", "clinets:make", *ARGUMENTS)
+    again = run("evaluate", "clinets:make", *ARGUMENTS)
+    assert "recorded before" not in first.out
+    told = [line for line in again.out.splitlines() if "recorded before" in line]
+    assert told == ["  recorded before, and not done again: clean; PGD-2 [own]; square"]
+
+
+def test_every_diagnostic_is_announced(run, on_a_terminal: Callable[..., str], here: Path) -> None:
+    (here / "small.toml").write_text(SUITE.replace("chunk = 4", "chunk = 4\ndiagnose = true"))
+    piped = run("evaluate", "clinets:make", *ARGUMENTS).out
+    shown = on_a_terminal("evaluate", "clinets:make", *ARGUMENTS[:4], "--out", "live")
+    for number, title in enumerate(TITLES.values(), start=1):
+        line = f"  diagnostics, {number} of {len(CHECKS)}: {title}"
+        assert line in piped.splitlines()
+        assert line in shown
+    assert "not done again: clean; diagnostics; PGD-2 [own]; square" in run("evaluate", "clinets:make", *ARGUMENTS).out
+
+
+def test_a_comparison_with_the_paper_is_not_headed_robust_accuracy(run, here: Path) -> None:
+    (here / "small.toml").write_text(SUITE.replace("chunk = 4", "chunk = 4\ncomparison = true"))
+    done = run("evaluate", "clinets:make", *ARGUMENTS)
+    assert done.code == 0, done.err
+    assert read_evaluations(here / "out")[0].comparison
+    assert re.search(r"^make: Accuracy .* and no measure of robustness\.$", done.out, re.M)
+    assert "obust accuracy" not in done.out
+    assert re.search(r"model +clean +worst case", done.out)
 
 
 def test_the_same_command_again_computes_nothing_and_says_the_same(run, here: Path) -> None:

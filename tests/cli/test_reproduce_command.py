@@ -27,13 +27,29 @@ def test_without_a_name_the_grids_are_listed(run) -> None:
 
 
 def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> None:
-    done = run("reproduce", "table1", "--dry-run", "--out", tmp_path / "out", "--device", "cpu", "--jobs", "2")
+    words = ["--out", tmp_path / "out", "--device", "cpu", "--jobs", "2", "--results", tmp_path / "none"]
+    done = run("reproduce", "table1", "--dry-run", *words)
     assert done.code == 0, done.err
-    assert done.out.count("training: missing") == 10
-    assert done.out.count("autoattack: missing") == 10
-    assert done.out.count("autoattack 1000: missing") == 4  # best checkpoints, on fewer images
+    assert done.out.count("training: not here, about") == 10
+    assert done.out.count("autoattack: not here, about") == 8
+    assert done.out.count("autoattack 1000: not here, about") == 6  # of the others, on fewer images
     assert "cifar10-at-tar-mmc-best" in done.out
     assert "(cpu), 2 at once." in done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_is_not_here_is_told_once_and_nothing_is_started(run, tmp_path: Path) -> None:
+    words = ["reproduce", "table1", "--out", tmp_path / "out", "--data-dir", tmp_path / "data", "--device", "cpu"]
+    told = (
+        f"cifar10 is not in {tmp_path / 'data'}; run `maxmahal data fetch cifar10 --data-dir {tmp_path / 'data'}`, "
+        "or name a folder that has it with --data-dir."
+    )
+    dry = run(*words, "--dry-run")
+    assert dry.code == 0, dry.err
+    assert dry.out.splitlines()[-1] == f"Before it can start: {told}"
+    done = run(*words)
+    done.assert_refused(told)
+    assert done.out == ""
     assert list(tmp_path.iterdir()) == []
 
 

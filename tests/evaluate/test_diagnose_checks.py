@@ -7,6 +7,7 @@ import torch
 from masked_models import Noise, ThroughNumpy, behind, digits, probe_of, trained
 from torch import Tensor, nn
 
+from maxmahal.attacks import craft
 from maxmahal.evaluate.diagnose import CHECKS, Probe, gives_gradients
 from maxmahal.evaluate.diagnose.binarization import plant
 from maxmahal.evaluate.diagnose.features import Features
@@ -168,6 +169,20 @@ def test_a_planted_example_exists_and_no_inner_point_is_one() -> None:
 def test_nothing_is_planted_among_points_that_cannot_be_told_apart() -> None:
     inner = torch.randn(4, 50, 5, generator=torch.Generator().manual_seed(0))
     assert not bool(plant(inner, inner.mean(dim=1, keepdim=True)).separates.any())
+
+
+def test_what_was_found_from_one_start_is_not_looked_for_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    attacked = []
+
+    def craft_and_count(model: nn.Module, images: Tensor, *arguments: object, **options: object) -> Tensor:
+        attacked.append(len(images))
+        return craft(model, images, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("maxmahal.evaluate.diagnose.binarization.craft", craft_and_count)
+    numbers = CHECKS["binarization"](probe_of(trained("sce"), count=40)).numbers
+    assert attacked[0] == numbers["planted"]
+    assert sum(attacked[1:]) < attacked[0] / 2
+    assert numbers["found"] > 0.8
 
 
 def test_features_are_what_the_last_linear_layer_sees() -> None:

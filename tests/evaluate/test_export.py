@@ -168,13 +168,27 @@ def test_select_by_each_thing_and_by_all_of_them() -> None:
     assert set(counted(select(both, model="sce"))) == {("sce", "clean"), ("sce", "pgd10-un-8")}
     assert counted(select(both, attack="square")) == {("mmc", "square"): [3, 4, 5, 6, 7, 8]}
     assert counted(select(both, attack="pgd10-un-8", broken=True)) == {
-        ("mmc", "pgd10-un-8"): [0, 1, 2, 9],
-        ("sce", "pgd10-un-8"): [0, 1, 2, 9],
+        ("mmc", "pgd10-un-8"): [0, 1, 2],  # and 9 is wrong as well, but was so before
+        ("sce", "pgd10-un-8"): [0, 1, 2],
     }
-    assert counted(select(both, model="sce", broken=False, sample=0)) == {("sce", "clean"): [0]}
+    assert counted(select(both, model="sce", broken=False, sample=4)) == {("sce", "pgd10-un-8"): [4]}
     assert counted(select(both, model="mmc", attack="square", broken=True, sample=3)) == {("mmc", "square"): [3]}
     assert select(both, sample=99) == []
     assert counted(select(both)) == {key: rows for key, rows in counted(both).items() if rows}
+
+
+def test_what_was_wrong_from_the_start_is_no_attacks_doing() -> None:
+    evaluation = make_evaluation()
+    for broken in (True, False):
+        chosen = select([evaluation], broken=broken)
+        assert all(stage.columns.right_before.all() for stage in chosen[0].stages)
+        assert "clean" not in {stage.name for stage in chosen[0].stages}
+    assert counted(select([evaluation], attack="clean", broken=True)) == {("mmc", "clean"): [9]}
+
+
+def test_a_card_of_the_papers_protocol_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"measures no robustness.* evaluate with autoattack or strict"):
+        robustbench_card(replace(make_evaluation(), comparison=True))
 
 
 def test_select_keeps_a_row_together() -> None:

@@ -26,7 +26,7 @@ from small_evaluations_helpers import (
 from torch import nn
 
 from maxmahal.data import ImageData
-from maxmahal.errors import MaxmahalError, SettingsError
+from maxmahal.errors import CheckpointError, MaxmahalError, SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
 from maxmahal.evaluate.subject import load_subject, split_name
@@ -256,6 +256,22 @@ def test_fingerprints_of_functions_see_the_weights_they_hold() -> None:
 def test_fingerprints_of_data() -> None:
     others = [DATA.first(5), changed_data(), DATA.select(torch.arange(len(DATA)).flip(0))]
     assert len({fingerprint_data(data) for data in (DATA, *others)}) == 4
+
+
+def test_a_name_of_the_zoo_is_a_target_with_or_without_its_prefix(
+    tmp_path: Path, tiny_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "run")
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "run" / "last.safetensors").rename(tmp_path / "zoo" / "stripes.safetensors")
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path / "zoo"))
+    monkeypatch.chdir(tmp_path)
+    named, bare = load_subject("zoo:stripes"), load_subject("stripes")
+    assert (bare.name, bare.target, bare.fingerprint) == ("stripes", "zoo:stripes", named.fingerprint)
+    with pytest.raises(CheckpointError, match="function or model of the zoo 'strips'"):
+        load_subject("strips")
+    train_model(tiny_settings("digits-sce", "train.epochs=1"), tmp_path / "stripes")
+    assert load_subject("stripes").target == "stripes", "a path that exists wins over a name"
 
 
 def test_names() -> None:

@@ -1,5 +1,7 @@
 """Suites: what ships with the package, what a user's own file may say, and how mistakes in it are answered."""
 
+import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,28 @@ def test_four_suites_ship_and_each_has_a_version_and_says_what_it_is_for() -> No
         assert suite.version >= 1
         assert suite.about
         assert all(each.title for each in suite.stages)
+
+
+def test_suites_to_compare_with_the_paper_say_so_and_no_others() -> None:
+    marked = {name for name in suite_names() if load_suite(name, KINDS).comparison}
+    assert marked == {name for name in suite_names() if name.startswith("paper")} | {"spsa-sizes"}
+    assert marked >= {name for name in suite_names() if "not a measure of robustness" in load_suite(name, KINDS).about}
+
+
+def test_records_from_before_suites_were_marked_go_on_and_are_read_by_the_suites_own_words(tmp_path: Path) -> None:
+    model = curved()
+    data = labelled_by(model)
+    about = "for comparison; not a measure of robustness"
+    suite = replace(small_suite(stage("pgd", "pgd", steps=1)), about=about, comparison=True)
+    assert evaluate_model(model, out=tmp_path, suite=suite, data=data).comparison
+    with sqlite3.connect(tmp_path / "records.sqlite") as connection:
+        connection.execute("UPDATE evaluations SET body = json_remove(body, '$.comparison', '$.same.suite.comparison')")
+    connection.close()
+    again = evaluate_model(model, out=tmp_path, suite=suite, data=data)
+    assert again.comparison
+    assert "no measure of robustness" in again.verdict.sentence
+    other = evaluate_model(model, out=tmp_path / "other", suite=replace(suite, comparison=False), data=data)
+    assert not other.comparison, "what a suite says of itself counts, not its words"
 
 
 def test_strict_is_a_cascade_that_looks_for_false_robustness_and_mends() -> None:

@@ -124,6 +124,30 @@ def test_before_any_attack_has_finished_nothing_is_said_of_robustness() -> None:
     assert "so far" in done.sentence
 
 
+def test_a_suite_to_compare_with_the_paper_says_nothing_of_robustness_but_that_it_is_none() -> None:
+    wide = stage_records("wide", [0] * 5, counts=False, threat="Linf 16/255")
+    paper = made_up(CLEAN, stage_records("pgd", [0, 1, 1, 1, 1]), wide, suite="paper-table1", comparison=True)
+    assert give_verdict(paper).sentence == (
+        "Accuracy 60.0 % [14.7, 94.7] at Linf 8/255, the worst case per sample over every attack of paper-table1 at "
+        "8/255: the paper's protocol, to be compared with its tables, and no measure of robustness."
+    )
+    under_way = give_verdict(replace(paper, finished=False)).sentence
+    assert under_way.endswith("and no measure of robustness; the evaluation is not finished.")
+    none_left = made_up(CLEAN, stage_records("pgd", [0] * 5), comparison=True)
+    assert give_verdict(none_left).sentence.startswith("Accuracy 0.0 % [0.0, 52.2] at "), (
+        "as the paper's tables have it"
+    )
+    own = give_verdict(replace(paper, comparison=False)).sentence
+    assert own.startswith("Robust accuracy")
+    assert "over every attack of paper-table1 at 8/255; diagnostics were not run" in own
+
+
+def test_where_no_attack_counts_that_is_said_and_none_is_called_impossible() -> None:
+    distortion = stage_records("cw", [0] * 5, counts=False, threat="")
+    sentence = give_verdict(made_up(CLEAN, distortion, suite="paper-table2", comparison=True)).sentence
+    assert sentence == "No attack of paper-table2 counts towards a worst case, so it is no measure of robustness."
+
+
 def test_an_evaluation_gives_its_own_verdict() -> None:
     evaluation = made_up(CLEAN, stage_records("pgd", [0, 1, 1, 1, 1]))
     assert evaluation.verdict.robust == give_verdict(evaluation).robust

@@ -6,15 +6,19 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, plan_lines
 from maxmahal.reproduce.budget import Deadline, parse_budget
+from maxmahal.reproduce.needs import missing_data
 from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
 from maxmahal.reproduce.states import State
+from maxmahal.reproduce.watch import duration
 from maxmahal.train import load_settings
+from maxmahal.train.tensors import save_tensors
 
 Undisturbed = tuple[Plan, Outcome]
 
@@ -58,6 +62,67 @@ def test_a_training_is_half_done(undisturbed: Undisturbed, out: Path) -> None:
     assert "half done (epoch 4 of 6)" in "\n".join(plan_lines(make_plan(undisturbed[0].grid, out)))
     shutil.rmtree(run)
     assert cells(undisturbed, out)["sce--training"].state == State("missing")
+
+
+@pytest.mark.parametrize("trained_on", ["cuda", "nobody knows"])
+def test_speed_measured_elsewhere_is_no_plan_for_this_device(
+    undisturbed: Undisturbed, out: Path, trained_on: str
+) -> None:
+    run = out / "models" / "sce"
+    (run / "result.json").unlink()
+    lines = (run / "metrics.jsonl").read_text().splitlines()[:4]
+    lines[3] = json.dumps({**json.loads(lines[3]), "train_seconds": 0.004})
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    if trained_on == "cuda":
+        save_tensors(run / "state.safetensors", {"random.cuda": torch.zeros(1)}, {})
+    else:
+        (run / "state.safetensors").unlink()
+    start, whole = speeds()["start"]["cpu"], undisturbed[0].cells[0].seconds
+    assert cells(undisturbed, out)["sce--training"].seconds == pytest.approx(start + (whole - start) / 3)
+    on_gpu = cells(undisturbed, out, device="cuda")["sce--training"].seconds
+    measured = on_gpu == pytest.approx(speeds()["start"]["cuda"] + 0.002, abs=1e-6)
+    assert measured == (trained_on == "cuda")
+
+
+def test_data_is_asked_for_only_where_something_is_left_to_do(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text('[[model]]\nname = "digits-sce"\n[[model]]\nname = "mnist-sce"\npreset = "digits-sce"\n')
+    assert make_plan(load_grid(path), tmp_path / "out", data_dir=tmp_path).missing_data == ""
+    path.write_text(path.read_text() + 'set = ["data.source=cifar100"]\n[[model]]\nname = "cifar10-sce"\n')
+    missing = make_plan(load_grid(path), tmp_path / "out", data_dir=tmp_path).missing_data
+    assert missing.startswith(f"cifar100 and cifar10 are not in {tmp_path}; run `maxmahal data fetch cifar100 --data-")
+    folder = undisturbed[0].out
+    plan = make_plan(undisturbed[0].grid, folder, data_dir=tmp_path)
+    assert plan.missing_data == missing_data(["digits"], tmp_path) == ""
+
+
+def test_what_is_done_needs_no_data(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text('[[model]]\nname = "cifar10-sce"\n')
+    run = tmp_path / "out" / "models" / "cifar10-sce"
+    run.mkdir(parents=True)
+    assert make_plan(load_grid(path), tmp_path / "out", data_dir=tmp_path).missing_data
+    (run / "result.json").write_text("{}")
+    assert not make_plan(load_grid(path), tmp_path / "out", data_dir=tmp_path).missing_data
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (40, "40 s"),
+        (300, "5 min"),
+        (89 * 60, "89 min"),
+        (117 * 60, "1.9 h"),
+        (2 * 3600, "2 h"),
+        (9.99 * 3600, "10 h"),
+        (11 * 3600, "11 h"),
+        (40 * 3600, "1.7 days"),
+        (30 * 86400, "30 days"),
+    ],
+)
+def test_times_are_told_in_units_that_people_read(seconds: float, text: str) -> None:
+    assert duration(float(seconds)) == text
 
 
 def test_an_evaluation_is_half_done(undisturbed: Undisturbed, out: Path) -> None:
@@ -117,7 +182,8 @@ def test_published_results_are_shown_and_still_planned(undisturbed: Undisturbed,
     found = cells(undisturbed, tmp_path / "nothing", results=tmp_path / "results")
     assert [found["sce--short-30"].published, found["mmc--short-30"].published] == [True, False]
     plan = make_plan(undisturbed[0].grid, tmp_path / "nothing", results=tmp_path / "results")
-    assert sum("missing, published" in line for line in plan_lines(plan)) == 1
+    assert sum("not here (published), about" in line for line in plan_lines(plan)) == 1
+    assert not any("missing" in line for line in plan_lines(plan))
     assert found["sce--short-30"].seconds > 0
 
 

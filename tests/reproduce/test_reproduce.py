@@ -245,7 +245,7 @@ def test_a_dry_run_writes_nothing(grid_file: Path, tmp_path: Path, capsys: pytes
     assert main([str(grid_file), "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]) == 0
     assert sorted(tmp_path.rglob("*")) == before
     text = capsys.readouterr().out
-    assert text.count("training: missing") == text.count("short 30: missing") == 2
+    assert text.count("training: not here") == text.count("short 30: not here") == 2
     assert "In all: about" in text
 
 
@@ -284,7 +284,7 @@ def test_the_last_words_count_what_is_left_of_what_was_planned(undisturbed: tupl
     half = replace(plan.cells[0], seconds=600.0, state=State("half", share=0.5), look=lambda: State("half", share=0.75))
     whole = replace(plan.cells[1], seconds=60.0, state=State("missing"), look=lambda: State("missing"))
     (line, _) = last_words(plan, Outcome(left=[half, whole]))
-    assert line == "Left to do, about 6.0 min: sce training, mmc training."
+    assert line == "Left to do, about 6 min: sce training, mmc training."
 
 
 def test_a_grid_that_attacks_nothing_ends_in_its_curves(undisturbed: tuple[Plan, Outcome]) -> None:

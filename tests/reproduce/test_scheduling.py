@@ -48,6 +48,7 @@ class FakeWorker:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> type[FakeWorker]:
     FakeWorker.running, FakeWorker.together = set(), []
     monkeypatch.setattr(runner, "Worker", FakeWorker)
+    monkeypatch.setattr("maxmahal.reproduce.plan.missing_data", lambda *_: "")
     monkeypatch.setattr(runner, "POLL", 0.0)
     monkeypatch.setenv("PATH", "")
     return FakeWorker

@@ -26,7 +26,7 @@ def evaluate_command(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help="A run folder, a checkpoint, zoo:NAME or package.module:factory; NAME=TARGET names it.",
+            help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of records; the same command goes on after a kill.")],
@@ -101,14 +101,17 @@ def suites_command(show: Show = None) -> None:
 def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
     """A row a model, then a sentence each, then who is ahead of whom."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in ("model", "clean", "robust accuracy", "attacks succeed on"):
+    worst = "worst case" if all(evaluation.comparison for evaluation in evaluations) else "robust accuracy"
+    for column in ("model", "clean", worst, "attacks succeed on"):
         table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
     verdicts = [give_verdict(evaluation) for evaluation in evaluations]
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         attacked = was_attacked(evaluation)
         success = "-" if verdict.success is None or not attacked else f"{verdict.success.value:.1%}"
-        robust = escape(str(verdict.robust)) if attacked else "-"
-        table.add_row(escape(evaluation.name), f"{verdict.clean.value:.1%}", robust, success)
+        robust = verdict.robust.with_interval if evaluation.comparison else str(verdict.robust)
+        table.add_row(
+            escape(evaluation.name), f"{verdict.clean.value:.1%}", escape(robust) if attacked else "-", success
+        )
     console.print(table)
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         console.print(f"[bold]{escape(evaluation.name)}[/bold]: {escape(verdict.sentence)}", highlight=False)

@@ -16,7 +16,7 @@ from maxmahal.reproduce import Cell, PlainLines, Plan, Quiet, Watcher, grid_name
 from maxmahal.reproduce.budget import Deadline, parse_budget
 from maxmahal.reproduce.call import OUT, RESULTS, last_words, list_grids, plan_from_words
 from maxmahal.reproduce.runner import default_jobs
-from maxmahal.reproduce.watch import End, minutes
+from maxmahal.reproduce.watch import End, duration
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
@@ -92,7 +92,7 @@ class GridProgress:
 
     def started(self, cell: Cell) -> None:
         """The cell says how long it should take."""
-        self._texts[cell.key] = f"[bold]started[/bold], about {minutes(cell.seconds)}"
+        self._texts[cell.key] = f"[bold]started[/bold], about {duration(cell.seconds)}"
 
     def progress(self, cell: Cell, text: str) -> None:
         """The cell says how far it is."""

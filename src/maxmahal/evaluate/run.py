@@ -44,8 +44,9 @@ def evaluate_model(
     """Attack one model as a suite says and record every sample in the folder ``out``; returns the records.
 
     Their ``verdict`` has the accuracies, such as ``verdict.robust.value``, and one sentence that sums them up.
-    ``target`` is a run folder, a checkpoint, ``package.module:factory``, an ``nn.Module`` in eval mode or a function
-    from images to logits; ``data`` a data set's name, the user's own, or the images a run was tested on by default.
+    ``target`` is a run folder, a checkpoint, a name of the zoo, ``package.module:factory``, an ``nn.Module`` in eval
+    mode or a function from images to logits; ``data`` a data set's name, the user's own, or the images a run was tested
+    on by default.
     """
     (found,) = evaluate_models(
         [target],
@@ -225,6 +226,7 @@ def _facts(subject: Subject, suite: Suite, data: ImageData, command: str, crafte
             "transfer": crafted_on,
         },
         "target": subject.target,
+        "comparison": suite.comparison,
         "chunk": chunk_on(subject.device, suite),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),

@@ -14,7 +14,7 @@ from maxmahal.attacks import Model
 from maxmahal.data import ImageData
 from maxmahal.evaluate.chunk import Work, run_chunk
 from maxmahal.evaluate.claims import Claims
-from maxmahal.evaluate.diagnose import CHECKS, Probe, choose_probe
+from maxmahal.evaluate.diagnose import CHECKS, TITLES, Probe, choose_probe
 from maxmahal.evaluate.diagnose.probe import gives_gradients
 from maxmahal.evaluate.diagnose.revive import revive
 from maxmahal.evaluate.environment import describe_device
@@ -82,6 +82,7 @@ class Session:
 
     def _finish(self) -> None:
         self._reporter.begin(self._subject.name, len(self._data))
+        self._tell_what_is_done()
         clean = self._plan([])[0]
         self._record_plan([clean])
         self._run_stage(clean)
@@ -91,6 +92,14 @@ class Session:
         for planned in plan[1:]:
             self._run_stage(planned)
         self._store.finish(self._number)
+
+    def _tell_what_is_done(self) -> None:
+        done = self._store.finished_stages(self._number)
+        known = len(self._store.findings(self._number))
+        if known:
+            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
+        if done:
+            self._reporter.note(f"  recorded before, and not done again: {'; '.join(done)}")
 
     @cached_property
     def _chunk(self) -> int:
@@ -179,6 +188,8 @@ class Session:
         for position, (name, check) in enumerate(CHECKS.items()):
             if name not in known:
                 self._check_time(0.0)
+                # Before it starts, for some take minutes and none has anything to say in between.
+                self._reporter.note(f"  diagnostics, {position + 1} of {len(CHECKS)}: {TITLES[name]}")
                 finding = check(self._probe)
                 self._store.add_finding(self._number, position, finding)
                 self._reporter.finding(finding)

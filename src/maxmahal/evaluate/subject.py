@@ -19,7 +19,7 @@ from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
-from maxmahal.zoo import PREFIX, zoo_checkpoint
+from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 
 SHOWN = 64  # images that a model is tried on before anything is recorded
 Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
@@ -79,17 +79,22 @@ class Subject:
 
 
 def load_subject(target: Target, *, name: str = "", device: torch.device | str = "cpu") -> Subject:
-    """The model that ``target`` stands for: a run folder, a checkpoint, ``zoo:NAME``, ``module:factory``, or itself."""
+    """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, a zoo's name, or itself.
+
+    A path that exists wins over a name, as it does for ``maxmahal.load``.
+    """
     if isinstance(target, nn.Module):
         return _own(target, name or type(target).__name__, "a model passed from Python")
     if not isinstance(target, (str, Path)):
         return _own(target, name or _word(target), "a function passed from Python")
     text = str(target)
-    if text.startswith(PREFIX) and not Path(text).exists():
-        known = _from_checkpoint(zoo_checkpoint(text), name or text.removeprefix(PREFIX), torch.device(device))
-        return replace(known, target=text)
-    if names_a_function(text) and not Path(text).exists():
-        return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
+    if not Path(text).exists():
+        if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
+            bare = text.removeprefix(PREFIX)
+            known = _from_checkpoint(zoo_checkpoint(bare), name or bare, torch.device(device))
+            return replace(known, target=PREFIX + bare)
+        if names_a_function(text):
+            return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
     return _from_checkpoint(Path(text).expanduser(), name, torch.device(device))
 
 
@@ -167,8 +172,8 @@ def _from_factory(text: str, name: str, device: torch.device) -> Subject:
 def _from_checkpoint(path: Path, name: str, device: torch.device) -> Subject:
     if not path.exists():
         raise CheckpointError(
-            f"There is no run folder, checkpoint or function '{path}'; give a folder that `maxmahal train` made, "
-            "a .safetensors file, zoo:NAME, or package.module:factory."
+            f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "
+            "`maxmahal train` made, a .safetensors file, a name of `maxmahal zoo`, or package.module:factory."
         )
     file = path / "last.safetensors" if path.is_dir() else path
     model = load_model(file, device=device)

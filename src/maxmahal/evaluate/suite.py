@@ -90,6 +90,8 @@ class Suite:
     """Whether to look for signs of false robustness."""
     mend: bool = False
     """Whether to add the attacks that such signs call for."""
+    comparison: bool = False
+    """Whether it repeats the paper's protocol, to be compared with its tables, and so is no measure of robustness."""
 
     def __post_init__(self) -> None:
         for label, value in (("version", self.version), ("chunk", self.chunk), ("samples", self.samples)):
@@ -119,7 +121,9 @@ class Suite:
 
     def to_table(self) -> Table:
         """Every setting with every default, for the records."""
-        table = {key: value for key, value in vars(self).items() if key != "stages" and value is not None}
+        # How the numbers are to be read is no setting of theirs: records from before this was said can go on.
+        aside = ("stages", "comparison")
+        table = {key: value for key, value in vars(self).items() if key not in aside and value is not None}
         # By name, so that what differs between two suites can be said in a few words.
         stages = {stage.name: stage_to_table(stage) for stage in self.stages}
         return {**table, "order": list(stages), "stages": stages}

@@ -202,7 +202,10 @@ def unanswered(evaluation: Evaluation) -> list[str]:
 
 def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
     threat = f"{evaluation.norm} {evaluation.epsilon}"
-    said = f"Robust accuracy {robust} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
+    accuracy = f"Accuracy {robust.with_interval}" if evaluation.comparison else f"Robust accuracy {robust}"
+    said = f"{accuracy} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
+    if any(not stage.counts and stage.threat not in ("", threat) for stage in evaluation.stages):
+        said += f" at {evaluation.epsilon}"  # others have other balls, and do not count
     if any(stage.counts and stage.skipped for stage in evaluation.stages):
         said += " that applies to it"
     if evaluation.model.get("stochastic"):
@@ -212,11 +215,16 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
             f"No attack of {evaluation.suite} has finished yet, so nothing is known of its robustness at {threat}; "
             "the same command goes on."
         )
+    if evaluation.finished and not any(stage.counts for stage in evaluation.stages if stage.name != CLEAN):
+        return f"No attack of {evaluation.suite} counts towards a worst case, so it is no measure of robustness."
     if evaluation.finished and not was_attacked(evaluation):
         return (
             f"No attack of {evaluation.suite} could run on this model, so nothing is known of its robustness; "
             "choose a suite with attacks that need no gradients, such as strict."
         )
+    if evaluation.comparison:
+        said += ": the paper's protocol, to be compared with its tables, and no measure of robustness"
+        return f"{said}." if evaluation.finished else f"{said}; the evaluation is not finished."
     if trust == "mended" and unanswered(evaluation):
         return f"{said}; there were signs of false robustness, but nothing is left for them to hide."
     endings = {
@@ -226,7 +234,7 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
             f"; signs of false robustness remain that no attack could answer ({', '.join(unanswered(evaluation))}), "
             "so take it as an upper bound."
         ),
-        "unchecked": "; nobody looked for false robustness, so take it as an upper bound.",
+        "unchecked": "; diagnostics were not run, so take it as an upper bound.",
         "unfinished": " so far: the evaluation is not finished.",
     }
     return said + endings[trust]

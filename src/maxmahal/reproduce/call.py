@@ -8,7 +8,7 @@ from maxmahal.reproduce.devices import choose_device
 from maxmahal.reproduce.grid import grid_names, load_grid
 from maxmahal.reproduce.plan import Cell, Plan, make_plan
 from maxmahal.reproduce.runner import Outcome
-from maxmahal.reproduce.watch import minutes
+from maxmahal.reproduce.watch import duration
 
 OUT = "runs/reproduce"
 RESULTS = "results"
@@ -46,7 +46,7 @@ def last_words(plan: Plan, outcome: Outcome) -> list[str]:
         seconds = sum(_seconds_left(cell) for cell in outcome.left)
         names = ", ".join(f"{cell.row} {cell.column}" for cell in outcome.left[:4])
         more = f" and {len(outcome.left) - 4} more" if len(outcome.left) > 4 else ""
-        lines.append(f"Left to do, about {minutes(seconds)}: {names}{more}.")
+        lines.append(f"Left to do, about {duration(seconds)}: {names}{more}.")
         if stopped and not outcome.failed:
             lines.append("The same command goes on.")
     if outcome.page is not None:

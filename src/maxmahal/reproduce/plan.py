@@ -11,6 +11,7 @@ from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import names_a_function
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
+from maxmahal.reproduce.needs import missing_data
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
 from maxmahal.reproduce.states import Recorded, State, evaluation_state, is_of, read_recorded, training_state
 from maxmahal.settings import to_table
@@ -69,6 +70,8 @@ class Plan:
     out: Path
     device: str
     rows: tuple[Row, ...]
+    missing_data: str = ""
+    """Which data sets are not here though something is to be done with them, and how to get them, as a sentence."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -105,7 +108,9 @@ def make_plan(
     """What of a grid is done in the folder ``out``, half done or missing; nothing is written."""
     folder = Path(out).expanduser()
     maker = _Maker(grid, folder, device, overrides, data_dir, None if results is None else Path(results))
-    return Plan(grid, folder, device, maker.rows())
+    rows = maker.rows()
+    unfinished = [cell for row in rows for cell in row.cells if cell.state.kind != "done"]
+    return Plan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
 
 
 class _Maker:
@@ -141,6 +146,11 @@ class _Maker:
             if keys.count(key) > 1:
                 raise SettingsError(f"Grid {self._grid.name}: two of its cells are called '{key}'; rename a model.")
         return tuple(Row(name, tuple(cells)) for name, cells in rows.items())
+
+    def sources(self, cells: Sequence[Cell]) -> list[str]:
+        """The data sets that some of the cells work on."""
+        owners = [owner for cell in cells for owner in cell.needs or (cell.row,)]
+        return [self._settings[owner].data.source for owner in owners]
 
     def _training(self, model: GridModel) -> Cell:
         settings, folder = self._settings[model.name], self._out / "models" / model.name

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from maxmahal.errors import SettingsError
+from maxmahal.errors import DataError, SettingsError
 from maxmahal.reproduce.budget import Deadline
 from maxmahal.reproduce.jobs import TrainJob
 from maxmahal.reproduce.mps import shared_gpu
@@ -41,6 +41,8 @@ def run_plan(
     count = default_jobs(plan.device) if jobs is None else jobs
     if count < 1:
         raise SettingsError(f"--jobs must be at least 1; got {count}.")
+    if plan.missing_data:
+        raise DataError(plan.missing_data)
     runner = _Runner(plan, count, deadline, Quiet() if watcher is None else watcher)
     return runner.run()
 

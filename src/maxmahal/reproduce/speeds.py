@@ -1,4 +1,4 @@
-"""Planned seconds: from the table of speeds, or from what a run has measured itself."""
+"""Planned seconds: from the table of speeds, or from what a run has measured itself on the same kind of device."""
 
 from functools import cache
 from importlib import resources
@@ -20,7 +20,7 @@ def training_seconds(settings: Settings, state: State, device: str, data_dir: Pa
     if state.kind == "done":
         return 0.0
     start = float(speeds()["start"][device])
-    if state.seconds_left is not None:
+    if state.seconds_left is not None and state.measured_on == device:
         return start + state.seconds_left
     images = count_images(settings.data.source, "train", data_dir) - settings.data.validation
     if settings.data.limit is not None:
@@ -29,7 +29,8 @@ def training_seconds(settings: Settings, state: State, device: str, data_dir: Pa
     rate = rates.get(settings.method.name, rates["adversarial"])
     steps = int(dict(settings.method.options).get("steps", PLANNED_STEPS))
     crafting = (steps + 1) / (PLANNED_STEPS + 1)
-    return start + settings.train.epochs * images / float(rate) * crafting * _cost(settings)
+    whole = settings.train.epochs * images / float(rate) * crafting * _cost(settings)
+    return start + whole * (1 - state.share)
 
 
 def evaluation_seconds(settings: Settings, suite: str, samples: int, state: State, device: str) -> float:

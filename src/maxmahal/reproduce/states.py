@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from safetensors import SafetensorError, safe_open
+
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import FILE, PATIENCE, record_errors
@@ -38,6 +40,8 @@ class State:
     """How much of the work is behind it."""
     seconds_left: float | None = None
     """As measured so far; None where nothing is."""
+    measured_on: str = ""
+    """The kind of device that was measured: cpu or cuda; empty where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,16 @@ def training_state(path: Path, settings: Settings) -> State:
     last, planned = epochs[-1], settings.train.epochs
     epoch = int(last["epoch"])
     left = float(last["train_seconds"]) / epoch * (planned - epoch)
-    return State("half", f"epoch {epoch} of {planned}", epoch / planned, left)
+    return State("half", f"epoch {epoch} of {planned}", epoch / planned, left, _device_kind(folder))
+
+
+def _device_kind(folder: RunFolder) -> str:
+    """Where a run was trained last: only on a GPU does it keep the state of a GPU's random numbers."""
+    try:
+        with safe_open(folder.state, framework="numpy") as state:
+            return "cuda" if "random.cuda" in state.keys() else "cpu"  # noqa: SIM118 - it is no dictionary
+    except (OSError, SafetensorError):
+        return ""
 
 
 def read_epochs(folder: RunFolder) -> list[Record]:

@@ -58,14 +58,14 @@ class PlainLines:
         self._told: dict[str, tuple[float, str]] = {}
 
     def begin(self, plan: Plan, jobs: int) -> None:
-        """The planned minutes of every row."""
+        """The planned time of every row."""
         for line in plan_lines(plan, jobs):
             self._say(line)
 
     def started(self, cell: Cell) -> None:
         """Which, and how long it should take."""
         self._told[cell.key] = time.monotonic(), ""
-        self._say(f"{cell.row}, {cell.column}: started, about {minutes(cell.seconds)}")
+        self._say(f"{cell.row}, {cell.column}: started, about {duration(cell.seconds)}")
 
     def progress(self, cell: Cell, text: str) -> None:
         """Now and then."""
@@ -91,8 +91,10 @@ def plan_lines(plan: Plan, jobs: int = 1) -> list[str]:
         lines.append(f"  {row.name:<{wide}}  {_left(row)}")
         lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in row.cells]
     several = f", {jobs} at once" if jobs > 1 else ""
-    total = f"about {minutes(plan.seconds)} of work to do on this device ({plan.device}){several}"
+    total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
     lines.append(f"In all: {total}." if plan.seconds else "In all: everything is done.")
+    if plan.missing_data:
+        lines.append(f"Before it can start: {plan.missing_data}")
     return lines
 
 
@@ -100,21 +102,28 @@ def describe(cell: Cell) -> str:
     """The state of a cell in a few words."""
     if cell.state.kind == "done":
         return "done"
-    planned = f"about {minutes(cell.seconds)}"
-    published = ", published" if cell.published else ""
+    planned = f"about {duration(cell.seconds)}"
     if cell.state.kind == "half":
-        return f"half done ({cell.state.detail}){published}, {planned} to go"
-    return f"missing{published}, {planned}"
+        published = ", published" if cell.published else ""
+        return f"half done ({cell.state.detail}{published}), {planned} to go"
+    return f"not here{' (published)' if cell.published else ''}, {planned}"
 
 
-def minutes(seconds: float) -> str:
-    """As people say it: tenths below ten."""
-    count = seconds / 60
-    return f"{count:.1f} min" if count < 10 else f"{count:.0f} min"
+def duration(seconds: float) -> str:
+    """As people say it: "40 s", "5 min", "2.5 h", "30 days"."""
+    for size, unit, most in ((1.0, "s", 90), (60.0, "min", 90), (3600.0, "h", 36)):
+        if seconds / size < most:
+            return f"{_rounded(seconds / size, tenths=unit == 'h')} {unit}"
+    return f"{_rounded(seconds / 86_400, tenths=True)} days"
+
+
+def _rounded(count: float, *, tenths: bool) -> str:
+    """A whole number, or with a tenth where one more or less would be much."""
+    return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
 
 
 def _left(row: Row) -> str:
-    return f"about {minutes(row.seconds)}" if row.seconds else "done"
+    return f"about {duration(row.seconds)}" if row.seconds else "done"
 
 
 def _say(text: str) -> None:

@@ -1,5 +1,7 @@
 """Diagnosis: signs that a model only looks robust, and the attacks that put the verdict right."""
 
+from importlib import import_module
+
 from maxmahal.evaluate.diagnose.binarization import check_binarization
 from maxmahal.evaluate.diagnose.black_box import check_black_box
 from maxmahal.evaluate.diagnose.epsilon_growth import check_epsilon_growth
@@ -24,10 +26,14 @@ CHECKS: dict[str, Check] = {
     "still-falling": check_still_falling,
 }
 
+TITLES: dict[str, str] = {name: import_module(check.__module__).TITLE for name, check in CHECKS.items()}
+"""What each check is called before it has an answer."""
+
 __all__ = [
     "CHECKS",
     "PROBE_SIZE",
     "REMEDIES",
+    "TITLES",
     "Check",
     "Probe",
     "choose_probe",

@@ -80,6 +80,8 @@ def select(
 ) -> list[Evaluation]:
     """Only these rows, to be written; no verdict can be given on what is left.
 
+    ``broken`` is what an attack broke, or left standing: images that were wrong before it are neither its success nor
+    its failure, and the clean images are under no attack; they are shown only where ``attack`` names them.
     ``model`` is a model's name, for all its evaluations, or a name of ``tell_apart``, for one of them.
     """
     names = tell_apart(evaluations)
@@ -88,7 +90,10 @@ def select(
     _check_known("attack", attack, {stage.name for each in chosen for stage in each.stages})
     selected = []
     for evaluation in chosen:
-        stages = [_filter(stage, broken, sample) for stage in evaluation.stages if attack in (None, stage.name)]
+        wanted = [stage for stage in evaluation.stages if attack in (None, stage.name)]
+        if attack is None and broken is not None:
+            wanted = [stage for stage in wanted if stage.name != CLEAN]
+        stages = [_filter(stage, broken, sample) for stage in wanted]
         if kept := tuple(stage for stage in stages if len(stage.columns)):
             selected.append(replace(evaluation, stages=kept))
     return selected
@@ -98,6 +103,11 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
     """RobustBench's entry for a model, as far as records know it: null is what its author has to fill in."""
     if not evaluation.finished:
         raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; run it again to go on, then export.")
+    if evaluation.comparison:
+        raise ArgumentError(
+            f"Suite {evaluation.suite} repeats the paper's protocol and measures no robustness that a card could give; "
+            "evaluate with autoattack or strict."
+        )
     verdict, model = give_verdict(evaluation), evaluation.model
     settings = model.get("settings") or {}
     one_pass = model.get("kind") == "classifier" and not model.get("stochastic")
@@ -271,6 +281,8 @@ def _filter(stage: StageRecords, broken: bool | None, sample: int | None) -> Sta
     keep: Bool[np.ndarray, " n"] = np.ones(len(columns), dtype=bool)
     if broken is not None:
         keep &= columns.broken == broken
+        if stage.name != CLEAN:
+            keep &= columns.right_before
     if sample is not None:
         keep &= columns.sample == sample
     values = {field.name: getattr(columns, field.name) for field in fields(Columns)}

@@ -14,6 +14,8 @@ from maxmahal.evaluate.records.schema import FILE, open_for_reading, record_erro
 from maxmahal.evaluate.records.store import finding_from_json
 from maxmahal.evaluate.records.types import Columns, Evaluation, Picture, Points, Rating, StageRecords
 
+# In the words of the suites themselves: records of older versions say it in no other way.
+_NO_MEASURE = "not a measure of robustness"
 _COLUMNS = (
     "sample, label, clean_prediction, prediction, right_before, broken, right_share, distortion, iterations, "
     "forward, backward, queries, broken_8bit"
@@ -80,6 +82,7 @@ def _evaluation(
         centers_xy=centers,
         plane=kind,
         finished=bool(finished),
+        comparison=facts.get("comparison", _NO_MEASURE in facts["same"]["suite"]["about"]),
     )
 
 

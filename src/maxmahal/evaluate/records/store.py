@@ -144,6 +144,15 @@ class Store:
         query = "SELECT number FROM chunks WHERE evaluation = ? AND stage = ?"
         return {number for (number,) in self._rows(query, evaluation, stage)}
 
+    def finished_stages(self, evaluation: int) -> list[str]:
+        """The titles of the stages whose every chunk is recorded, in their order."""
+        query = (
+            "SELECT json_extract(body, '$.title') FROM stages WHERE evaluation = ? AND skipped = '' AND chunks = ("
+            "SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation "
+            "AND chunks.stage = stages.position) ORDER BY position"
+        )
+        return [title for (title,) in self._rows(query, evaluation)]
+
     def worst_shares(self, evaluation: int, before: int | None = None) -> dict[int, float]:
         """For each sample, the least share of right answers under the counting stages, or those ``before`` one."""
         query = (

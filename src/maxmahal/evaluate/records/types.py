@@ -161,6 +161,8 @@ class Evaluation:
     """How features came into the plane: "features" (two dimensions), "circle of centers", "centers" (their principal
     axes), "class means", or "" without any."""
     finished: bool
+    comparison: bool = False
+    """Whether the suite repeats the paper's protocol, so that its accuracies are no measure of robustness."""
 
     @property
     def verdict(self) -> "maxmahal.evaluate.verdict.Verdict":
