@@ -246,7 +246,8 @@ def classes() -> str:
     slopes = {row["what"]: row for row in study["exponents"] if row["of"] == "ms"}
     found = next(row for row in study["quality"] if row["num_classes"] == most)
     lines = [
-        f"With {most:,} classes in {study['dim']} dimensions, batches of {study['batch_size']}, one CPU thread:",
+        f"With {most:,} classes in {study['dim']} dimensions, batches of {study['batch_size']}, "
+        f"{study['threads']} CPU thread{'s' if study['threads'] > 1 else ''}:",
         "",
         "| training, the head alone | milliseconds | grows with the classes as | memory of a call, MB |",
         "|---|---:|---:|---:|",
