@@ -93,6 +93,14 @@ def rotations(sce: float, mmc: float, trained: float) -> Things:
     return [summary(name, "paper-table2", stages={"rotation": value}) for name, value in values.items()]
 
 
+def mmc_trained_to(clean: float, things: Things) -> Things:
+    """The same, with a long AT (MMC-10) of this accuracy on clean images."""
+    *others, mmc = things
+    done = trained(clean)
+    own = [stage for stage in mmc.stages if done.stage(stage.name) is None]
+    return [*others, replace(mmc, stages=(*own, *done.stages), clean=done.clean)]
+
+
 def beyond(sce: float, mmc: float, **changes: float) -> Things:
     pairs = zip(ADVERSARIAL, (sce, mmc) * 2, strict=True)
     return [summary(name, "paper-table1", stages={**dict.fromkeys(PGD_16, value), **changes}) for name, value in pairs]
@@ -222,13 +230,14 @@ CASES: list[tuple[str, str, Things]] = [
     ("capacity", "holds in part", [each if SCE not in each.name else older(each) for each in depth(40, 3)]),
     ("capacity", "undecided", depth(30.9, 3)),
     ("capacity", "not measured", [table1(MMC, 30)]),
-    ("beyond", "does not hold", beyond(20, 30, **{"pgd50-un-16": 20})),
-    ("beyond", "does not hold", beyond(20, 20, **{"pgd50-un-16": 30})),
+    ("beyond", "does not hold", mmc_trained_to(80, beyond(20, 30, **{"pgd50-un-16": 20}))),
+    ("beyond", "does not hold", mmc_trained_to(80, beyond(20, 20, **{"pgd50-un-16": 30}))),
+    ("beyond", "undecided", mmc_trained_to(74, beyond(20, 20))),
     ("beyond", "holds in part", [*beyond(20, 30)[:2], *beyond(20, 20)[2:]]),
     ("beyond", "undecided", [*beyond(20, 20.9)[:2], *beyond(20, 20)[2:]]),
     ("beyond", "undecided", [older(each) for each in beyond(20, 30)]),
     ("beyond", "holds in part", [table1(ADVERSARIAL[2], 20), table1(ADVERSARIAL[3], 30)]),
-    ("beyond", "does not hold", [table1(ADVERSARIAL[2], 20), table1(ADVERSARIAL[3], 20)]),
+    ("beyond", "does not hold", mmc_trained_to(80, [table1(ADVERSARIAL[2], 20), table1(ADVERSARIAL[3], 20)])),
     ("beyond", "not measured", [table1(ADVERSARIAL[0], 20), table1(ADVERSARIAL[3], 20)]),
     ("rotation", "holds in part", rotations(83, 80, 75)),
     ("rotation", "does not hold", rotations(90, 80, 85)),
@@ -429,10 +438,7 @@ def test_undecided_is_a_verdict_of_the_front_page_too() -> None:
 def test_an_mmc_that_was_trained_too_little_is_said_to_be_the_reason() -> None:
     things = [*at(45, 45, mmc_clean=74), trained(74), *EQUAL]
     assert "AT (MMC-10) itself was trained too little" in RULES["at"](shelf(*things)).reason
-    tried = [*beyond(20, 20), trained(74)]
-    tried[3] = replace(tried[3], stages=(*tried[3].stages, *trained(74).stages), clean=trained(74).clean)
-    judged = RULES["beyond"](shelf(*tried[:4]))
-    assert judged.verdict == "does not hold"
+    judged = RULES["beyond"](shelf(*mmc_trained_to(74, beyond(20, 20))))
     assert "was trained too little" in judged.reason
 
 

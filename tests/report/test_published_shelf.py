@@ -38,10 +38,13 @@ def test_suites_of_other_images_are_compared_and_said_to_be(changes: dict[str, A
 
 def test_of_several_sizes_the_largest_that_both_saw_counts() -> None:
     few = [summary(MMC, suite, robust=50, samples=1000, limited=True) for suite in ("autoattack", "strict")]
-    more = summary(MMC, "strict", robust=40)
-    found = shelf(*few, more).strongest(MMC)
+    found = shelf(*few, summary(MMC, "strict", robust=60)).strongest(MMC)
     assert found is not None
     assert (found.samples, found.limited) == (1000, True)
+    more = summary(MMC, "strict", robust=40)
+    lower = shelf(*few, more).strongest(MMC)
+    assert lower is not None
+    assert (lower.samples, lower.value) == (2000, pytest.approx(40)), "no image forgives another"
     alone = shelf(more).strongest(MMC)
     assert alone is not None
     assert alone.value == pytest.approx(40)

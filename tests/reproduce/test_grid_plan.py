@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmahal.errors import CheckpointError, SettingsError
+from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, plan_lines
 from maxmahal.reproduce.budget import Deadline, parse_budget
 from maxmahal.reproduce.needs import missing_data
@@ -136,6 +137,23 @@ def test_an_evaluation_is_half_done(undisturbed: Undisturbed, out: Path) -> None
     assert found["sce--short-30"].state.kind == "done"
     assert found["mmc--short-30"].state.kind == "half"
     assert found["mmc--short-30"].state.detail == "2 of 3 stages"
+
+
+def test_what_another_version_of_the_suite_measured_is_said_and_never_gone_on_with(
+    undisturbed: Undisturbed, out: Path
+) -> None:
+    change = "UPDATE evaluations SET body = json_set(body, '$.same.suite.version', 7), finished = ? WHERE name = 'mmc'"
+    for finished in (1, 0):
+        connection = sqlite3.connect(out / "records" / "records.sqlite")
+        connection.execute(change, (finished,))
+        connection.commit()
+        connection.close()
+        if finished:
+            assert cells(undisturbed, out)["mmc--short-30"].state.kind == "done"
+            lines = "\n".join(plan_lines(make_plan(undisturbed[0].grid, out)))
+            assert lines.count("done by version 7 of the suite; another --out measures by version 1") == 1
+    with pytest.raises(RecordsError, match=r"mmc was evaluated in part under version 7 of short, which is 1 now"):
+        cells(undisturbed, out)
 
 
 def test_other_samples_or_another_suite_are_another_evaluation(undisturbed: Undisturbed, out: Path) -> None:

@@ -188,7 +188,7 @@ class _Maker:
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         backbones = self._backbones(tuple(owners.values()))
-        look = partial(_look_at_records, self._out / "records", targets, identities, stages, backbones)
+        look = partial(_look_at_records, self._out / "records", targets, identities, stages, suite.version, backbones)
         state = look()
         seconds = sum(
             evaluation_seconds(self._settings[owners[name]], suite.name, samples, state, self._kind)
@@ -260,7 +260,12 @@ class _Maker:
 
 
 def _look_at_records(
-    folder: Path, targets: dict[str, str], identities: tuple[Identity, ...], stages: int, backbones: Sequence[str]
+    folder: Path,
+    targets: dict[str, str],
+    identities: tuple[Identity, ...],
+    stages: int,
+    version: int,
+    backbones: Sequence[str],
 ) -> State:
     with trusting(backbones):
         found = [
@@ -268,7 +273,7 @@ def _look_at_records(
             for each in read_recorded(folder)
             if _identity(each) in identities and is_of(Path(targets[each.name]), each)
         ]
-    return evaluation_state(found, len(identities), stages)
+    return evaluation_state(found, len(identities), stages, version)
 
 
 def _identity(each: Recorded) -> Identity:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.records.schema import FILE, PATIENCE, record_errors
+from maxmahal.evaluate.records.schema import FILE, PATIENCE, RecordsError, record_errors
 from maxmahal.settings import first_difference
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
@@ -21,7 +21,8 @@ from maxmahal.train.folder import Record
 Kind = Literal["done", "half", "missing"]
 
 _QUERY = """
-SELECT name, suite, seed, samples, finished, json_extract(body, '$.same.model'),
+SELECT name, suite, json_extract(body, '$.same.suite.version'), seed, samples, finished,
+    json_extract(body, '$.same.model'),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id AND (skipped != '' OR chunks = (
         SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position)))
@@ -50,6 +51,8 @@ class Recorded:
 
     name: str
     suite: str
+    version: int
+    """Of the suite."""
     seed: int
     samples: int
     finished: bool
@@ -112,15 +115,25 @@ def read_recorded(folder: Path) -> list[Recorded]:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
             return []  # another process is about to make the tables
         return [
-            Recorded(name, suite, seed, samples, bool(finished), fingerprint, planned, done)
-            for name, suite, seed, samples, finished, fingerprint, planned, done in connection.execute(_QUERY)
+            Recorded(name, suite, version, seed, samples, bool(finished), fingerprint, planned, done)
+            for name, suite, version, seed, samples, finished, fingerprint, planned, done in connection.execute(_QUERY)
         ]
 
 
-def evaluation_state(found: list[Recorded], wanted: int, stages: int) -> State:
-    """Of an evaluation of so many models under a suite of so many stages, from those that the records know."""
+def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: int) -> State:
+    """Of an evaluation of so many models under a suite of so many stages, from those that the records know.
+
+    What another version of the suite has measured stays as it is; what it has begun cannot be gone on with.
+    """
+    older = next((each for each in found if each.version != version), None)
     if len(found) == wanted and all(each.finished for each in found):
-        return State("done", share=1.0)
+        newer = f"by version {older.version} of the suite; another --out measures by version {version}" if older else ""
+        return State("done", newer, share=1.0)
+    if older:
+        raise RecordsError(
+            f"{older.name} was evaluated in part under version {older.version} of {older.suite}, which is {version} "
+            "now; choose another --out."
+        )
     if not found:
         return State("missing")
     done = sum(max(each.planned, stages) if each.finished else each.done for each in found)

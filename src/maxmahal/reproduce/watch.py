@@ -101,7 +101,7 @@ def plan_lines(plan: Plan, jobs: int = 1) -> list[str]:
 def describe(cell: Cell) -> str:
     """The state of a cell in a few words."""
     if cell.state.kind == "done":
-        return "done"
+        return f"done {cell.state.detail}".rstrip()
     planned = f"about {duration(cell.seconds)}"
     if cell.state.kind == "half":
         published = ", published" if cell.published else ""

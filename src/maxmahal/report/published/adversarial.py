@@ -44,10 +44,11 @@ def at(shelf: Shelf) -> Judgement:
     """Holds if MMC is ahead under AutoAttack at both budgets and nowhere more than a point behind on clean images.
 
     In part if it is ahead at one budget and not behind at the other, or ahead at both but worse on clean images. Does
-    not hold if it is behind at either, or if both intervals end below a point; undecided otherwise, and also where its
-    own training misses what is asked of the baseline. Ahead or behind: the 95 % interval leaves out zero. At the long
-    budget that is an interval over images, of one training seed's last checkpoints; at the short one a t interval over
-    at least three pairs of training seeds. Best checkpoints decide nothing. Only beside a fair baseline.
+    not hold if it is behind at either, or if both intervals end below a point; undecided otherwise, and also in place
+    of that where its own training misses what is asked of the baseline. Ahead or behind: the 95 % interval leaves out
+    zero. At the long budget that is an interval over images, of one training seed's last checkpoints; at the short one
+    a t interval over at least three pairs of training seeds. Best checkpoints decide nothing. Only beside a fair
+    baseline.
     """
     shown = _shown(shelf)
     if unfair := why_unfair(shelf):

@@ -70,6 +70,7 @@ def claims_page(shelf: Shelf) -> str:
         "Table 3 itself has 100 images, so its rule goes by intervals. A rule that lacks a part of what it asks for "
         "never says more than *holds in part*, and *undecided* is what the numbers leave open either way.",
         COUNTED,
+        *_earlier_versions(shelf),
         'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
         "two of its tables that disagree about the same model.",
         "\n".join(["| claim | verdict |", "|---|---|", *(f"| {c.title} | **{j.verdict}** |" for c, j in judged)]),

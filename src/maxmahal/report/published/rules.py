@@ -121,7 +121,8 @@ def _capacity(shelf: Shelf, scene: Scene) -> Judgement:
 def beyond(shelf: Shelf) -> Judgement:
     """Holds if MMC leads in every column at 16/256 for both kinds of adversarial training, in part if for one kind.
 
-    Does not hold if for each kind that was measured a lead is ruled out in some column; undecided otherwise.
+    Does not hold if for each kind that was measured a lead is ruled out in some column; undecided otherwise, and also
+    in place of that where MMC's own training misses what is asked of the baseline.
     """
     kinds = {"tar": ADVERSARIAL[:2], "un": ADVERSARIAL[2:]}
     pairs = [columns(shelf, mmc, (sce,), PGD_16, f", AT {kind}") for kind, (sce, mmc) in kinds.items()]
@@ -132,7 +133,8 @@ def beyond(shelf: Shelf) -> Judgement:
     verdict = over_kinds([[lead for lead in found if lead.title in pair] for pair in pairs])
     reason = f"AT (MMC-10) leads in {counted(found)} at 16/256."
     if verdict == "does not hold" and is_short_of_it(shelf):
-        reason += " The long AT (MMC-10) was trained too little by the measure of the baseline, which may be the cause."
+        verdict = "undecided"
+        reason += " It is undecided as the long AT (MMC-10) was trained too little by the measure of the baseline."
     return settle(verdict, reason, shown, Needs(grid(ADVERSARIAL, PGD_16)).missing(shelf))
 
 
@@ -176,8 +178,8 @@ def _with_leads(shown: str, found: Sequence[Lead]) -> str:
 
 
 def _may_gain(lead: Lead) -> bool:
-    """A lead, or one that nobody tested: a claim that somebody gains nothing needs that looked at."""
-    return lead.state in ("ahead", "not tested")
+    """A lead, or one that is not ruled out: a claim that somebody gains nothing needs that."""
+    return lead.state in ("ahead", "open", "not tested")
 
 
 def _printed(shelf: Shelf, model: str, other: str) -> str:

@@ -97,7 +97,7 @@ class Shelf:
     def strongest(self, model: str) -> Measured | None:
         """The worst case per sample over the suites that measure robustness, as far as they saw the same images.
 
-        Where they did not, the lowest of their worst cases, which then says so.
+        Where they did not, or one of them is lower on more images, the lowest of their worst cases, which says so.
         """
         found = [each for suite in STRONG if (each := self.robust(model, suite)) is not None]
         lowest = min(found, key=lambda each: each.value, default=None)
@@ -106,10 +106,12 @@ class Shelf:
         first, second = (self.of(model, suite) for suite in STRONG)
         pairs = [(a, b) for a in first for b in second if _images(a) == _images(b)]
         widest = max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed, -pair[1].seed), default=None)
+        apart = replace(lowest, note="the lower of two suites, which did not see the same images")
         if widest is None:
-            return replace(lowest, note="the lower of two suites, which did not see the same images")
+            return apart
         stands = widest[0].stands & widest[1].stands
-        return Measured(Rate(float(stands.sum()), len(stands)), math.nan, len(stands), widest[0].limited)
+        common = Measured(Rate(float(stands.sum()), len(stands)), math.nan, len(stands), widest[0].limited)
+        return apart if lowest.samples > common.samples and lowest.value < common.value else common
 
     def _clean_of_training(self, summary: Summary) -> Rate | None:
         """What the training of an evaluated checkpoint counted on the whole test set, where it is known."""
