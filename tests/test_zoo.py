@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 
 import maxmahal
 from maxmahal import zoo
@@ -159,6 +160,22 @@ def test_the_list_tells_what_a_card_beside_the_checkpoint_tells(
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert "clean 91.2 % [90.1, 92.0], worst case of autoattack 0.3 %" in lines
     assert len([line for line in lines if "clean" in line]) == 1, "the other model has no card"
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (models / "broken.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(typer.Exit) as stopped:
+        zoo_command()
+    assert stopped.value.exit_code == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r" broken .*not a readable safetensors file.* stripes-mmc .*epochs on .* stripes-sce ", said)
+
+
+def test_a_zoo_that_is_not_there_does_not_matter_to_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nets_without_zoo.py").write_text("def make(): return lambda images: images.flatten(1)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path / "gone"))
+    assert load_subject("nets_without_zoo:make").kind == "function"
 
 
 SHIPPED = sorted((Path(__file__).resolve().parent.parent / "zoo").glob("*.safetensors"))

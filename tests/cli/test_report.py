@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -167,3 +168,16 @@ def test_nothing_matches(run, folder: Path) -> None:
     done = run("records", folder, "--sample", 12345)
     assert done.code == 0
     assert done.out == "No record matches.\n"
+
+
+def test_a_skipped_attack_is_no_part_of_autoattack_s_number(run, tmp_path: Path) -> None:
+    # It needs four classes, and there are three.
+    table = {"name": "apgd-t", "attack": "autoattack", "part": "apgd-t"}
+    suite = replace(SUITE, name="autoattack", stages=(STAGE, stage_from_table(table, KINDS)))
+    evaluate_models({"one": linear(1)}, out=tmp_path / "records", suite=suite, data=some_data())
+    assert read_evaluations(tmp_path / "records")[0].stage("apgd-t").skipped
+    done = run("records", tmp_path / "records", "--export", tmp_path / "cards", "--format", "robustbench")
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "cards").rglob("*.json")
+    card = json.loads(path.read_text())
+    assert (card["autoattack_acc"], card["external"] is None) == (None, False)

@@ -297,3 +297,13 @@ def test_a_card_is_never_lost_to_another(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"10samples\.json is there already and says something else; move it"):
         write_robustbench(retrained, tmp_path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("skipped", [True, False], ids=["skipped", "only what does not count"])
+def test_no_card_where_no_attack_ran(skipped: bool) -> None:
+    clean, pgd, square, distance, _ = make_stages()
+    none = make_columns([], [])
+    others = [replace(each, skipped="It needs gradients.", columns=none) for each in (pgd, square)]
+    stages = (clean, *others) if skipped else (clean, distance)
+    with pytest.raises(ArgumentError, match=r"No attack of autoattack that counts ran on mmc, .* such as strict"):
+        robustbench_card(make_evaluation(suite="autoattack", stages=stages))

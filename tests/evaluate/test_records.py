@@ -1,5 +1,6 @@
 """Records: one a sample and attack; interrupted anywhere, the same call ends with the same; damage is told."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -350,3 +351,23 @@ def test_a_read_only_folder_can_be_read_but_not_written(whole: Path) -> None:
         finally:
             for path in (folder, *folder.rglob("*")):
                 os.chmod(path, 0o755)  # noqa: PTH101
+
+
+@pytest.mark.parametrize(
+    ("suite", "about", "comparison"),
+    [
+        ("paper-figure4", "images of one model, shown to the others", True),
+        ("spsa-sizes", "three batches, for comparison", True),
+        ("paper-table1", "PGD; not a measure of robustness", True),
+        ("strict", "our best effort", False),
+    ],
+)
+def test_older_records_of_the_papers_protocol_are_known(copy: Path, suite: str, about: str, comparison: bool) -> None:
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as connection, connection:
+        connection.execute(
+            "UPDATE evaluations SET suite = ?, "
+            "body = json_remove(json_set(body, '$.same.suite.about', ?), '$.comparison')",
+            (suite, about),
+        )
+    (older,) = read_evaluations(copy)
+    assert (older.suite, older.suite_about, older.comparison) == (suite, about, comparison)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from small_evaluations_helpers import (
     CLASSES,
     Curved,
@@ -32,7 +31,7 @@ from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
 from maxmahal.evaluate.subject import load_subject, split_name
 from maxmahal.models.layers import Float32Linear
 from maxmahal.train import Settings, train_model
-from maxmahal.train.checkpoint import read_tensors
+from maxmahal.train.tensors import read_tensors, save_tensors
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 QUICK = small_suite(stage("pgd", "pgd", steps=2), stage("square", "square", queries=3))
@@ -317,7 +316,7 @@ def test_a_checkpoint_may_not_choose_what_code_to_run(
     tensors, metadata = read_tensors(file)
     card = json.loads(metadata["model"])
     card["settings"]["data"]["source"] = "a_strangers_module:images"
-    save_file(tensors, file, metadata | {"model": json.dumps(card)})
+    save_tensors(file, tensors, metadata | {"model": json.dumps(card)})
     (tmp_path / "a_strangers_module.py").write_text("raise SystemExit('executed')")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SettingsError, match="may not choose what code to run; if you trust it, say so yourself"):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from maxmahal.errors import ArgumentError, SettingsError
 from maxmahal.losses import MMC, SCE
-from maxmahal.models import Classifier, Normalize, SmallCNN, blank_normalization, fit_normalization
+from maxmahal.models import Classifier, Head, Normalize, SmallCNN, blank_normalization, fit_normalization
 
 IMAGES = torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 BYTES = torch.randint(0, 256, (40, 3, 6, 5), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
@@ -124,3 +124,14 @@ def test_any_module_that_returns_features_is_a_backbone(backbone: nn.Module) -> 
     torch.testing.assert_close(logits, expected)
     model.loss(IMAGES, torch.tensor([0, 1, 2, 3, 0])).backward()
     assert all(parameter.grad is not None for parameter in backbone.parameters())
+
+
+def test_a_loss_of_ones_own_is_told_to_name_the_sizes_it_hands_on() -> None:
+    class Own(Head):
+        def __init__(self, num_classes: int, feature_dim: int) -> None:
+            super().__init__(num_classes, feature_dim)
+
+        per_sample, logits = SCE.per_sample, SCE.logits
+
+    with pytest.raises(ArgumentError, match=r"Own hands its sizes.*super\(\).__init__\(num_classes=…, feature_dim=…\)"):
+        Own(3, 4)

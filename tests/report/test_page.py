@@ -395,6 +395,32 @@ def test_a_model_that_stands_everywhere_is_no_lower_bound() -> None:
     assert "Robust accuracy 100.0 % [94.0, 100.0] at" in text
 
 
+def test_the_papers_protocol_is_shown_as_no_measure_of_robustness() -> None:
+    whole = evaluation(count=60)
+    clean, attack, *_ = whole.stages
+    rows = attack.columns
+    lost = replace(attack, columns=replace(rows, broken=rows.broken | True, right_share=rows.right_share * 0))
+    paper = replace(whole, suite="paper-table1", stages=(clean, lost), comparison=True)
+    verdict = verdict_of(render_page([paper]))
+    assert "worst case at Linf 8/255 [0.0, 6.0]" in Reader(verdict).text
+    assert ">0.0</span><small> %</small>" in verdict
+    assert "the paper's protocol: no measure of robustness" in Reader(verdict).text
+    for claim in ("robust accuracy", "robust at", "upper bound", "≤"):
+        assert claim not in verdict.lower()
+    own = verdict_of(render_page([replace(paper, comparison=False)]))
+    assert "robust at Linf 8/255, 0 of 60 samples" in Reader(own).text
+    assert "the paper's protocol" not in Reader(own).text
+    under_way = Reader(verdict_of(render_page([replace(paper, finished=False)]))).text
+    assert "unfinished" in under_way
+    both = verdict_of(render_page([paper, whole]))
+    assert "Robust accuracy is the share" in both
+
+
+def verdict_of(page: str) -> str:
+    """The HTML of the first section alone."""
+    return page[page.index('id="verdict"') :].partition("</section>")[0]
+
+
 def test_before_any_attack_has_finished_no_robust_number_is_shown() -> None:
     whole = evaluation()
     clean, attack, *_ = whole.stages

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from maxmahal.files import StorageError, write_atomically, write_text_atomically
 from maxmahal.train import Settings, load_model, train_model
 from maxmahal.train.checkpoint import copy_checkpoint
 from maxmahal.train.loop import Silent
-from maxmahal.train.tensors import FINGERPRINT, fingerprint_tensors, read_tensors, save_tensors
+from maxmahal.train.state import load_progress
+from maxmahal.train.tensors import FINGERPRINT, fingerprint_file, read_tensors, save_tensors
 
 Make = Callable[..., Settings]
 
@@ -72,6 +74,25 @@ def test_a_state_with_flipped_bytes_is_not_gone_on_with(tiny_settings: Make, che
     assert state.read_bytes() == content
 
 
+@pytest.mark.parametrize(("old", "new"), [("class_names", "class_namds"), ('\\"epoch\\": 1', '\\"epoch\\": 0')])
+def test_a_checkpoint_with_a_flipped_bit_beside_its_tensors_is_refused(old: str, new: str, checkpoint: Path) -> None:
+    content = checkpoint.read_bytes()
+    assert content.count(old.encode()) == 1
+    checkpoint.write_bytes(content.replace(old.encode(), new.encode()))
+    with pytest.raises(CheckpointError, match=r"last\.safetensors is damaged"):
+        load_model(checkpoint)
+
+
+@pytest.mark.parametrize(("old", "new"), [('\\"best_epoch\\": 0', '\\"best_epoch\\": 1'), ("batch_size", "batch_sizd")])
+def test_a_state_with_a_flipped_bit_beside_its_tensors_is_refused(old: str, new: str, checkpoint: Path) -> None:
+    state = checkpoint.parent / "state.safetensors"
+    content = state.read_bytes()
+    assert content.count(old.encode()) == 1
+    state.write_bytes(content.replace(old.encode(), new.encode()))
+    with pytest.raises(CheckpointError, match=r"state\.safetensors is damaged"):
+        load_progress(state)
+
+
 def test_a_checkpoint_of_an_earlier_version_has_no_fingerprint_and_loads(checkpoint: Path) -> None:
     tensors, metadata = read_tensors(checkpoint)
     del metadata[FINGERPRINT]
@@ -99,6 +120,14 @@ def test_a_damaged_checkpoint_is_not_copied(checkpoint: Path, tmp_path: Path) ->
     assert not (tmp_path / "copy").exists()
 
 
+def test_a_fingerprint_is_of_the_metadata_but_for_itself_in_no_order() -> None:
+    tensors = {"a": torch.ones(2)}
+    known = fingerprint_file(tensors, {"b": "1", "c": "2"})
+    assert known == fingerprint_file(tensors, {"c": "2", FINGERPRINT: known, "b": "1"})
+    others = [{"b": "2", "c": "1"}, {"b": "1"}, {"b": "1", "d": "2"}, {"b": "1", "c": "2", "d": ""}]
+    assert len({known, *(fingerprint_file(tensors, other) for other in others)}) == 5
+
+
 def test_a_fingerprint_is_of_names_types_shapes_and_bytes_in_no_order() -> None:
     tensors = {
         "a": torch.arange(6.0).reshape(2, 3),
@@ -107,9 +136,10 @@ def test_a_fingerprint_is_of_names_types_shapes_and_bytes_in_no_order() -> None:
         "d": torch.tensor([True, False]),
         "e": torch.empty(0),
     }
-    known = fingerprint_tensors(tensors)
-    assert known == fingerprint_tensors(dict(reversed(tensors.items())))
-    assert known == fingerprint_tensors(tensors | {"a": torch.arange(6.0).reshape(2, 3).T.contiguous().T})
+    fingerprint = partial(fingerprint_file, metadata={})
+    known = fingerprint(tensors)
+    assert known == fingerprint(dict(reversed(tensors.items())))
+    assert known == fingerprint(tensors | {"a": torch.arange(6.0).reshape(2, 3).T.contiguous().T})
     changes = {
         "a": [torch.arange(6.0).reshape(3, 2), torch.arange(6.0).reshape(2, 3).view(torch.int32)],
         "b": [torch.tensor(3, dtype=torch.int64), torch.tensor([2], dtype=torch.int64)],
@@ -117,9 +147,9 @@ def test_a_fingerprint_is_of_names_types_shapes_and_bytes_in_no_order() -> None:
         "e": [torch.empty(0, 1)],
         "f": [torch.empty(0)],
     }
-    others = {fingerprint_tensors(tensors | {name: other}) for name, each in changes.items() for other in each}
+    others = {fingerprint(tensors | {name: other}) for name, each in changes.items() for other in each}
     assert len(others | {known}) == 8
-    assert fingerprint_tensors({"a": torch.tensor([-0.0])}) != fingerprint_tensors({"a": torch.tensor([0.0])})
+    assert fingerprint({"a": torch.tensor([-0.0])}) != fingerprint({"a": torch.tensor([0.0])})
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
@@ -193,7 +223,7 @@ def test_a_checkpoint_that_claims_absurd_sizes_is_refused_without_the_memory(che
     tensors, metadata = read_tensors(checkpoint)
     card = json.loads(metadata["model"])
     card["image_shape"] = [1, 100_000_000, 100_000_000]
-    save_file(tensors, checkpoint, metadata | {"model": json.dumps(card)})
+    save_tensors(checkpoint, tensors, metadata | {"model": json.dumps(card)})
     with pytest.raises(CheckpointError, match="does not fit the model"):
         load_model(checkpoint)
 
@@ -220,7 +250,7 @@ def test_a_run_of_a_version_without_some_settings_goes_on(checkpoint: Path, tiny
     settings = json.loads(progress["settings"])
     for section in ("cpu", "cuda"):
         del settings[section]
-    save_file(tensors, state, metadata | {"progress": json.dumps(progress | {"settings": json.dumps(settings)})})
+    save_tensors(state, tensors, metadata | {"progress": json.dumps(progress | {"settings": json.dumps(settings)})})
     (checkpoint.parent / "result.json").unlink()
     result = train_model(tiny_settings("digits-mmc", "train.epochs=1"), checkpoint.parent, resume=True)
     assert result["finished"]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.evaluate import Evaluation, read_evaluations
-from maxmahal.evaluate.records.export import select, write_records, write_robustbench
+from maxmahal.evaluate.records.export import of_model, select, write_records, write_robustbench
 from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.files import write_text_atomically
 from maxmahal.report import results_tables, to_csv, to_latex, to_markdown, write_figures, write_page
@@ -116,7 +116,8 @@ def records_command(
                 "RobustBench's card gives the verdict of a whole evaluation; leave out --attack, --broken, --standing "
                 "and --sample."
             )
-        written = write_robustbench(_only(chosen, names), export)
+        # Whole ones: an attack that was skipped has no rows to select, but the card has to know of it.
+        written = write_robustbench(_only(of_model(evaluations, model), names), export)
     else:
         written = export
         write_records(chosen, written, kind)

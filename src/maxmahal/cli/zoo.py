@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from maxmahal.errors import MaxmahalError
 from maxmahal.train.checkpoint import load_card
 from maxmahal.zoo import VARIABLE, zoo_folders, zoo_models
 
@@ -16,30 +17,44 @@ _NUMBER = re.compile(r"^\| (clean|worst case of `[^`|]+`) \|.*\| ([^|]*\d[^|]*) 
 
 
 def zoo_command() -> None:
-    """List the trained models that `evaluate zoo:NAME` and `maxmahal.load("NAME")` know, folder by folder."""
+    """List the trained models that `evaluate zoo:NAME` and `maxmahal.load("NAME")` know, folder by folder.
+
+    A file that cannot be read is told in its row, and the exit code is 1.
+    """
     models = zoo_models()
     if not models:
         typer.echo(f"There are no models in the zoo; name a folder of checkpoints in ${VARIABLE}.")
         return
+    rows = {name: _row(path) for name, path in models.items()}
     for folder in zoo_folders():
-        inside = {name: path for name, path in models.items() if path.parent == folder}
+        inside = {name: rows[name][0] for name, path in models.items() if path.parent == folder}
         if inside:
             typer.echo(f"In {folder}:")
             Console().print(_listed(inside))
+    if not all(readable for _, readable in rows.values()):
+        raise typer.Exit(1)
 
 
-def _listed(models: dict[str, Path]) -> Table:
-    """A row for each: what it is, and what was measured on it."""
+def _listed(rows: dict[str, str]) -> Table:
+    """A row for each model."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, path in models.items():
-        card = load_card(path)
-        settings = card.settings
-        said = settings.about or f"{settings.loss.name} on {settings.data.source}"
-        about = f"{said}; {settings.model.backbone}, {card.epoch} epochs on {settings.data.source}"
-        table.add_row(name, escape("\n".join([about, *_measured(path.with_suffix(".md"))])))
+    for name, text in rows.items():
+        table.add_row(escape(name), escape(text))
     return table
+
+
+def _row(path: Path) -> tuple[str, bool]:
+    """What a model is and what was measured on it, or why it cannot be read; and whether it can."""
+    try:
+        card = load_card(path)
+    except MaxmahalError as error:
+        return str(error), False
+    settings = card.settings
+    said = settings.about or f"{settings.loss.name} on {settings.data.source}"
+    about = f"{said}; {settings.model.backbone}, {card.epoch} epochs on {settings.data.source}"
+    return "\n".join([about, *_measured(path.with_suffix(".md"))]), True
 
 
 def _measured(card: Path) -> list[str]:

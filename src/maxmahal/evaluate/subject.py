@@ -89,12 +89,13 @@ def load_subject(target: Target, *, name: str = "", device: torch.device | str =
         return _own(target, name or _word(target), "a function passed from Python")
     text = str(target)
     if not Path(text).exists():
+        # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
+        if names_a_function(text) and not text.startswith(PREFIX):
+            return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
         if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
             bare = text.removeprefix(PREFIX)
             known = _from_checkpoint(zoo_checkpoint(bare), name or bare, torch.device(device))
             return replace(known, target=PREFIX + bare)
-        if names_a_function(text):
-            return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
     return _from_checkpoint(Path(text).expanduser(), name, torch.device(device))
 
 

@@ -2,7 +2,9 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +13,22 @@ from torch import Tensor, nn
 from maxmahal.errors import ArgumentError
 
 _Kind = TypeVar("_Kind", bound="Head")
+_Sizes = ParamSpec("_Sizes")
+
+
+def _by_name(init: Callable[_Sizes, None]) -> Callable[_Sizes, None]:
+    """Refuse sizes without their names from the ``__init__`` of a loss of one's own, too."""
+
+    @wraps(init)
+    def checked(*arguments: _Sizes.args, **sizes: _Sizes.kwargs) -> None:
+        if len(arguments) > 1:
+            raise ArgumentError(
+                f"{type(arguments[0]).__name__} hands its sizes to Head without saying which is which; "
+                "write super().__init__(num_classes=…, feature_dim=…)."
+            )
+        init(*arguments, **sizes)
+
+    return checked
 
 
 class Head(nn.Module, ABC):
@@ -31,6 +49,7 @@ class Head(nn.Module, ABC):
             )
         return super().__new__(cls)
 
+    @_by_name
     def __init__(self, *, num_classes: int, feature_dim: int) -> None:
         super().__init__()
         if num_classes < 1 or feature_dim < 1:

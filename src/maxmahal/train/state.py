@@ -12,7 +12,7 @@ from maxmahal.models import Classifier
 from maxmahal.train.checkpoint import fill
 from maxmahal.train.ema import WeightAverage
 from maxmahal.train.optimiser import momentum_tensors, restore_momentum
-from maxmahal.train.tensors import read_metadata, read_tensors, save_tensors
+from maxmahal.train.tensors import read_tensors, save_tensors
 
 FORMAT = "maxmahal-state-1"
 
@@ -45,7 +45,7 @@ def save_state(
 
 def load_progress(path: Path) -> Progress:
     """How far the run in this state file has come."""
-    metadata = read_metadata(path)
+    _, metadata = read_tensors(path)  # all of it, for the fingerprint: a wrong digit is damage, not another setting
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
     try:

@@ -18,20 +18,21 @@ FINGERPRINT = "fingerprint"
 """Its entry in a file's metadata; files of earlier versions have none."""
 
 
-def fingerprint_tensors(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and bytes, in the order of the names: how a file lays them out is left out."""
-    digest = hashlib.sha256()
+def fingerprint_file(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """SHA-256 over names, types, shapes, bytes and metadata, sorted by name: how a file lays them out is left out."""
+    said = sorted((key, text) for key, text in metadata.items() if key != FINGERPRINT)
+    digest = hashlib.sha256(ascii(said).encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(ascii((name, str(tensor.dtype), tuple(tensor.shape))).encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """A safetensors file, written atomically, with the fingerprint of its tensors."""
+    """A safetensors file, written atomically, with the fingerprint of all it holds."""
     # Two names for one storage (tied weights) would be refused; each gets its own copy.
     dense = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    data = safetensors.torch.save(dense, {**metadata, FINGERPRINT: fingerprint_tensors(dense)})
+    data = safetensors.torch.save(dense, {**metadata, FINGERPRINT: fingerprint_file(dense, metadata)})
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
 
@@ -42,13 +43,13 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file; other tensors than were saved are refused."""
+    """The tensors and the metadata of a safetensors file; other ones than were saved are refused."""
     with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = dict(file.metadata() or {})
-    if FINGERPRINT in metadata and metadata[FINGERPRINT] != fingerprint_tensors(tensors):
+    if FINGERPRINT in metadata and metadata[FINGERPRINT] != fingerprint_file(tensors, metadata):
         raise CheckpointError(
-            f"{path} is damaged: its tensors are not the ones that were saved, by their fingerprint; "
+            f"{path} is damaged: by its fingerprint, what it holds is not what was saved; "
             "copy it again from where it came, or train again."
         )
     return tensors, metadata

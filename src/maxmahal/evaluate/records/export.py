@@ -17,7 +17,7 @@ from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.records.types import Columns, Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.verdict import CLEAN, give_verdict, right_shares
+from maxmahal.evaluate.verdict import CLEAN, give_verdict, right_shares, was_attacked
 from maxmahal.files import write_atomically, write_text_atomically
 
 TEXT, WHOLE, REAL, TRUTH = "text", "whole", "real", "truth"
@@ -71,6 +71,13 @@ def write_records(evaluations: Sequence[Evaluation], path: Path, format: str) ->
     write_atomically(path, lambda temporary: write(blocks, temporary))
 
 
+def of_model(evaluations: Sequence[Evaluation], model: str | None) -> list[Evaluation]:
+    """Whole evaluations: all of a model by its name, one by its name of ``tell_apart``, every one where it is None."""
+    names = tell_apart(evaluations)
+    _check_known("model", model, {*names, *(each.name for each in evaluations)})
+    return [each for each, name in zip(evaluations, names, strict=True) if model in (None, name, each.name)]
+
+
 def select(
     evaluations: Sequence[Evaluation],
     model: str | None = None,
@@ -82,11 +89,8 @@ def select(
 
     ``broken`` is what an attack broke, or left standing: images that were wrong before it are neither its success nor
     its failure, and the clean images are under no attack; they are shown only where ``attack`` names them.
-    ``model`` is a model's name, for all its evaluations, or a name of ``tell_apart``, for one of them.
     """
-    names = tell_apart(evaluations)
-    _check_known("model", model, {*names, *(each.name for each in evaluations)})
-    chosen = [each for each, name in zip(evaluations, names, strict=True) if model in (None, name, each.name)]
+    chosen = of_model(evaluations, model)
     _check_known("attack", attack, {stage.name for each in chosen for stage in each.stages})
     selected = []
     for evaluation in chosen:
@@ -107,6 +111,11 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
         raise ArgumentError(
             f"Suite {evaluation.suite} repeats the paper's protocol and measures no robustness that a card could give; "
             "evaluate with autoattack or strict."
+        )
+    if not was_attacked(evaluation):
+        raise ArgumentError(
+            f"No attack of {evaluation.suite} that counts ran on {evaluation.name}, so there is no robust accuracy for "
+            "a card; evaluate with another suite, such as strict."
         )
     verdict, model = give_verdict(evaluation), evaluation.model
     settings = model.get("settings") or {}

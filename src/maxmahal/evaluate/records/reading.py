@@ -14,8 +14,9 @@ from maxmahal.evaluate.records.schema import FILE, open_for_reading, record_erro
 from maxmahal.evaluate.records.store import finding_from_json
 from maxmahal.evaluate.records.types import Columns, Evaluation, Picture, Points, Rating, StageRecords
 
-# In the words of the suites themselves: records of older versions say it in no other way.
+# Records of older versions tell a suite of the paper's protocol by its own words alone, and two had no such words.
 _NO_MEASURE = "not a measure of robustness"
+_WITHOUT_WORDS = ("paper-figure4", "spsa-sizes")
 _COLUMNS = (
     "sample, label, clean_prediction, prediction, right_before, broken, right_share, distortion, iterations, "
     "forward, backward, queries, broken_8bit"
@@ -82,8 +83,12 @@ def _evaluation(
         centers_xy=centers,
         plane=kind,
         finished=bool(finished),
-        comparison=facts.get("comparison", _NO_MEASURE in facts["same"]["suite"]["about"]),
+        comparison=facts.get("comparison", _repeats_the_paper(suite, facts["same"]["suite"]["about"])),
     )
+
+
+def _repeats_the_paper(suite: str, about: str) -> bool:
+    return suite in _WITHOUT_WORDS or _NO_MEASURE in about
 
 
 def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageRecords]:

@@ -21,6 +21,7 @@ BADGES = {
     "unchecked": "unchecked: an upper bound",
     "unfinished": "unfinished",
 }
+PROTOCOL = "the paper's protocol: no measure of robustness"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,10 @@ class Card:
     verdict: Verdict
     badge: str
     large: str
-    """The robust accuracy, the bound that no survivor at all proves, or a dash before any attack has finished."""
+    """The robust accuracy, the bound that no survivor at all proves, or a dash before any attack has finished.
+
+    Under the paper's protocol it is the plain worst case, none of the samples too, as the paper's tables have it.
+    """
     about: str
     """What the large text is of: the threat, and the count where there is no interval."""
     interval: str
@@ -52,6 +56,7 @@ class Pair:
 def verdict_section(subjects: Sequence[Subject]) -> Section | None:
     """Cards, paired comparisons, and the spread over training seeds."""
     groups = make_groups(subjects)
+    protocol_alone = all(subject.evaluation.comparison for subject in subjects)
     body = render(
         "sections/verdict.html.j2",
         cards=[_card(subject, subject.verdict) for subject in subjects if subject.verdict],
@@ -59,6 +64,7 @@ def verdict_section(subjects: Sequence[Subject]) -> Section | None:
         pairs=[pair for group in groups for pair in _pairs(group)],
         spreads=_spreads(subjects),
         suites=_suites(subjects),
+        worst="worst case" if protocol_alone else "robust accuracy",
     )
     return Section("verdict", "Verdict", "Verdict", body)
 
@@ -71,20 +77,23 @@ def _suites(subjects: Sequence[Subject]) -> list[str]:
 
 
 def _card(subject: Subject, verdict: Verdict) -> Card:
-    badge = BADGES[verdict.trust]
+    comparison = subject.evaluation.comparison
+    badge = PROTOCOL if comparison and subject.evaluation.finished else BADGES[verdict.trust]
     if not verdict.attacked:
         told = "no attack applies" if subject.evaluation.finished else "no attack has finished yet"
         return Card(subject, verdict, badge, DASH, f"{told} at {subject.threat}", "", DASH, Markup(""))
-    large, _, interval = typeset(str(verdict.robust)).partition(" [")
+    shown = verdict.robust.with_interval if comparison else str(verdict.robust)
+    large, _, interval = typeset(shown).partition(" [")
     count = f", {short(verdict.robust.count)} of {whole(verdict.robust.total)} samples"
-    about = f"robust at {subject.threat}{'' if interval else count}"
+    about = f"{'worst case' if comparison else 'robust'} at {subject.threat}{'' if interval else count}"
     interval = f"[{interval}" if interval else ""
     success = DASH if verdict.success is None else verdict.success.with_interval
-    return Card(subject, verdict, badge, large.removesuffix(" %"), about, interval, success, _gauge(verdict))
+    gauge = _gauge(verdict, "Worst case" if comparison else "Robust accuracy")
+    return Card(subject, verdict, badge, large.removesuffix(" %"), about, interval, success, gauge)
 
 
-def _gauge(verdict: Verdict) -> Markup:
-    """From 0 to 100 %: the interval as a bar, the robust accuracy as a line, the clean accuracy as a hollow mark."""
+def _gauge(verdict: Verdict, worst: str) -> Markup:
+    """From 0 to 100 %: the interval as a bar, the worst case as a line, the clean accuracy as a hollow mark."""
     low, high = verdict.robust.interval
     robust, clean = verdict.robust.value, verdict.clean.value
     parts = [
@@ -93,9 +102,7 @@ def _gauge(verdict: Verdict) -> Markup:
         element("rect", class_="needle", x=_inside(400 * robust - 1.5), y=2, width=3, height=20, rx=1),
         element("circle", class_="clean", cx=min(max(400 * clean, 6.0), 394.0), cy=12, r=5),
     ]
-    title = (
-        f"Robust accuracy {percent(robust)} % between {percent(low)} and {percent(high)} %; clean {percent(clean)} %"
-    )
+    title = f"{worst} {percent(robust)} % between {percent(low)} and {percent(high)} %; clean {percent(clean)} %"
     return picture(title, parts, 400.0, 24.0, "gauge")
 
 
