@@ -113,6 +113,29 @@ def test_a_copy_bears_a_fingerprint_and_the_same_bits(checkpoint: Path, tmp_path
     assert all(torch.equal(copied[name], tensors[name]) for name in tensors)
 
 
+def test_a_copy_that_is_there_already_is_left_alone_and_another_is_not(checkpoint: Path, tmp_path: Path) -> None:
+    tensors, metadata = read_tensors(checkpoint)
+    del metadata[FINGERPRINT]
+    save_file(tensors, checkpoint, metadata)
+    copy = tmp_path / "copy"
+    copy_checkpoint(checkpoint, copy)
+    os.utime(copy, (1, 1))
+    copy_checkpoint(checkpoint, copy)
+    assert copy.stat().st_mtime == 1
+    others = [
+        ({**tensors, "head.centers": tensors["head.centers"] + 1}, metadata),
+        (tensors, {**metadata, "note": "another"}),
+    ]
+    for changed, said in others:
+        save_tensors(copy, changed, said)
+        copy_checkpoint(checkpoint, copy)
+        assert torch.equal(read_tensors(copy)[0]["head.centers"], tensors["head.centers"])
+        assert "note" not in read_tensors(copy)[1]
+    copy.write_bytes(b"half a file")
+    copy_checkpoint(checkpoint, copy)
+    assert read_tensors(copy)[0].keys() == tensors.keys()
+
+
 def test_a_damaged_checkpoint_is_not_copied(checkpoint: Path, tmp_path: Path) -> None:
     flip_bytes_of_a_tensor(checkpoint, "head.centers")
     with pytest.raises(CheckpointError, match="damaged"):

@@ -57,11 +57,14 @@ def load_card(path: Path) -> ModelCard:
 
 
 def copy_checkpoint(source: Path, target: Path) -> None:
-    """Copy a file that bears a fingerprint byte for byte; one of an earlier version gets the fingerprint it lacks."""
+    """Copy a file that bears a fingerprint byte for byte; one of an earlier version gets the fingerprint it lacks.
+
+    A target that is such a copy already is left alone: its metadata would only come in another order.
+    """
     tensors, metadata = read_tensors(source)
     if FINGERPRINT in metadata:
         write_atomically(target, partial(shutil.copyfile, source))
-    else:
+    elif not (target.exists() and _is_copy(target, tensors, metadata)):
         save_tensors(target, tensors, metadata)
 
 
@@ -85,6 +88,15 @@ def load_model(
         model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
     fill(model, tensors, path)
     return model.to(device).eval()
+
+
+def _is_copy(target: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> bool:
+    try:
+        theirs, said = read_tensors(target)
+    except CheckpointError:  # a damaged one is written anew
+        return False
+    same_words = {key: text for key, text in said.items() if key != FINGERPRINT} == metadata
+    return same_words and theirs.keys() == tensors.keys() and all(theirs[k].equal(each) for k, each in tensors.items())
 
 
 def _trusted_backbone(path: Path, card: ModelCard) -> nn.Module:
