@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 
-from maxmahal.report.published import adversarial, blackbox, curves, rules
+from maxmahal.report.published import adversarial, blackbox, curves, draws, rules
 from maxmahal.report.published.judging import Judgement
 from maxmahal.report.published.shelf import Shelf
 
@@ -16,7 +16,7 @@ RULES: dict[str, Callable[[Shelf], Judgement]] = {
     "cost": curves.cost,
     "convergence": curves.convergence,
     "white-box": rules.white_box,
-    "centers": rules.centers,
+    "centers": draws.centers,
     "threats": blackbox.threats,
     "spsa": blackbox.spsa,
     "capacity": rules.capacity,

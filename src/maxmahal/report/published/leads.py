@@ -23,7 +23,8 @@ COUNTED = (
     "point, with an exact McNemar p below 0.05 after Holm's correction over the columns of the claim; over several "
     f"models, over each of them. Mean distances (C&W) lead by {FARTHER:g} % and an unpaired z-test. A lead is ruled "
     "out where the interval of the difference ends below the point (95 % for all columns together); a column that is "
-    "neither is open, and one whose summaries do not tell the images apart was not tested."
+    "neither is open, and one whose summaries do not tell the images apart was not tested. All this is over images: "
+    "how far another training seed would move a model shows only where several were trained."
 )
 _WORDS = {"ahead": "a lead", "no lead": "ruled out", "open": "open", "not tested": "not tested"}
 
