@@ -310,7 +310,7 @@ def masked() -> str:
 
 def results() -> str:
     """The paper's rows on CIFAR-10 and its claims, from the published summaries."""
-    return readme_block(read_shelf(PUBLISHED))
+    return readme_block(read_shelf(PUBLISHED, RESULTS))
 
 
 BLOCKS = {

@@ -1,5 +1,6 @@
 """Published tables, pages and figures: the paper beside ours, and missing cells said to be missing."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import title_of
+from maxmahal.report.published.shelf import Steps
 from maxmahal.report.published.tables import (
     budgets_table,
     depth_table,
@@ -158,6 +160,19 @@ def test_two_models_or_data_sets_of_one_name_are_refused(
         read_shelf(tmp_path)
     assert "a--autoattack.json and a--strict.json" in str(caught.value)
     assert "remove the older one" in str(caught.value)
+
+
+def test_the_steps_of_the_engine_are_read_from_its_benchmark(tmp_path: Path) -> None:
+    rows = [{"name": "engine, batch 512"}, {"name": "engine, batch 512, SCE"}]
+    content = {"device": "NVIDIA H200", "command": "python it.py", "rows": rows, "mmc_over_sce": 0.993}
+    assert read_shelf(tmp_path).steps is None
+    assert read_shelf(tmp_path, tmp_path).steps is None
+    (tmp_path / reading.STEPS).write_text(json.dumps(content))
+    assert read_shelf(tmp_path, tmp_path).steps == Steps("NVIDIA H200", 512, 0.993, "python it.py")
+    for damaged in ("{", "[]", json.dumps({**content, "rows": []}), json.dumps({"rows": rows})):
+        (tmp_path / reading.STEPS).write_text(damaged)
+        with pytest.raises(RecordsError, match="is not what the benchmark of the training engine writes"):
+            read_shelf(tmp_path, tmp_path)
 
 
 def test_the_cost_and_the_tuning_are_told_apart() -> None:

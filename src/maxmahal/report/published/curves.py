@@ -16,19 +16,34 @@ _UNFINISHED = "The trainings of SCE and MMC-10 have not both been finished and c
 
 
 def cost(shelf: Shelf) -> Judgement:
-    """Holds if an epoch of MMC takes at most 5 % longer than one of SCE, in part up to 25 %.
+    """Holds if training with MMC takes at most 5 % longer than with SCE, in part up to 25 %.
 
-    Only finished runs count, of one network and batch, each alone on a GPU of the same name.
+    By an epoch of finished runs of one network and batch, each alone on a GPU of the same name; where there are none,
+    by training steps of ResNet-32 with either loss that a benchmark timed in turn in one process.
     """
     shown = _runs_table(shelf)
     sce, mmc = shelf.run(_SCE), shelf.run(_MMC)
-    if sce is None or mmc is None or not (is_finished(sce) and is_finished(mmc)):
-        return Judgement("not measured", _UNFINISHED, shown)
-    if why := _why_no_timing(sce, mmc):
+    why = _UNFINISHED
+    if sce is not None and mmc is not None and is_finished(sce) and is_finished(mmc):
+        why = _why_no_timing(sce, mmc)
+        if not why:
+            ratio = _epoch_seconds(mmc) / _epoch_seconds(sce)
+            return Judgement(
+                _by_ratio(ratio), f"An epoch of MMC-10 takes {ratio:.2f} times as long as one of SCE.", shown
+            )
+    if shelf.steps is None:
         return Judgement("not measured", why, shown)
-    ratio = _epoch_seconds(mmc) / _epoch_seconds(sce)
-    verdict: Verdict = "holds" if ratio <= LITTLE else "holds in part" if ratio <= SOME else "does not hold"
-    return Judgement(verdict, f"An epoch of MMC-10 takes {ratio:.2f} times as long as one of SCE.", shown)
+    steps = shelf.steps
+    reason = (
+        f"A training step of MMC takes {steps.mmc_over_sce:.3f} times as long as one of SCE (ResNet-32, batches of "
+        f"{steps.batch}, {steps.device}, `{steps.command}`). That is a benchmark's number, since "
+        f"the runs have none: {why}"
+    )
+    return Judgement(_by_ratio(steps.mmc_over_sce), reason, shown)
+
+
+def _by_ratio(ratio: float) -> Verdict:
+    return "holds" if ratio <= LITTLE else "holds in part" if ratio <= SOME else "does not hold"
 
 
 def convergence(shelf: Shelf) -> Judgement:

@@ -21,9 +21,6 @@ _NOTES = (
     "≤ stands for none of the samples, with the bound that their number proves. Clean accuracies are of all test "
     "images where these are known, by the training's own count where a model was attacked on a few of them."
 )
-_OLD_TARGETS = "drew targets from all classes, so that one image in ten is pulled to its own in the columns 'tar'"
-_EARLIER = {("paper-table1", 1): _OLD_TARGETS}
-"""What earlier versions of suites did otherwise, as long as numbers of theirs are published."""
 
 
 def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
@@ -32,7 +29,6 @@ def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
         "# Results on CIFAR-10 and CIFAR-100",
         _MADE,
         _NOTES,
-        *_earlier_versions(shelf),
         _environment(shelf),
         "What the paper claims, judged from these numbers: [claims.md](claims.md).",
         *ten_section(shelf, figures),
@@ -49,17 +45,6 @@ def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _earlier_versions(shelf: Shelf) -> list[str]:
-    """Whose numbers are not of the suite as it is now."""
-    sentences = []
-    for (suite, version), did in _EARLIER.items():
-        of_it = [each for each in shelf.evaluations if (each.suite, each.suite_version) == (suite, version)]
-        if of_it:
-            names = listed([f"`{name}`" for name in sorted({each.name for each in of_it})])
-            sentences.append(f"{names}: measured by version {version} of `{suite}`, which {did}.")
-    return sentences
-
-
 def claims_page(shelf: Shelf) -> str:
     """Each claim: what the paper says and prints, what we measured, the verdict and what would change it."""
     judged = [(claim, claim.judge(shelf.serious())) for claim in claims()]
@@ -70,7 +55,6 @@ def claims_page(shelf: Shelf) -> str:
         "Table 3 itself has 100 images, so its rule goes by intervals. A rule that lacks a part of what it asks for "
         "never says more than *holds in part*, and *undecided* is what the numbers leave open either way.",
         COUNTED,
-        *_earlier_versions(shelf),
         'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
         "two of its tables that disagree about the same model.",
         "\n".join(["| claim | verdict |", "|---|---|", *(f"| {c.title} | **{j.verdict}** |" for c, j in judged)]),

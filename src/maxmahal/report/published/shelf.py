@@ -31,15 +31,26 @@ _TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-seed\d+|-best$")  # in names of m
 
 
 @dataclass(frozen=True)
+class Steps:
+    """Training steps of MMC and SCE that were timed in turn, in one process which had its device alone."""
+
+    device: str
+    batch: int
+    mmc_over_sce: float
+    command: str
+
+
+@dataclass(frozen=True)
 class Shelf:
     """Everything that was collected."""
 
     evaluations: tuple[Summary, ...]
     runs: tuple[RunSummary, ...]
+    steps: Steps | None = None
 
     def serious(self) -> "Shelf":
         """Without looks at a few images, which no verdict should be made from; that on SIZES goes by intervals."""
-        return Shelf(tuple(each for each in self.evaluations if _is_serious(each)), self.runs)
+        return replace(self, evaluations=tuple(each for each in self.evaluations if _is_serious(each)))
 
     def of(self, model: str, suite: str) -> list[Summary]:
         """Every evaluation of a model under a suite, in that suite's own ball."""
