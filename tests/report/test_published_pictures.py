@@ -16,7 +16,8 @@ from maxmahal.report.published.budgets_figure import budgets
 from maxmahal.report.published.curves import why_not_timed
 from maxmahal.report.published.forest import Group, Row, forest
 from maxmahal.report.published.leads import of_images
-from maxmahal.report.published.pictures import training
+from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, TABLE_1, TABLE_4
+from maxmahal.report.published.pictures import medians, training
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
 ERRORS = [29.0, 19.0, 9.0]
@@ -34,7 +35,7 @@ def texts(svg: str) -> list[str]:
 def test_runs_alone_on_one_kind_of_gpu_with_one_batch_are_drawn_against_time() -> None:
     drawn = texts(curves(run(SCE, ERRORS, 60), run(MMC, ERRORS, 90)))
     assert "training time in minutes" in drawn
-    assert drawn[-2:] == ["SCE", "MMC-10"]
+    assert drawn[drawn.index("SCE") + 1] == "MMC-10"
     assert not any("By epoch" in text for text in drawn)
 
 
@@ -52,6 +53,24 @@ def test_other_runs_are_drawn_against_epochs_and_the_figure_says_why(changes: di
     assert "epoch" in drawn
     assert "training time in minutes" not in drawn
     assert f"By epoch and not by time: {why}." in " ".join(drawn)
+
+
+def test_points_are_medians_of_neighbouring_epochs() -> None:
+    assert medians([9.0, 1.0, 8.0, 2.0, 7.0, 3.0]) == [9.0, 8.0, 7.0, 3.0, 3.0, 3.0]
+    assert medians([]) == []
+    assert any("median of 5 epochs" in text for text in texts(curves(run(SCE, ERRORS))))
+
+
+@pytest.mark.parametrize(
+    "names", [TABLE_4, ADVERSARIAL_CIFAR100, [name for name in TABLE_1 if "at-un" not in name], [MMC, SCE]]
+)
+def test_every_curve_has_a_colour_of_its_own_and_a_loss_the_same_everywhere(names: list[str]) -> None:
+    svg = training(shelf(*(run(name, ERRORS) for name in names)), names)
+    slots = re.findall(r'class="line s(\d)"', svg)
+    assert len(set(slots)) == len(slots) == len(names)
+    assert re.findall(r'class="bar s(\d)"', svg) == slots
+    for name, slot in zip(names, slots, strict=True):
+        assert slot == {"sce": "0", "mmc": "1"}.get(name.partition("-")[2], slot)
 
 
 def test_a_run_that_shared_its_gpu_is_not_timed_on_its_own_either() -> None:

@@ -38,6 +38,7 @@ def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
         cost_table(shelf),
         *figure_lines(figures, "training.svg", "Test error during training, CIFAR-10"),
         *figure_lines(figures, "training-cifar100.svg", "Test error during training, CIFAR-100"),
+        *figure_lines(figures, "training-cifar100-at.svg", "Test error during adversarial training, CIFAR-100"),
     ]
     if tuned := tuning_table(shelf):
         parts += ["## Tuning", "Scores on held-out training images, the best epoch of each trial.", tuned]

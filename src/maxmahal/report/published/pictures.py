@@ -1,6 +1,8 @@
 """The published figures, from summaries: training curves, transfer matrices, and the two budgets."""
 
 from collections.abc import Sequence
+from itertools import cycle
+from statistics import median
 
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.budgets_figure import budgets
@@ -22,8 +24,13 @@ from maxmahal.report.wording import listed
 
 _CURVES = {
     "training.svg": tuple(name for name in TABLE_1 if "at-un" not in name),  # as in the paper, where AT is targeted
-    "training-cifar100.svg": (*TABLE_4, *ADVERSARIAL_CIFAR100),
+    "training-cifar100.svg": TABLE_4,
+    "training-cifar100-at.svg": ADVERSARIAL_CIFAR100,
 }
+
+_SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
+"""Colours of the losses without adversarial training: the two that the paper sets against each other differ most."""
+_AROUND = 2  # epochs on either side that a point of a curve is the median of
 
 
 def figures(shelf: Shelf) -> dict[str, str]:
@@ -40,6 +47,7 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     """
     known = {title_of(shelf, name): run for name in names if (run := shelf.run(name)) is not None}
     runs = {title: run for title, run in known.items() if is_finished(run) and _curve(run, timed=False)}
+    slots = _slots(list(runs.values()))
     if not runs:
         return ""
     why = why_not_timed(list(runs.values()))
@@ -49,10 +57,10 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
     upward = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
     what = f"Test error by {'epoch' if why else 'training time'}"
-    chart = Chart(f"{what} on {DATA[data_of(names[0])]} (Figure 3a)", across, upward, width=420.0, height=320.0)
-    for place, curve in enumerate(curves):
-        chart.line([x for x, _ in curve], [y for _, y in curve], place % COLOURS)
-    legend = [(place % COLOURS, label) for place, label in enumerate(_labels(runs))]
+    chart = Chart(f"{what} on {DATA[data_of(names[0])]} (Figure 3a)", across, upward, width=430.0, height=340.0)
+    for slot, curve in zip(slots, curves, strict=True):
+        chart.line([x for x, _ in curve], [y for _, y in curve], slot)
+    legend = list(zip(slots, _labels(runs), strict=True))
     return with_legend(chart, legend, _note(why, {title: run for title, run in known.items() if not is_finished(run)}))
 
 
@@ -90,13 +98,27 @@ def _slug(text: str) -> str:
 def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:
     """Minutes or epochs, and test errors; none is zero, so that both may stand on logarithmic axes."""
     entries = [entry for entry in run.epochs if entry.get("test_accuracy") is not None and entry["train_seconds"] > 0]
+    errors = [max(1 - float(entry["test_accuracy"]), 0.001) for entry in entries]
     return [
-        (
-            float(entry["train_seconds"]) / 60 if timed else float(entry["epoch"]),
-            max(1 - float(entry["test_accuracy"]), 0.001),
-        )
-        for entry in entries
+        (float(entry["train_seconds"]) / 60 if timed else float(entry["epoch"]), error)
+        for entry, error in zip(entries, medians(errors), strict=True)
     ]
+
+
+def medians(values: Sequence[float]) -> list[float]:
+    """Each value's median with its neighbours, as many on either side: test errors jump while learning rates are high,
+    and curves that do would hide each other.
+    """
+    last = len(values) - 1
+    reach = [min(_AROUND, place, last - place) for place in range(len(values))]
+    return [median(values[place - far : place + far + 1]) for place, far in enumerate(reach)]
+
+
+def _slots(runs: Sequence[RunSummary]) -> list[int]:
+    """A colour a run: its loss's own, or the next of those that no run has."""
+    own = [_SLOTS.get(run.name.partition("-")[2]) for run in runs]
+    free = cycle(slot for slot in range(COLOURS) if slot not in own)
+    return [next(free) if slot is None else slot for slot in own]
 
 
 def _labels(runs: dict[str, RunSummary]) -> list[str]:
@@ -106,7 +128,8 @@ def _labels(runs: dict[str, RunSummary]) -> list[str]:
 
 
 def _note(why: str, left_out: dict[str, RunSummary]) -> str:
-    said = [f"By epoch and not by time: {why}."] if why else []
+    said = [f"Each point is the median of {2 * _AROUND + 1} epochs, of fewer at the ends."]
+    said += [f"By epoch and not by time: {why}."] if why else []
     if left_out:
         names = listed([f"{title} ({state_of(run)})" for title, run in left_out.items()])
         said.append(f"Not drawn, as not finished: {names}.")
