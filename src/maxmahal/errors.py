@@ -24,6 +24,10 @@ class DataError(MaxmahalError, ValueError):
     """A data set is missing, damaged or not what its name says."""
 
 
+class DataNotice(UserWarning):
+    """The data are used otherwise than they were given; a warning, because nothing is wrong with them."""
+
+
 class CheckpointError(MaxmahalError, ValueError):
     """A run folder or a checkpoint cannot be read, or does not fit."""
 

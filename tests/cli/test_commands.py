@@ -215,15 +215,15 @@ def test_ctrl_c_ends_with_130(run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxmahal.cli.train.train_model", interrupted)
+    monkeypatch.setattr("maxmahal.train.train_model", interrupted)
     outcome = run("train", "digits-mmc", "--out", "runs/a b", "--set", "train.epochs=6")
     assert outcome.code == 130
     assert outcome.err.count("\n") == 1
     assert "`maxmahal train digits-mmc --out 'runs/a b' --set train.epochs=6 --resume` goes on" in outcome.err
     assert outcome.err == run("train", "digits-mmc", "--out", "runs/a b", "--set", "train.epochs=6", "--resume").err
-    monkeypatch.setattr("maxmahal.cli.evaluate.evaluate_models", interrupted)
+    monkeypatch.setattr("maxmahal.evaluate.evaluate_models", interrupted)
     assert "the same command goes on" in run("evaluate", "runs/x", "--out", "runs/eval").err
-    monkeypatch.setattr("maxmahal.cli.density.compare_models", interrupted)
+    monkeypatch.setattr("maxmahal.density.compare_models", interrupted)
     assert "the same command starts again" in run("density", "runs/x").err
 
 
@@ -231,7 +231,7 @@ def test_a_bug_keeps_its_traceback(run, monkeypatch: pytest.MonkeyPatch) -> None
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("maxmahal.cli.train.train_model", broken)
+    monkeypatch.setattr("maxmahal.train.train_model", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         run("train", "digits-mmc")
 

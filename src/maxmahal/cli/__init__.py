@@ -1,4 +1,9 @@
-"""The command line: the only part of the package that knows typer and rich."""
+"""The command line: the only part of the package that knows typer and rich.
+
+Help and the answer to a mistyped word should come at once, and torch takes seconds to import. So these files name
+what they use in full, ``maxmahal.train.train_model``, and the part is imported when a command that runs first uses it;
+the few modules that no part brings along are imported inside the command.
+"""
 
 import shlex
 import sys
@@ -6,8 +11,7 @@ import warnings
 from typing import TextIO
 
 from maxmahal.cli.app import app
-from maxmahal.data import DataNotice
-from maxmahal.errors import MaxmahalError
+from maxmahal.errors import DataNotice, MaxmahalError
 
 GO_ON = ("evaluate", "reproduce", "demo")  # typed again, they take up what they have finished
 INTERRUPTED = 130  # what typer makes of Ctrl-C

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+import maxmahal
 from maxmahal.errors import SettingsError
 from maxmahal.imports import names_a_function
-from maxmahal.train.trusting import trusting
 
 Backbones = Annotated[
     list[str] | None,
@@ -26,5 +26,5 @@ def own_networks(backbones: list[str] | None) -> Iterator[None]:
     for name in backbones or []:
         if not names_a_function(name):
             raise SettingsError(f"--backbone {name} is not of the form package.module:function.")
-    with trusting(backbones or []):
+    with maxmahal.train.trusting.trusting(backbones or []):
         yield

@@ -7,9 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import maxmahal
 from maxmahal.cli.progress import DownloadProgress
-from maxmahal.data import check_dataset, fetch_dataset, resolve_data_dir
-from maxmahal.data.registry import SOURCES
 
 app = typer.Typer(help="Data sets: what is here, whether it is whole, and where to get it.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set's name; `maxmahal data list` shows them.")]
@@ -20,7 +19,8 @@ DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data
 def list_command(data_dir: DataDir = None) -> None:
     """Every data set, and whether its files are in the data folder."""
     console = Console()
-    console.print(f"data folder: {resolve_data_dir(data_dir)}", highlight=False, markup=False, soft_wrap=True)
+    folder = maxmahal.data.resolve_data_dir(data_dir)
+    console.print(f"data folder: {folder}", highlight=False, markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     table.add_column("name")
     table.add_column("files")
@@ -32,7 +32,7 @@ def list_command(data_dir: DataDir = None) -> None:
 @app.command("check")
 def check_command(name: Name, data_dir: DataDir = None) -> None:
     """Verify checksums, counts and class balance."""
-    report = check_dataset(name, data_dir)
+    report = maxmahal.data.check_dataset(name, data_dir)
     for line in report.lines:
         typer.echo(line)
     if not report.ok:
@@ -42,16 +42,17 @@ def check_command(name: Name, data_dir: DataDir = None) -> None:
 @app.command("fetch")
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set from its publisher into the data folder."""
-    fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))
-    place = f"in {resolve_data_dir(data_dir)}" if SOURCES[name].files else "embedded, with nothing to fetch"
+    maxmahal.data.fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))
+    folder, files = maxmahal.data.resolve_data_dir(data_dir), maxmahal.data.registry.SOURCES[name].files
+    place = f"in {folder}" if files else "embedded, with nothing to fetch"
     typer.echo(f"{name} is {place}.")
 
 
 def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:
     """Each data set's name and which of its files are there, without reading them."""
-    folder = resolve_data_dir(data_dir)
+    folder = maxmahal.data.resolve_data_dir(data_dir)
     rows = []
-    for name, source in SOURCES.items():
+    for name, source in maxmahal.data.registry.SOURCES.items():
         found = sum(file.find(folder) is not None for file in source.files)
         if not source.files:
             status = "embedded"

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import maxmahal
 from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
-from maxmahal.density import compare_models, table, write_density_page
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 
@@ -37,7 +37,7 @@ def density_command(
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
     with own_networks(backbone):
-        record = compare_models(
+        record = maxmahal.density.compare_models(
             targets,
             data=data,
             split="train" if train else "test",
@@ -46,7 +46,7 @@ def density_command(
             device=pick_device(device),
         )
     console = Console()
-    head, rows = table(record)
+    head, rows = maxmahal.density.table(record)
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
     for name in head:
         shown.add_column(escape(name), overflow="fold")
@@ -56,7 +56,7 @@ def density_command(
     if out is None:
         return
     if out.suffix == ".html":
-        write_density_page(record, out)
+        maxmahal.density.write_density_page(record, out)
     else:
         write_text_atomically(out, json.dumps(record, indent=1, allow_nan=False) + "\n")
     console.print(f"Wrote {out}.", highlight=False, markup=False, soft_wrap=True)

@@ -7,14 +7,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.console import Console
 from rich.table import Table
 
 import maxmahal
 from maxmahal.cli.data import dataset_status
-from maxmahal.data import resolve_data_dir
 
 PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matplotlib", "pillow", "typer", "rich")
 
@@ -33,7 +31,9 @@ def doctor_command(
 
 def machine_facts(data_dir: Path | None) -> list[tuple[str, str]]:
     """Name and value of everything worth knowing before a run or in a bug report."""
-    folder = resolve_data_dir(data_dir)
+    import torch
+
+    folder = maxmahal.data.resolve_data_dir(data_dir)
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return [
         ("maxmahal", maxmahal.__version__),
@@ -55,6 +55,8 @@ def _version(package: str) -> str:
 
 
 def _cuda() -> str:
+    import torch
+
     if not torch.cuda.is_available():
         return "none: everything runs on the CPU"
     properties = torch.cuda.get_device_properties(0)

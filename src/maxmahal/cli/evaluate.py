@@ -9,16 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import maxmahal
 from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.showing import Show, show_shipped
 from maxmahal.cli.train import DataDir, pick_device
 from maxmahal.cli.watching import EvaluationProgress
 from maxmahal.errors import SettingsError
-from maxmahal.evaluate import Evaluation, compare, evaluate_models, give_verdict, seed_spreads, suite_names
-from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.suite import load_suite
-from maxmahal.evaluate.tensorboard import logged
-from maxmahal.evaluate.verdict import was_attacked
 
 
 def evaluate_command(
@@ -53,13 +49,16 @@ def evaluate_command(
     """Attack models as a suite says, record every sample, and give the verdict."""
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
+
+    from maxmahal.evaluate.tensorboard import logged
+
     console = Console()
     with (
         EvaluationProgress(console, quiet=quiet) as display,
         logged(display, tensorboard) as reporter,
         own_networks(backbone),
     ):
-        found = evaluate_models(
+        found = maxmahal.evaluate.evaluate_models(
             targets,
             out=out,
             suite=suite,
@@ -88,25 +87,25 @@ def evaluate_command(
 def suites_command(show: Show = None) -> None:
     """List the suites and what is in them."""
     if show is not None:
-        show_shipped("suite", "suites", show, suite_names())
+        show_shipped("suite", "suites", show, maxmahal.evaluate.suite_names())
         return
     console = Console()
-    for name in suite_names():
-        suite = load_suite(name, KINDS)
+    for name in maxmahal.evaluate.suite_names():
+        suite = maxmahal.evaluate.suite.load_suite(name, maxmahal.evaluate.kinds.KINDS)
         console.print(f"[bold]{name}[/bold] (version {suite.version}): {suite.about}", highlight=False)
         for stage in suite.stages:
             console.print(f"    {stage.title}", highlight=False, markup=False)
 
 
-def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
+def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     """A row a model, then a sentence each, then who is ahead of whom."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     worst = "worst case" if all(evaluation.comparison for evaluation in evaluations) else "robust accuracy"
     for column in ("model", "clean", worst, "attacks succeed on"):
         table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
-    verdicts = [give_verdict(evaluation) for evaluation in evaluations]
+    verdicts = [maxmahal.evaluate.give_verdict(evaluation) for evaluation in evaluations]
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
-        attacked = was_attacked(evaluation)
+        attacked = maxmahal.evaluate.verdict.was_attacked(evaluation)
         success = "-" if verdict.success is None or not attacked else f"{verdict.success.value:.1%}"
         robust = verdict.robust.with_interval if evaluation.comparison else str(verdict.robust)
         table.add_row(
@@ -121,11 +120,11 @@ def print_verdicts(console: Console, evaluations: list[Evaluation]) -> None:
     _print_comparisons(console, evaluations)
 
 
-def _print_comparisons(console: Console, evaluations: list[Evaluation]) -> None:
-    attacked = [evaluation for evaluation in evaluations if was_attacked(evaluation)]
+def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
+    attacked = [evaluation for evaluation in evaluations if maxmahal.evaluate.verdict.was_attacked(evaluation)]
     for place, first in enumerate(attacked):
         for second in attacked[place + 1 :]:
-            pair = compare(first, second)
+            pair = maxmahal.evaluate.compare(first, second)
             ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
             console.print(
                 f"{ahead.name} stands on {abs(pair.difference) * 100:.1f} points more of the same images than "
@@ -133,7 +132,7 @@ def _print_comparisons(console: Console, evaluations: list[Evaluation]) -> None:
                 highlight=False,
                 markup=False,
             )
-    for spread in seed_spreads(evaluations):
+    for spread in maxmahal.evaluate.seed_spreads(evaluations):
         console.print(
             f"Over the training seeds of {', '.join(spread.names)}: {spread.mean:.1%} ± {spread.deviation:.1%}.",
             highlight=False,

@@ -7,17 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import maxmahal
 from maxmahal.files import write_text_atomically
-from maxmahal.gallery import (
-    FIGURES,
-    Options,
-    check_format,
-    default_folder,
-    obtain_record,
-    read_record,
-    render_gallery,
-    write_figure,
-)
 
 Records = Annotated[
     Path | None,
@@ -36,16 +27,17 @@ def figure_command(
     quick: Annotated[bool, typer.Option("--quick", help="Compute a smaller record, for a first look.")] = False,
 ) -> None:
     """Draw a figure from its record; the record is computed only where it is missing."""
-    console, folder = Console(), default_folder() if records is None else records
+    gallery = maxmahal.gallery
+    console, folder = Console(), gallery.default_folder() if records is None else records
     if name is None:
         _list(console, folder)
         return
     path = Path(f"{name}.svg") if out is None else out
-    check_format(name, path)  # before minutes of computation
-    if fresh or read_record(folder, name) is None:
+    gallery.check_format(name, path)  # before minutes of computation
+    if fresh or gallery.read_record(folder, name) is None:
         _say(console, f"Computing {name}.")
-    record = obtain_record(folder, name, Options(data_dir, quick), fresh=fresh)
-    write_figure(name, record, path)
+    record = gallery.obtain_record(folder, name, gallery.Options(data_dir, quick), fresh=fresh)
+    gallery.write_figure(name, record, path)
     _say(console, f"Wrote {path} from {folder / name}.json.")
 
 
@@ -54,14 +46,15 @@ def gallery_command(
     records: Records = None,
 ) -> None:
     """Make one page of all figures that have a record; where none has, of those that are quickly made."""
-    folder, console = default_folder() if records is None else records, Console()
-    if all(read_record(folder, name) is None for name in FIGURES):
+    gallery = maxmahal.gallery
+    folder, console = gallery.default_folder() if records is None else records, Console()
+    if all(gallery.read_record(folder, name) is None for name in gallery.FIGURES):
         _say(console, f"{folder} holds no figure's record yet; computing those that take a second.")
-        for name in (name for name, figure in FIGURES.items() if figure.cheap):
-            obtain_record(folder, name, Options())
-    kept = {name: record for name in FIGURES if (record := read_record(folder, name)) is not None}
-    write_text_atomically(out, render_gallery(kept))
-    missing = [name for name in FIGURES if name not in kept]
+        for name in (name for name, figure in gallery.FIGURES.items() if figure.cheap):
+            gallery.obtain_record(folder, name, gallery.Options())
+    kept = {name: record for name in gallery.FIGURES if (record := gallery.read_record(folder, name)) is not None}
+    write_text_atomically(out, gallery.render_gallery(kept))
+    missing = [name for name in gallery.FIGURES if name not in kept]
     if missing:
         _say(console, f"Without a record, so left out: {', '.join(missing)}; `maxmahal figure NAME` makes one.")
     _say(console, f"Wrote {out}.")
@@ -72,8 +65,8 @@ def _list(console: Console, records: Path) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(no_wrap=True)
-    for name, figure in FIGURES.items():
-        state = "has a record" if read_record(records, name) is not None else "no record yet"
+    for name, figure in maxmahal.gallery.FIGURES.items():
+        state = "has a record" if maxmahal.gallery.read_record(records, name) is not None else "no record yet"
         table.add_row(name, figure.about, state)
     console.print(table)
 

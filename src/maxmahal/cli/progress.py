@@ -6,7 +6,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from maxmahal.train.loop import Metrics
+import maxmahal
 
 NAMES = {
     "train_loss": "loss {:.4g}",
@@ -64,7 +64,7 @@ class TrainingProgress(LiveDisplay):
         if self._bar is not None:
             self._bar.advance(self._task)
 
-    def epoch(self, metrics: Metrics) -> None:
+    def epoch(self, metrics: "maxmahal.train.loop.Metrics") -> None:
         """One line an epoch."""
         if self._quiet:
             return

@@ -8,19 +8,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import maxmahal
 from maxmahal.errors import SettingsError, did_you_mean
-from maxmahal.evaluate import Evaluation, read_evaluations
-from maxmahal.evaluate.records.export import of_model, select, write_records, write_robustbench
-from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.files import write_text_atomically
-from maxmahal.report import results_tables, to_csv, to_latex, to_markdown, write_figures, write_page
 
-TABLES = {"md": to_markdown, "csv": to_csv, "latex": to_latex}
+TABLES = ("md", "csv", "latex")
 FIGURES = ("png", "svg", "pdf")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
 _Key = tuple[str, str, str, int, int]
+_Evaluations = list["maxmahal.evaluate.Evaluation"]
 
 
 def report_command(
@@ -35,23 +33,31 @@ def report_command(
 ) -> None:
     """Make a page, tables or figures of records."""
     kind = _format_of(out, format)
-    evaluations = read_evaluations(folders)
+
+    from maxmahal.evaluate.records.naming import tell_apart
+
+    evaluations = maxmahal.evaluate.read_evaluations(folders)
     _refuse_nothing(evaluations, folders)
     console = Console()
     if kind in FIGURES:
-        for path in write_figures(evaluations, out, [kind]):
+        for path in maxmahal.report.write_figures(evaluations, out, [kind]):
             _say(console, f"Wrote {path}.")
         return
     if kind == "html":
-        write_page(evaluations, out)
+        maxmahal.report.write_page(evaluations, out)
     else:
-        text = "\n\n".join(TABLES[kind](table).rstrip("\n") for table in results_tables(evaluations))
-        write_text_atomically(out, text + "\n")
+        write_text_atomically(out, _tables(evaluations, kind))
     named = zip(evaluations, tell_apart(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         _say(console, f"Not finished, and the report says so: {', '.join(unfinished)}.")
     _say(console, f"Wrote {out}.")
+
+
+def _tables(evaluations: _Evaluations, kind: str) -> str:
+    report = maxmahal.report
+    render = {"md": report.to_markdown, "csv": report.to_csv, "latex": report.to_latex}[kind]
+    return "\n\n".join(render(table).rstrip("\n") for table in report.results_tables(evaluations)) + "\n"
 
 
 def _format_of(out: Path, format: str | None) -> str:
@@ -94,7 +100,9 @@ def records_command(
     ] = None,
 ) -> None:
     """Show, filter and export records."""
-    evaluations = read_evaluations(folder)
+    from maxmahal.evaluate.records.export import of_model, select, write_records, write_robustbench
+
+    evaluations = maxmahal.evaluate.read_evaluations(folder)
     _refuse_nothing(evaluations, [folder])
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
     console = Console()
@@ -124,30 +132,32 @@ def records_command(
     _say(console, f"Wrote {written}.")
 
 
-def _names(evaluations: list[Evaluation]) -> dict[_Key, str]:
+def _names(evaluations: _Evaluations) -> dict[_Key, str]:
     """What each evaluation of a folder is called, so that no two are called the same."""
+    from maxmahal.evaluate.records.naming import tell_apart
+
     return dict(zip(map(_key, evaluations), tell_apart(evaluations), strict=True))
 
 
-def _key(evaluation: Evaluation) -> _Key:
+def _key(evaluation: "maxmahal.evaluate.Evaluation") -> _Key:
     """What no two evaluations of one folder share."""
     return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples
 
 
-def _only(evaluations: list[Evaluation], names: dict[_Key, str]) -> Evaluation:
+def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.evaluate.Evaluation":
     if len(evaluations) != 1:
         choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
         raise SettingsError(f"RobustBench's card is of one model and one evaluation; choose {choices}.")
     return evaluations[0]
 
 
-def _refuse_nothing(evaluations: list[Evaluation], folders: list[Path]) -> None:
+def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
     if not evaluations:
         where = ", ".join(map(str, folders))
         raise SettingsError(f"{where} holds no evaluation yet; `maxmahal evaluate` makes one.")
 
 
-def _show_stages(console: Console, evaluations: list[Evaluation], names: dict[_Key, str]) -> None:
+def _show_stages(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("model", "suite", "attack", "attacked", "broken", "seconds", "state"):
         table.add_column(column, justify="right" if column in ("attacked", "broken", "seconds") else "left")
@@ -161,7 +171,7 @@ def _show_stages(console: Console, evaluations: list[Evaluation], names: dict[_K
     console.print(table)
 
 
-def _show_rows(console: Console, evaluations: list[Evaluation], names: dict[_Key, str]) -> None:
+def _show_rows(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations"):
         table.add_column(column)

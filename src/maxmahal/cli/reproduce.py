@@ -10,13 +10,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+import maxmahal
 from maxmahal.cli.showing import Show, show_shipped
 from maxmahal.cli.train import DataDir
-from maxmahal.reproduce import Cell, PlainLines, Plan, Quiet, Watcher, grid_names, plan_lines, run_plan
-from maxmahal.reproduce.budget import Deadline, parse_budget
-from maxmahal.reproduce.call import OUT, RESULTS, last_words, list_grids, plan_from_words
-from maxmahal.reproduce.runner import default_jobs
-from maxmahal.reproduce.watch import End, duration
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
@@ -25,7 +21,7 @@ def reproduce_command(
     grid: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A grid's name or a .toml file; none lists them.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where runs, records, logs and the report go.")] = Path(OUT),
+    out: Annotated[Path, typer.Option(help="Where runs, records, logs and the report go.")] = Path("runs/reproduce"),
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of every training.")
     ] = None,
@@ -36,7 +32,7 @@ def reproduce_command(
         str | None, typer.Option(help="Stop before so much time is over (90s, 8m, 1h30m); the same command goes on.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="How many at once (default: 1 on the CPU, 3 on a GPU).")] = None,
-    results: Annotated[Path, typer.Option(help="A folder of published results.")] = Path(RESULTS),
+    results: Annotated[Path, typer.Option(help="A folder of published results.")] = Path("results"),
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
@@ -44,22 +40,26 @@ def reproduce_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what came of it.")] = False,
 ) -> None:
     """Train and evaluate a whole grid, such as a table of the paper; stopped, the same command goes on."""
+    from maxmahal.reproduce.budget import Deadline, parse_budget
+    from maxmahal.reproduce.call import last_words, plan_from_words
+
     console = Console()
     deadline = None if budget is None else Deadline.after(parse_budget(budget))
     if show is not None:
-        show_shipped("grid", "grids", show, grid_names())
+        show_shipped("grid", "grids", show, maxmahal.reproduce.grid_names())
         return
     if grid is None or list_all:
         _list(console)
         return
     plan = plan_from_words(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir, results=results)
     if dry_run:
-        _say(console, plan_lines(plan, jobs or default_jobs(plan.device)))
+        _say(console, maxmahal.reproduce.plan_lines(plan, jobs or maxmahal.reproduce.runner.default_jobs(plan.device)))
         return
     live = GridProgress(console) if console.is_terminal and not quiet else None
-    watcher: Watcher = live or (Quiet() if quiet else PlainLines(lambda line: _say(console, [line])))
+    plain = maxmahal.reproduce.PlainLines(lambda line: _say(console, [line]))
+    watcher: maxmahal.reproduce.Watcher = live or (maxmahal.reproduce.Quiet() if quiet else plain)
     with live or nullcontext():
-        outcome = run_plan(plan, jobs=jobs, deadline=deadline, watcher=watcher)
+        outcome = maxmahal.reproduce.run_plan(plan, jobs=jobs, deadline=deadline, watcher=watcher)
     _say(console, last_words(plan, outcome))
     if outcome.failed:
         raise typer.Exit(1)
@@ -70,7 +70,7 @@ class GridProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._plan: Plan | None = None
+        self._plan: maxmahal.reproduce.Plan | None = None
         self._texts: dict[str, str] = {}
         self._live = Live(console=console, get_renderable=self._table, refresh_per_second=2)
 
@@ -80,9 +80,9 @@ class GridProgress:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def begin(self, plan: Plan, jobs: int) -> None:
+    def begin(self, plan: "maxmahal.reproduce.Plan", jobs: int) -> None:
         """The plan in words, then the table."""
-        _say(self._console, plan_lines(plan, jobs))
+        _say(self._console, maxmahal.reproduce.plan_lines(plan, jobs))
         self._plan = plan
         for cell in plan.cells:
             state = cell.state
@@ -90,15 +90,15 @@ class GridProgress:
             self._texts[cell.key] = "[green]done[/green]" if state.kind == "done" else waiting
         self._live.start()
 
-    def started(self, cell: Cell) -> None:
+    def started(self, cell: "maxmahal.reproduce.Cell") -> None:
         """The cell says how long it should take."""
-        self._texts[cell.key] = f"[bold]started[/bold], about {duration(cell.seconds)}"
+        self._texts[cell.key] = f"[bold]started[/bold], about {maxmahal.reproduce.watch.duration(cell.seconds)}"
 
-    def progress(self, cell: Cell, text: str) -> None:
+    def progress(self, cell: "maxmahal.reproduce.Cell", text: str) -> None:
         """The cell says how far it is."""
         self._texts[cell.key] = f"[bold]{escape(text)}[/bold]"
 
-    def ended(self, cell: Cell, end: End, text: str) -> None:
+    def ended(self, cell: "maxmahal.reproduce.Cell", end: "maxmahal.reproduce.watch.End", text: str) -> None:
         """The cell says what came of it; an error stands above the table in full."""
         self._texts[cell.key] = f"[{STYLES[end]}]{end}[/{STYLES[end]}]"
         if end == "failed":
@@ -121,6 +121,8 @@ class GridProgress:
 
 
 def _list(console: Console) -> None:
+    from maxmahal.reproduce.call import list_grids
+
     table = Table(box=None, pad_edge=False)
     for column in ("grid", "about"):
         table.add_column(column, overflow="fold")

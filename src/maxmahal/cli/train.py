@@ -1,27 +1,28 @@
 """``maxmahal train`` and ``maxmahal presets``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
 from rich.table import Table
 
+import maxmahal
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.cli.showing import Show
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
-from maxmahal.train import RunFolder, load_settings, preset_names, train_model
-from maxmahal.train.folder import Record
-from maxmahal.train.presets import resumed_settings
-from maxmahal.train.tensorboard import logged
+
+if TYPE_CHECKING:
+    import torch
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
 
 
-def pick_device(name: str) -> torch.device:
+def pick_device(name: str) -> "torch.device":
     """``auto`` takes the GPU where there is one."""
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -60,10 +61,16 @@ def train_command(
     folder = Path("runs") / Path(preset).stem if out is None else out
     if str(folder) == "." and out is not None:
         raise SettingsError("--out would write the run into the current folder; name one for it, such as --out runs/x.")
-    settings = resumed_settings(preset, changes, RunFolder(folder)) if resume else load_settings(preset, changes)
+
+    from maxmahal.train.tensorboard import logged
+
+    if resume:
+        settings = maxmahal.train.presets.resumed_settings(preset, changes, maxmahal.train.RunFolder(folder))
+    else:
+        settings = maxmahal.train.load_settings(preset, changes)
     console = Console()
     with TrainingProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
-        result = train_model(
+        result = maxmahal.train.train_model(
             settings, folder, resume=resume, data_dir=data_dir, device=pick_device(device), reporter=reporter
         )
     if not quiet:
@@ -74,18 +81,18 @@ def presets_command(show: Show = None) -> None:
     """List the presets and the rows of the paper they stand for."""
     if show is not None:
         # With every default written out: the shipped files build on one another.
-        typer.echo(to_toml(to_table(load_settings(show))), nl=False)
+        typer.echo(to_toml(to_table(maxmahal.train.load_settings(show))), nl=False)
         return
     table = Table(box=None, pad_edge=False)
     for column in ("preset", "about", "row in the paper"):
         table.add_column(column, overflow="fold")
-    for name in preset_names():
-        settings = load_settings(name)
+    for name in maxmahal.train.preset_names():
+        settings = maxmahal.train.load_settings(name)
         table.add_row(name, settings.about, settings.table)
     Console().print(table)
 
 
-def _print_result(console: Console, result: Record, folder: Path) -> None:
+def _print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
     for name in ("last", "best"):
         if name in result:
             scores = result[name]

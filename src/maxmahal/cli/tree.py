@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from maxmahal.centers import write_tree
+import maxmahal
 from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
 from maxmahal.errors import SettingsError
-from maxmahal.evaluate.learned_tree import learn_tree
 
 
 def tree_command(
@@ -30,6 +29,9 @@ def tree_command(
     """Make a tree of the classes from a trained model's mistakes, for hierarchical centers; never on test images."""
     if out.suffix != ".toml":
         raise SettingsError(f"--out must end in .toml, for the tree; got '{out}'.")
+
+    from maxmahal.evaluate.learned_tree import learn_tree
+
     with own_networks(backbone):
         tree = learn_tree(
             run,
@@ -39,7 +41,7 @@ def tree_command(
             data_dir=data_dir,
             device=pick_device(device),
         )
-    write_tree(out, tree)
+    maxmahal.centers.write_tree(out, tree)
     console = Console()
     for group in tree.groups():
         console.print(", ".join(group), highlight=False, markup=False, soft_wrap=True)

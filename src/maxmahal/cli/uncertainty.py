@@ -10,12 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import maxmahal
 from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
 from maxmahal.errors import SettingsError
-from maxmahal.uncertainty import CHANGES, SCORES, ModelResult, Record, study_models, write_record
-
-_TITLES = {score.name: score.title for score in SCORES}
 
 
 def uncertainty_command(
@@ -25,7 +23,10 @@ def uncertainty_command(
     ],
     ood: Annotated[
         list[str] | None,
-        typer.Option(help=f"Strange images: {', '.join(CHANGES)}, a data set or an .npz; may be given several times."),
+        typer.Option(
+            help="Strange images: inverted, turned, shifted, scrambled, a data set or an .npz; "
+            "may be given several times."
+        ),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="How far attacks may go (Linf).")] = "8/255",
     out: Annotated[Path | None, typer.Option(help="Write the record, a .json file.")] = None,
@@ -40,7 +41,7 @@ def uncertainty_command(
     if out is not None and out.suffix != ".json":
         raise SettingsError(f"--out must end in .json, for the record; got '{out}'.")
     with own_networks(backbone):
-        record = study_models(
+        record = maxmahal.uncertainty.study_models(
             targets,
             strangers=ood or [],
             epsilon=epsilon,
@@ -55,20 +56,21 @@ def uncertainty_command(
     for model in record.models:
         console.print(escape(_sentence(model)), highlight=False)
     if out is not None:
-        write_record(out, record)
+        maxmahal.uncertainty.write_record(out, record)
         console.print(f"Wrote {out}.", highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(record: Record) -> Table:
+def _table(record: "maxmahal.uncertainty.Record") -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption="AUROC: 0.5 is guessing, 1 is perfect")
     attacks = (f"attack at {record.epsilon}", "evading attack", "wrong and undetected")
     for column in ("model", "score", "own mistakes", *record.strangers, *attacks):
         table.add_column(escape(column), overflow="fold")
+    titles = {score.name: score.title for score in maxmahal.uncertainty.SCORES}
     for model in record.models:
         for each in model.scores:
             strangers = [_auroc(each.strangers[name]) for name in record.strangers]
             attacked = [_auroc(each.ignoring.auroc), _auroc(each.evading.auroc), f"{each.evading.undetected:.1%}"]
-            title = escape(_TITLES.get(each.score, each.score))
+            title = escape(titles.get(each.score, each.score))
             table.add_row(escape(model.name), title, _auroc(each.misclassification), *strangers, *attacked)
     return table
 
@@ -77,7 +79,7 @@ def _auroc(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
 
 
-def _sentence(model: ModelResult) -> str:
+def _sentence(model: "maxmahal.uncertainty.ModelResult") -> str:
     return (
         f"{model.name}: {model.accuracy:.1%} right; its softmax is {100 * model.calibration_error:.1f} points from "
         f"calibrated."

@@ -5,8 +5,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+import maxmahal
 from maxmahal.cli.progress import LiveDisplay
-from maxmahal.evaluate.records import Finding
 
 
 class EvaluationProgress(LiveDisplay):
@@ -62,7 +62,7 @@ class EvaluationProgress(LiveDisplay):
         if self._done >= self._planned:
             self.note(f"  {self._title}: {self._planned} samples, {rate:.3g}/s, {self._robust}")
 
-    def finding(self, finding: Finding) -> None:
+    def finding(self, finding: "maxmahal.evaluate.records.Finding") -> None:
         """Flags stand out; what is as it should be moves the bar only."""
         self._done += 1
         if self._bar is not None and self._task is not None:

@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import maxmahal
 from maxmahal.errors import MaxmahalError
-from maxmahal.train.checkpoint import load_card
-from maxmahal.zoo import VARIABLE, zoo_folders, zoo_models
 
 # Lines of a model's card: before any attack, and the worst case under a suite. The last cell is our number.
 _NUMBER = re.compile(r"^\| (clean|worst case of `[^`|]+`) \|.*\| ([^|]*\d[^|]*) \|$", re.MULTILINE)
@@ -21,12 +20,12 @@ def zoo_command() -> None:
 
     A file that cannot be read is told in its row, and the exit code is 1.
     """
-    models = zoo_models()
+    models = maxmahal.zoo.zoo_models()
     if not models:
-        typer.echo(f"There are no models in the zoo; name a folder of checkpoints in ${VARIABLE}.")
+        typer.echo(f"There are no models in the zoo; name a folder of checkpoints in ${maxmahal.zoo.VARIABLE}.")
         return
     rows = {name: _row(path) for name, path in models.items()}
-    for folder in zoo_folders():
+    for folder in maxmahal.zoo.zoo_folders():
         inside = {name: rows[name][0] for name, path in models.items() if path.parent == folder}
         if inside:
             typer.echo(f"In {folder}:")
@@ -48,7 +47,7 @@ def _listed(rows: dict[str, str]) -> Table:
 def _row(path: Path) -> tuple[str, bool]:
     """What a model is and what was measured on it, or why it cannot be read; and whether it can."""
     try:
-        card = load_card(path)
+        card = maxmahal.train.load_card(path)
     except MaxmahalError as error:
         return str(error), False
     settings = card.settings

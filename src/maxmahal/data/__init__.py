@@ -5,10 +5,10 @@ from maxmahal.data.check import CheckReport, CheckRow, check_dataset
 from maxmahal.data.cifar100 import CIFAR100_SUPERCLASSES
 from maxmahal.data.fetch import Progress, fetch_dataset
 from maxmahal.data.load import DataSource, load_dataset, resolve_data_dir
-from maxmahal.data.notices import DataNotice
 from maxmahal.data.registry import dataset_names
 from maxmahal.data.split import train_validation_split
 from maxmahal.data.types import ImageData, disagreement, to_unit_range
+from maxmahal.errors import DataNotice
 
 __all__ = [
     "CIFAR100_SUPERCLASSES",

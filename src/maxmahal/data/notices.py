@@ -3,9 +3,7 @@
 import sys
 import warnings
 
-
-class DataNotice(UserWarning):
-    """The data are used otherwise than they were given."""
+from maxmahal.errors import DataNotice
 
 
 def notice(sentence: str) -> None:
