@@ -14,8 +14,9 @@ from made_up_summaries import run, shelf, stage, summary
 from maxmahal.evaluate import RecordsError
 from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
+from maxmahal.report.published.apart import apart_note
 from maxmahal.report.published.missing import missing_list
-from maxmahal.report.published.models import title_of
+from maxmahal.report.published.models import PGD_8, title_of
 from maxmahal.report.published.shelf import Steps
 from maxmahal.report.published.tables import (
     budgets_table,
@@ -160,6 +161,16 @@ def test_two_models_or_data_sets_of_one_name_are_refused(
         read_shelf(tmp_path)
     assert "a--autoattack.json and a--strict.json" in str(caught.value)
     assert "remove the older one" in str(caught.value)
+
+
+def test_numbers_far_from_the_papers_are_named_below_the_table() -> None:
+    far = summary("cifar10-mmc", "paper-table1", stages={"pgd10-un-8": 25.9, "pgd50-un-8": 15.0, "pgd10-tar-8": 60.0})
+    bound = summary("cifar10-sce", "paper-table1", stages={"pgd10-tar-8": 0.0, "pgd50-tar-8": 11.5})
+    told = apart_note(shelf(far, bound), ("cifar10-sce", "cifar10-mmc"), PGD_8, "Table 1")
+    assert "SCE (PGD-50 tar 8 by 10) and MMC-10 (PGD-10 tar 8 by 11, PGD-10 un 8 by 10)." in told
+    assert told in results_page(shelf(far, bound), [])
+    near = summary("cifar10-mmc", "paper-table1", stages={"pgd10-un-8": 26.1, "pgd50-un-8": 34.7})
+    assert apart_note(shelf(near), ("cifar10-sce", "cifar10-mmc"), PGD_8, "Table 1") == ""
 
 
 def test_the_steps_of_the_engine_are_read_from_its_benchmark(tmp_path: Path) -> None:

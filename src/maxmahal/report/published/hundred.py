@@ -1,11 +1,10 @@
 """CIFAR-100 beyond the paper: adversarial training of three losses, each against SCE on the same images."""
 
 from maxmahal.evaluate.summary import pair_up
-from maxmahal.report.published.judging import POINT, said, standing
-from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, TABLE_4, title_of
+from maxmahal.report.published.judging import said, standing
+from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text
 from maxmahal.report.published.tables import budgets_table, markdown, unmeasured
-from maxmahal.report.wording import listed
 
 GRID = "adversarial-cifar100"
 _SCE, *_OTHERS = ADVERSARIAL_CIFAR100
@@ -50,24 +49,6 @@ def losses_verdict(shelf: Shelf) -> str:
             found = pair_up(*pair)
             told.append(f"{title_of(shelf, other)} is {_WORDS[standing(found)]} AT (SCE): {said(found)}")
     return f"Under AutoAttack, last checkpoints: {'; '.join(told)}." if told else ""
-
-
-def clean_note(shelf: Shelf) -> str:
-    """Which clean accuracies of Table 4 are more than a point from every number that the paper prints for them."""
-    apart, near = [], 0
-    for model in TABLE_4:
-        ours, printed = shelf.clean(model), [number.value for number in shelf.paper(model, "clean")]
-        if ours is None or not printed:
-            continue
-        gap = min((ours.value - value for value in printed), key=abs)
-        near += abs(gap) <= POINT
-        apart += [f"{title_of(shelf, model)} ({gap:+.1f})"] if abs(gap) > POINT else []
-    if apart:
-        return (
-            f"More than a point from the paper on clean images: {listed(apart)}. The network is ResNet-32, as the "
-            "paper prints; its code trains a ResNet v2 of 47 layers with three times the parameters (`resnet47v2`)."
-        )
-    return f"On clean images all {near} are within a point of the paper's numbers." if near else ""
 
 
 def _ends(shelf: Shelf) -> list[str]:

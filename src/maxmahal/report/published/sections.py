@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
+from maxmahal.report.published.apart import apart_note, clean_note
 from maxmahal.report.published.hundred import (
-    clean_note,
     hundred_models,
     losses_pairs,
     losses_table,
@@ -13,6 +13,10 @@ from maxmahal.report.published.hundred import (
 from maxmahal.report.published.models import (
     BEYOND,
     DATA,
+    PGD_8,
+    PGD_16,
+    PLAIN,
+    SPSA,
     TABLE_1,
     TABLE_4,
     TABLE_5,
@@ -48,6 +52,7 @@ def ten_section(shelf: Shelf, figures: Sequence[str]) -> list[str]:
         "## CIFAR-10",
         "### Table 1: white-box attacks",
         white_box_table(shelf),
+        *_beside_the_paper(shelf, PLAIN, (*PGD_8, *PGD_16), "Table 1"),
         "### Table 2: C&W, SPSA, noise, rotation",
         *_noted(_DISTANCE, threats_table(shelf)),
         "### Table 3: SPSA with larger batches, on MMC-10",
@@ -74,8 +79,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
         "## CIFAR-100",
         "### Table 4: PGD, SPSA, C&W",
         *_noted(f"{_DISTANCE} {_OWN_ROWS}", hundred_table(shelf)),
-        clean_note(shelf),
-        schedules(shelf, TABLE_4),
+        *_beside_the_paper(shelf, TABLE_4, (*PGD_8, *SPSA), "Table 4"),
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
         "### Adversarial training of three losses",
@@ -101,6 +105,14 @@ def figure_lines(figures: Sequence[str], name: str, words: str) -> list[str]:
 def _noted(note: str, table: str) -> list[str]:
     """A table below the note that explains it, which says nothing where there is no table."""
     return [note, table] if table.startswith("|") else [table]
+
+
+def _beside_the_paper(shelf: Shelf, models: Sequence[str], stages: Sequence[str], table: str) -> list[str]:
+    """How far from the paper's numbers, and trained how; all of it without adversarial training, whose budget is told
+    where its numbers are.
+    """
+    notes = [clean_note(shelf, models), schedules(shelf, models), apart_note(shelf, models, stages, table)]
+    return [note for note in notes if note]
 
 
 def _budgets(shelf: Shelf, figures: Sequence[str]) -> list[str]:
