@@ -56,7 +56,7 @@ class EvaluationProgress(LiveDisplay):
         self._done += samples
         self._fresh += samples
         rate = self._fresh / max(time.monotonic() - self._started, 1e-6)
-        self._robust = f"robust so far {robust:.1%}"
+        self._robust = f"standing so far {robust:.1%}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, rate=f"{rate:.3g}/s", robust=self._robust)
         if self._done >= self._planned:

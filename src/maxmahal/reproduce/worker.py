@@ -58,7 +58,7 @@ class EvaluationLines(SilentReporter):
     def chunk(self, samples: int, robust: float) -> None:
         """How far, and what is left standing."""
         self._done += samples
-        _say(f"{PROGRESS}{self._title}: {self._done} of {self._planned}, robust so far {robust:.1%}")
+        _say(f"{PROGRESS}{self._title}: {self._done} of {self._planned}, standing so far {robust:.1%}")
 
     def finding(self, finding: Finding) -> None:
         """What a check saw."""
