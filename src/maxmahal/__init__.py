@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from maxmahal.version import __version__
 
 # torch takes seconds to import, and `maxmahal --help` needs none of it: each name is imported when it is first asked
-# for. Type checkers and editors read the plain imports, and a test holds the two lists together.
+# for. Type checkers and editors read the plain imports. Tests hold the two lists together, and `_MODULES` to the parts
+# that there are.
 if TYPE_CHECKING:
     from maxmahal import demo as demo
     from maxmahal import density as density

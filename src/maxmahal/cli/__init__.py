@@ -7,6 +7,7 @@ the few modules that no part brings along are imported inside the command.
 
 import shlex
 import sys
+import traceback
 import warnings
 from typing import TextIO
 
@@ -18,7 +19,7 @@ INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
 def main() -> None:
-    """Run a command; a user's mistake ends in one sentence and exit code 2, Ctrl-C in 130."""
+    """Run a command; a user's mistake ends in one sentence and exit code 2, a broken torch in 1, Ctrl-C in 130."""
     try:
         with warnings.catch_warnings():
             _tell_notices()
@@ -26,7 +27,13 @@ def main() -> None:
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)
-    except OSError as error:
+    except Exception as error:
+        if _broke_importing_torch(error):
+            cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            sys.stderr.write(f"maxmahal: torch cannot be imported ({cause}); reinstall torch in this environment.\n")
+            sys.exit(1)
+        if not isinstance(error, OSError):
+            raise
         # Whatever the system refuses to read or write is the user's to mend: a name, a permission, a full disk.
         where = f"{error.filename}: " if error.filename else ""
         sys.stderr.write(f"maxmahal: {where}{error.strerror or error}.\n")
@@ -35,6 +42,17 @@ def main() -> None:
         if stop.code == INTERRUPTED:
             sys.stderr.write(f"maxmahal: stopped; {_way_on(sys.argv[1:])}\n")
         raise
+
+
+def _broke_importing_torch(error: Exception) -> bool:
+    """Whether torch is missing, or its own first file was running when the error came.
+
+    A torch that misses a library raises an OSError, an ImportError or a ValueError, so the kind alone tells nothing.
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return True
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "torch" for frame in frames)
 
 
 def _way_on(words: list[str]) -> str:
