@@ -265,7 +265,7 @@ def strong(model: str, value: float, **changes: Any) -> Things:
 
 def white_box(data: str, mmc: float, worst: float = 20.0) -> Things:
     names = OTHER_LOSSES if data == "cifar10" else TABLE_4[:4]
-    things: Things = [pgd(name, 5, data) for name in names]
+    things: Things = [pgd(name, 40 if name.endswith("lgm") else 20, data) for name in names]  # as much as in the paper
     things += [each for name in names for each in strong(name, 0)]
     return [*things, pgd(f"{data}-mmc", mmc, data), *strong(f"{data}-mmc", worst)]
 
@@ -278,7 +278,7 @@ def depth(data: str, deep: float, worst: float = 40.0) -> Things:
 
 GOOD: dict[str, tuple[Things, Things]] = {
     "reliable": (strong("cifar10-mmc", 26), strong(MMC, 18)),
-    "white-box": (white_box("cifar10", 30), white_box("cifar100", 30)),
+    "white-box": (white_box("cifar10", 60), white_box("cifar100", 60)),
     "capacity": (depth("cifar10", 40), depth("cifar100", 40)),
 }
 BAD: dict[str, tuple[Things, Things]] = {

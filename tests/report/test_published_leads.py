@@ -90,11 +90,12 @@ def test_the_same_difference_among_many_columns_is_no_lead() -> None:
     assert many[0].chance == pytest.approx(8 * close.p_value)
 
 
-def test_what_is_ruled_out_is_so_for_all_columns_together() -> None:
+def test_what_is_ruled_out_is_so_for_all_columns_and_models_together() -> None:
     edge = gap(480, 460)  # its own interval ends at 0.8 points, that of one column in eight above
     assert edge.interval()[1] < 1 < gap(520, 480).interval(1 - 0.05 / 8)[1]
     assert judge({"x": {"SCE": gap(520, 485)}})[0].state == "no lead"
     assert judge({name: {"SCE": gap(520, 485)} for name in "abcdefgh"})[0].state == "open"
+    assert judge({"x": {name: gap(520, 485) for name in "abcdefgh"}})[0].state == "open"
 
 
 def test_a_lead_is_over_each_of_the_others() -> None:

@@ -17,7 +17,7 @@ from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_she
 from maxmahal.report.published.apart import apart_note
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import PGD_8, title_of
-from maxmahal.report.published.shelf import Steps
+from maxmahal.report.published.shelf import StepPairs, Steps
 from maxmahal.report.published.tables import (
     budgets_table,
     depth_table,
@@ -173,16 +173,19 @@ def test_numbers_far_from_the_papers_are_named_below_the_table() -> None:
     assert apart_note(shelf(near), ("cifar10-sce", "cifar10-mmc"), PGD_8, "Table 1") == ""
 
 
-def test_the_steps_of_the_engine_are_read_from_its_benchmark(tmp_path: Path) -> None:
-    rows = [{"name": "engine, batch 512"}, {"name": "engine, batch 512, SCE"}]
-    content = {"device": "NVIDIA H200", "command": "python it.py", "rows": rows, "mmc_over_sce": 0.993}
+def test_the_steps_of_training_are_read_from_their_benchmark(tmp_path: Path) -> None:
+    ratios = {"mmc_over_sce": 0.993, "low_quartile": 0.97, "high_quartile": 1.03}
+    rows = [{"backbone": name, "batch_size": 128, "pairs": 200, **ratios} for name in ("resnet110", "resnet32")]
+    content = {"device": "NVIDIA H200", "command": "python it.py", "rows": rows}
     assert read_shelf(tmp_path).steps is None
     assert read_shelf(tmp_path, tmp_path).steps is None
     (tmp_path / reading.STEPS).write_text(json.dumps(content))
-    assert read_shelf(tmp_path, tmp_path).steps == Steps("NVIDIA H200", 512, 0.993, "python it.py")
-    for damaged in ("{", "[]", json.dumps({**content, "rows": []}), json.dumps({"rows": rows})):
+    assert read_shelf(tmp_path, tmp_path).steps == Steps(
+        "NVIDIA H200", "python it.py", (StepPairs(128, 200, 0.993, 0.97, 1.03),)
+    )
+    for damaged in ("{", "[]", *(json.dumps({**content, **other}) for other in ({"rows": rows[:1]}, {"rows": [{}]}))):
         (tmp_path / reading.STEPS).write_text(damaged)
-        with pytest.raises(RecordsError, match="is not what the benchmark of the training engine writes"):
+        with pytest.raises(RecordsError, match="is not what the benchmark of training steps writes"):
             read_shelf(tmp_path, tmp_path)
 
 
@@ -208,10 +211,12 @@ def test_only_finished_trainings_have_a_cost_and_the_others_are_named() -> None:
     assert "Left out" not in cost_table(shelf(run(SCE, [20.0])))
 
 
-def trial(name: str, clean: float, pgd: float | None = None, batch: int = 256, **changes: Any) -> RunSummary:
+def trial(
+    name: str, clean: float, pgd: float | None = None, batch: int = 256, lr: float = 0.1, **changes: Any
+) -> RunSummary:
     found = run(f"tune-{name}", [20.0], **changes)
     found.epochs[0].update({"validation_accuracy": clean} | ({} if pgd is None else {"validation_pgd10": pgd}))
-    loss = {"loss": {"name": name.partition("-")[0]}, "train": {"epochs": 1, "batch_size": batch}}
+    loss = {"loss": {"name": name.partition("-")[0]}, "train": {"epochs": 1, "batch_size": batch, "lr": lr}}
     return replace(found, settings={**found.settings, **loss})
 
 
@@ -228,9 +233,25 @@ def test_the_chosen_trials_are_marked() -> None:
         trial("mmc-h", 0.99, batch=512, finished=False),
     ]
     table = tuning_table(shelf(*trials))
-    chosen = {each.name for each in trials if cells(table, each.name)[-1] == "chosen"}
-    assert chosen == {"tune-mmc-b", "tune-sce-a", "tune-mmc-e", "tune-mmc-f"}
+    best = {each.name for each in trials if cells(table, each.name)[-1] == "best"}
+    assert best == {"tune-mmc-b", "tune-sce-a", "tune-mmc-e", "tune-mmc-f"}
     assert "ties by validation accuracy" in table
+    assert "At the edge" not in table
+
+
+def test_trials_that_a_training_took_over_are_told_from_the_best_of_other_batches() -> None:
+    trials = [
+        trial("mmc-a", 0.80, batch=128, lr=0.02),
+        trial("mmc-b", 0.86, batch=128, lr=0.05),
+        trial("mmc-c", 0.85, batch=128, lr=0.1),
+        trial("mmc-d", 0.88, batch=50, lr=0.01),
+        trial("sce-a", 0.85, batch=128, lr=0.05),
+        trial("sce-b", 0.86, batch=128, lr=0.1),
+    ]
+    trained = [replace(trials[place], name=name) for place, name in ((1, MMC), (5, SCE))]
+    table = tuning_table(shelf(*trials, *trained))
+    assert [cells(table, each.name)[-1] for each in trials] == ["", "used", "", "best", "", "used"]
+    assert "At the edge of the learning rates tried: tune-sce-b (0.1 of 0.05 to 0.1); others" in table
 
 
 def test_what_is_missing_is_listed_once() -> None:

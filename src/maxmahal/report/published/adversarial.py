@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmahal.evaluate.summary import Summary, pair_up
 from maxmahal.report.published.baseline import baseline, is_short_of_it, own_training, why_unfair
-from maxmahal.report.published.judging import POINT, Judgement, Verdict, evidence, mean_clean, said
+from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, mean_clean, said
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.models import LONG, PGD_8, SHORT
 from maxmahal.report.published.needs import settle
@@ -87,7 +87,7 @@ def long_told(shelf: Shelf) -> str:
     if pair is None or gap is None:
         return NOT_RUN
     test = said(pair_up(*pair)).partition(", ")[2]
-    return f"{_between(gap.size, gap.interval())} over the images of one training seed, {test}"
+    return f"{between(gap.size, gap.interval())} over the images of one training seed, {test}"
 
 
 def short_told(shelf: Shelf) -> str:
@@ -99,7 +99,7 @@ def short_told(shelf: Shelf) -> str:
     over = f"over {found.n} pair{'s' if found.n > 1 else ''} of training seeds on the same {seen} images"
     if found.n < ENOUGH:
         return f"{points(found.mean / 100)} points {over}, too few for an interval"
-    return f"{_between(found.mean, found.interval)} {over}"
+    return f"{between(found.mean, found.interval)} {over}"
 
 
 def clean_gaps(shelf: Shelf) -> dict[str, float]:
@@ -172,11 +172,6 @@ def _verdict(long: Interval, short: Interval, *, costs: bool) -> Verdict:
 
 def _standing(interval: Interval) -> Literal["ahead", "not to be told apart", "behind"]:
     return "ahead" if interval[0] > 0 else "behind" if interval[1] < 0 else "not to be told apart"
-
-
-def _between(size: float, interval: Interval) -> str:
-    low, high = (points(end / 100) for end in interval)
-    return f"{points(size / 100)} points [{low}, {high}]"
 
 
 def _shown(shelf: Shelf) -> str:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 
-from maxmahal.report.published import adversarial, blackbox, curves, draws, rules
+from maxmahal.report.published import accuracy, adversarial, blackbox, curves, draws, rules
 from maxmahal.report.published.judging import Judgement
 from maxmahal.report.published.shelf import Shelf
 
 RULES: dict[str, Callable[[Shelf], Judgement]] = {
     "at": adversarial.at,
     "reliable": rules.reliable,
-    "clean": rules.clean,
+    "clean": accuracy.clean,
     "cost": curves.cost,
     "convergence": curves.convergence,
     "white-box": rules.white_box,

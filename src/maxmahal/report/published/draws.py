@@ -1,62 +1,85 @@
 """Optimal centers against random ones: these are another draw in every training, so that one says nothing of them."""
 
-from maxmahal.report.published.judging import POINT, Judgement, Verdict, evidence, strong_standing
+from collections.abc import Callable
+
+from maxmahal.evaluate.summary import pair_up
+from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, strong_pair
 from maxmahal.report.published.leads import leads, leads_table
 from maxmahal.report.published.models import PGD_8, PGD_16
 from maxmahal.report.published.needs import Needs, grid, settle
-from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.shelf import PROTOCOL, Shelf
 from maxmahal.report.published.variants.paired import ENOUGH, Difference
 from maxmahal.report.wording import points
 
 _PGD = (*PGD_8, *PGD_16)
 _MMC, _RANDOM = "cifar10-mmc", "cifar10-mmc-rand"
-_STANDINGS = {None: "nothing was measured", "ahead": "they are ahead", "tied": "nobody is ahead", "behind": "they lose"}
+_ONE = "Column by column, over the images of one training of each and one draw, which decides nothing by itself:"
 
 
 def centers(shelf: Shelf) -> Judgement:
     """Holds if the optimal centers are ahead under the paper's attacks and at worst; in part if under these alone.
 
-    Ahead: by a point and a t interval (95 %) that leaves out zero, over at least three trainings with the one and three
-    with the other, each of these with a draw of its own; one number a training, the mean over the columns of what is
-    kept. Does not hold if that interval ends below a point; undecided otherwise, and with fewer trainings.
+    Ahead: by a point, and by a t interval (95 %) over training seeds that leaves out zero. It takes three seeds that
+    both were trained with, each with a draw of its own for the random centers; a seed's number is the difference on the
+    same images, under the paper's attacks the mean over the columns of what is kept. Does not hold if the interval
+    under the paper's attacks ends below a point; undecided otherwise, and with fewer seeds.
     """
     found = leads(shelf, _MMC, (_RANDOM,), _PGD)
     shown = evidence(shelf, (_RANDOM, _MMC), _PGD)
     if not found:
         return Judgement("not measured", "MMC-10 was not evaluated beside random centers.", shown)
-    shown += f"\n\nColumn by column, one training of each and one draw:\n\n{leads_table(found)}"
-    gap, at_worst = over_draws(shelf), strong_standing(shelf, _MMC, (_RANDOM,))
-    missing = Needs(grid((_RANDOM, _MMC), _PGD), pairs=((_MMC, _RANDOM),)).missing(shelf)
-    if gap.n < ENOUGH:
-        missing.append(f"{ENOUGH} trainings of each, without which a draw cannot be told from its luck")
+    shown += f"\n\n{_ONE}\n\n{leads_table(found)}"
+    attacked, worst = over_draws(shelf, _under_attack), over_draws(shelf, _at_worst)
+    missing = Needs(grid((_RANDOM, _MMC), _PGD)).missing(shelf)
+    for gap, where in ((attacked, "under the paper's attacks"), (worst, "at worst")):
+        if gap.n < ENOUGH:
+            missing.append(f"{ENOUGH} training seeds of both {where}, where there {_are(gap.n)}")
     verdict: Verdict = "undecided"
-    if gap.n >= ENOUGH and gap.interval[1] < POINT:
+    if attacked.n >= ENOUGH and attacked.interval[1] < POINT:
         verdict = "does not hold"
-    elif gap.verdict() == "helps":
-        verdict = "holds" if at_worst == "ahead" else "holds in part"
-    reason = f"{_told(gap)}; at worst (AutoAttack, else strict) {_STANDINGS[at_worst]}."
+    elif attacked.verdict() == "helps":
+        verdict = "holds" if worst.verdict() == "helps" else "holds in part"
+    reason = (
+        "What optimal centers keep less what random ones keep: under the paper's attacks, the mean of "
+        f"{len(_PGD)} columns, {_told(attacked)}; at worst (AutoAttack, else strict) {_told(worst)}."
+    )
     return settle(verdict, reason, shown, missing)
 
 
-def over_draws(shelf: Shelf) -> Difference:
-    """Optimal less random centers, the mean over the columns in points, for every training seed that both have."""
-    ends = sorted({name.removeprefix(base) for base in (_MMC, _RANDOM) for name in shelf.seeds(base)})
-    means = [(_mean(shelf, _MMC + end), _mean(shelf, _RANDOM + end)) for end in ends]
-    return Difference(tuple(ours - theirs for ours, theirs in means if ours is not None and theirs is not None))
+def over_draws(shelf: Shelf, measure: Callable[[Shelf, str, str], float | None]) -> Difference:
+    """Optimal less random centers in points, for every training seed that both have; a draw counts once."""
+    found: dict[object, float] = {}
+    for name in shelf.seeds(_RANDOM):
+        gap = measure(shelf, _MMC + name.removeprefix(_RANDOM), name)
+        if gap is not None:
+            found.setdefault(_draw(shelf, name), gap)
+    return Difference(tuple(found.values()))
 
 
-def _mean(shelf: Shelf, model: str) -> float | None:
-    """What a model keeps, in percent, over every column of PGD; None where one of them is missing."""
-    kept = [100 * rate.value for stage in _PGD if (rate := shelf.kept(model, stage)) is not None]
-    return sum(kept) / len(_PGD) if len(kept) == len(_PGD) else None
+def _under_attack(shelf: Shelf, ours: str, theirs: str) -> float | None:
+    """The mean over every column of PGD, on the same images; None where one of them is missing."""
+    pairs = [shelf.stage_pair(ours, theirs, stage, PROTOCOL) for stage in _PGD]
+    gaps = [100 * pair.difference for pair in pairs if pair is not None]
+    return sum(gaps) / len(gaps) if len(gaps) == len(_PGD) else None
+
+
+def _at_worst(shelf: Shelf, ours: str, theirs: str) -> float | None:
+    pair = strong_pair(shelf, ours, theirs)
+    return None if pair is None else 100 * pair_up(*pair).difference
+
+
+def _draw(shelf: Shelf, model: str) -> object:
+    """Which draw of centers a model has, by the seed in its settings; where nobody wrote that down, its own name."""
+    settings = [each.model.get("settings", {}) for each in shelf.evaluations if each.name == model]
+    return next((each["centers"]["seed"] for each in settings if "seed" in each.get("centers", {})), model)
+
+
+def _are(count: int) -> str:
+    return "is none" if not count else "is one" if count == 1 else f"are {count}"
 
 
 def _told(gap: Difference) -> str:
     if not gap.n:
-        return "Not every column of the paper's attacks was measured with both"
-    between = "" if gap.n < ENOUGH else " [{}, {}]".format(*(points(end / 100) for end in gap.interval))
-    return (
-        "What optimal centers keep under the paper's attacks, less what random ones keep: "
-        f"{points(gap.mean / 100)} points{between} over {gap.n} training{'s' if gap.n > 1 else ''} of each, the mean "
-        f"of {len(_PGD)} columns"
-    )
+        return "not measured"
+    size = f"{points(gap.mean / 100)} points" if gap.n < ENOUGH else between(gap.mean, gap.interval)
+    return f"{size} over {gap.n} training seed{'s' if gap.n > 1 else ''}"

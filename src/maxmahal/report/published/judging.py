@@ -85,6 +85,12 @@ def said(comparison: Comparison) -> str:
     )
 
 
+def between(size: float, interval: tuple[float, float]) -> str:
+    """ "+0.2 points [−0.3, +0.8]", of a difference in points."""
+    low, high = (points(end / 100) for end in interval)
+    return f"{points(size / 100)} points [{low}, {high}]"
+
+
 def share(checks: Sequence[bool]) -> Verdict:
     """Of several checks: all, some or none of them passed."""
     return "holds" if all(checks) else "holds in part" if any(checks) else "does not hold"

@@ -19,12 +19,12 @@ FARTHER = 5.0  # percent of a mean distance: what is less makes no difference to
 COUNTED = (
     "A lead in a column is counted on the images that a model gets right before the attack and after it, paired with "
     "the other model's: an attack away from the model's own prediction turns some wrong answers into right ones, and "
-    "nobody gains by these, while for all other images it is an attack on the true label. It has to be of at least a "
-    "point, with an exact McNemar p below 0.05 after Holm's correction over the columns of the claim; over several "
-    f"models, over each of them. Mean distances (C&W) lead by {FARTHER:g} % and an unpaired z-test. A lead is ruled "
-    "out where the interval of the difference ends below the point (95 % for all columns together); a column that is "
-    "neither is open, and one whose summaries do not tell the images apart was not tested. All this is over images: "
-    "how far another training seed would move a model shows only where several were trained."
+    "nobody gains by these, while for images that were right it is an attack on the true label. It has to be of at "
+    "least a point, with an exact McNemar p below 0.05 after Holm's correction over the columns of the claim; over "
+    f"several models, over each of them. Mean distances (C&W) lead by {FARTHER:g} % and an unpaired z-test. A lead is "
+    "ruled out where the interval of the difference ends below the point (95 % for all columns and models together); "
+    "a column that is neither is open, and one whose summaries do not tell the images apart was not tested. All this "
+    "is over images: how far another training seed would move a model shows only where several were trained."
 )
 _WORDS = {"ahead": "a lead", "no lead": "ruled out", "open": "open", "not tested": "not tested"}
 
@@ -112,11 +112,11 @@ def columns(
 
 
 def judge(found: Mapping[str, Mapping[str, Gap | None]]) -> list[Lead]:
-    """Every column of one claim: all of them together share the chance of an error."""
+    """Every column of one claim, and every model in it: all of them together share the chance of an error."""
     tested = {name: [gap for gap in gaps.values() if gap is not None] for name, gaps in found.items()}
     whole = {name: gaps for name, gaps in tested.items() if len(gaps) == len(found[name])}
     chances = holm({name: max(gap.p_value for gap in gaps) for name, gaps in whole.items()})
-    confidence = 1 - ALPHA / max(len(found), 1)
+    confidence = 1 - ALPHA / max(sum(map(len, found.values())), 1)
     judged = []
     for name, gaps in found.items():
         chance = chances.get(name)

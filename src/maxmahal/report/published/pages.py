@@ -18,8 +18,9 @@ _NOTES = (
     "ran them: epsilons in 256ths, steps of 2/256, the last iterate, away from the model's own prediction or towards "
     "one of the wrong classes. That is no measure of robustness. `strict` and AutoAttack are: the worst case per "
     "sample at Linf 8/255 on true labels. "
-    "≤ stands for none of the samples, with the bound that their number proves. Clean accuracies are of all test "
-    "images where these are known, by the training's own count where a model was attacked on a few of them."
+    "≤ in our numbers stands for none of the samples, with the bound that their number proves; the paper prints ≤ 1 "
+    "for what is below 1 %. Clean accuracies are of all test images where these are known, by the training's own count "
+    "where a model was attacked on a few of them."
 )
 
 
@@ -53,8 +54,9 @@ def claims_page(shelf: Shelf) -> str:
         "# The paper's claims, judged",
         f"{_MADE} Each verdict is computed by the rule that stands with it; "
         f"evaluations of fewer than {ENOUGH:,} images count as not run here, but for the batches of SPSA: the paper's "
-        "Table 3 itself has 100 images, so its rule goes by intervals. A rule that lacks a part of what it asks for "
-        "never says more than *holds in part*, and *undecided* is what the numbers leave open either way.",
+        "Table 3 is in whole percents, as of 100 images, and its rule goes by intervals. A rule that lacks a part of "
+        "what it asks for never says more than *holds in part*, and *undecided* is what the numbers leave open either "
+        "way.",
         COUNTED,
         'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
         "two of its tables that disagree about the same model.",

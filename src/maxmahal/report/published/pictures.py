@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from itertools import cycle
-from statistics import median
 
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.budgets_figure import budgets
-from maxmahal.report.published.curves import batch_of, is_finished, state_of, why_not_timed
+from maxmahal.report.published.curves import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
 from maxmahal.report.published.drawing import COLOURS, heat_map, with_legend
 from maxmahal.report.published.models import (
     ADVERSARIAL_CIFAR100,
@@ -30,7 +29,6 @@ _CURVES = {
 
 _SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
 """Colours of the losses without adversarial training: the two that the paper sets against each other differ most."""
-_AROUND = 2  # epochs on either side that a point of a curve is the median of
 
 
 def figures(shelf: Shelf) -> dict[str, str]:
@@ -57,7 +55,9 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
     upward = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
     what = f"Test error by {'epoch' if why else 'training time'}"
-    chart = Chart(f"{what} on {DATA[data_of(names[0])]} (Figure 3a)", across, upward, width=430.0, height=340.0)
+    data = data_of(names[0])
+    figure = " (Figure 3a)" if data == "cifar10" else ""  # which the paper draws of CIFAR-10 alone
+    chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=430.0, height=340.0)
     for slot, curve in zip(slots, curves, strict=True):
         chart.line([x for x, _ in curve], [y for _, y in curve], slot)
     legend = list(zip(slots, _labels(runs), strict=True))
@@ -97,21 +97,12 @@ def _slug(text: str) -> str:
 
 def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:
     """Minutes or epochs, and test errors; none is zero, so that both may stand on logarithmic axes."""
-    entries = [entry for entry in run.epochs if entry.get("test_accuracy") is not None and entry["train_seconds"] > 0]
+    entries = tested(run)
     errors = [max(1 - float(entry["test_accuracy"]), 0.001) for entry in entries]
     return [
         (float(entry["train_seconds"]) / 60 if timed else float(entry["epoch"]), error)
         for entry, error in zip(entries, medians(errors), strict=True)
     ]
-
-
-def medians(values: Sequence[float]) -> list[float]:
-    """Each value's median with its neighbours, as many on either side: test errors jump while learning rates are high,
-    and curves that do would hide each other.
-    """
-    last = len(values) - 1
-    reach = [min(_AROUND, place, last - place) for place in range(len(values))]
-    return [median(values[place - far : place + far + 1]) for place, far in enumerate(reach)]
 
 
 def _slots(runs: Sequence[RunSummary]) -> list[int]:
@@ -128,7 +119,7 @@ def _labels(runs: dict[str, RunSummary]) -> list[str]:
 
 
 def _note(why: str, left_out: dict[str, RunSummary]) -> str:
-    said = [f"Each point is the median of {2 * _AROUND + 1} epochs, of fewer at the ends."]
+    said = [f"Each point is the median of {2 * AROUND + 1} epochs, of fewer at the ends."]
     said += [f"By epoch and not by time: {why}."] if why else []
     if left_out:
         names = listed([f"{title} ({state_of(run)})" for title, run in left_out.items()])

@@ -1,19 +1,18 @@
 """Reading a folder of summaries; two models or two data sets under one name would make tables of nothing."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.summary import Summary, read_run, read_summary
-from maxmahal.report.published.shelf import Shelf, Steps
+from maxmahal.report.published.shelf import Shelf, StepPairs, Steps
 
 EVALUATIONS, RUNS = "evaluations", "runs"
-STEPS = "train_engine_cuda.json"
-"""What the benchmark of the training engine found, among the benchmarks' results."""
+STEPS = "train_step_cuda.json"
+"""What the benchmark of training steps found, among the benchmarks' results."""
 
-_COMPARED = re.compile(r"engine, batch (\d+), SCE")  # the row of that benchmark that MMC's steps are set against
+_NETWORK = "resnet32"  # the one that the claims on training are about
 
 
 def read_shelf(folder: Path, benchmarks: Path | None = None) -> Shelf:
@@ -34,11 +33,21 @@ def _read_steps(path: Path) -> Steps | None:
         return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        batches = [match for row in found["rows"] if (match := _COMPARED.fullmatch(row["name"]))]
-        return Steps(found["device"], int(batches[0][1]), float(found["mmc_over_sce"]), found["command"])
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        rows = tuple(
+            StepPairs(
+                int(row["batch_size"]),
+                int(row["pairs"]),
+                *(float(row[key]) for key in ("mmc_over_sce", "low_quartile", "high_quartile")),
+            )
+            for row in found["rows"]
+            if row["backbone"] == _NETWORK
+        )
+        if not rows:
+            raise ValueError(f"no row of {_NETWORK}")
+        return Steps(found["device"], found["command"], rows)
+    except (ValueError, KeyError, TypeError) as error:
         raise RecordsError(
-            f"{path} is not what the benchmark of the training engine writes ({error}); run that again."
+            f"{path} is not what the benchmark of training steps writes ({error}); run that again."
         ) from error
 
 

@@ -36,7 +36,10 @@ from maxmahal.report.published.tables import (
 from maxmahal.report.published.trainings import schedules
 
 _DISTANCE = "C&W: mean L2 distance of the images it turned from right to wrong; more is better."
-_FEW = f"SPSA by `{SIZES}` is on the first 100 images, as many as in the paper; PGD-10 on those of Table 1."
+_FEW = (
+    f"SPSA by `{SIZES}` is on the first 100 images; the paper does not say how many it took, but its whole percents "
+    "suggest as many. Only PGD-10 on the same images may be compared with it."
+)
 _OWN_ROWS = "Random centers and HM (hierarchical centers of 20 superclasses) are rows of our own."
 _JUDGED = (
     "How well these were trained and what the numbers say of the paper's claim: [judged by rule]"

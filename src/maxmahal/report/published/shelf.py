@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
+from jaxtyping import Bool
+
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import MINIMUM_NORM
 from maxmahal.evaluate.kinds import KINDS
@@ -23,7 +26,8 @@ PROTOCOL = ("paper-table1", "paper-table2", "paper-table4", "paper")
 STRONG = ("autoattack", "strict")
 """The suites that measure robustness."""
 SIZES = "spsa-sizes"
-"""SPSA with larger batches, on as few images as the paper's Table 3 has; nothing else is read from it."""
+"""SPSA with larger batches, on as few images as the whole percents of the paper's Table 3 suggest; nothing else is read
+from it."""
 NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
@@ -31,13 +35,27 @@ _TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-seed\d+|-best$")  # in names of m
 
 
 @dataclass(frozen=True)
+class StepPairs:
+    """Pairs of one training step of MMC and one of SCE: the median of MMC's time over SCE's, and its quartiles."""
+
+    batch: int
+    pairs: int
+    mmc_over_sce: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Steps:
-    """Training steps of MMC and SCE that were timed in turn, in one process which had its device alone."""
+    """Training steps of ResNet-32 with MMC and with SCE that a benchmark timed in turn in one process."""
 
     device: str
-    batch: int
-    mmc_over_sce: float
     command: str
+    rows: tuple[StepPairs, ...]
+
+    def at(self, batch: int) -> StepPairs:
+        """The pairs of that batch; those of the largest where it was not timed."""
+        return max(self.rows, key=lambda row: (row.batch == batch, row.batch))
 
 
 @dataclass(frozen=True)
@@ -88,6 +106,22 @@ class Shelf:
                 return Rate(float(kept.sum()), len(kept))
         return None
 
+    def right_after(
+        self, beside: Summary, name: str, suites: Sequence[str] = PROTOCOL
+    ) -> Bool[np.ndarray, " n"] | None:
+        """Which images of one evaluation its model gets right after an attack of another suite that saw them first.
+
+        From the first of the suites that ran it on the same weights; None where nobody wrote down which images.
+        """
+        for suite in suites:
+            summary = self.find(beside.name, suite)
+            stage = summary.stage(name) if summary else None
+            if summary is None or stage is None or stage.right is None or stage.skipped:
+                continue
+            if _begins_with(summary, beside):
+                return stage.right[: beside.samples]
+        return None
+
     def clean(self, model: str) -> Measured | None:
         """Accuracy before any attack, from whichever suite saw the most images; of a model that was evaluated on a few
         of them, what its training counted on all of them at its end.
@@ -121,7 +155,7 @@ class Shelf:
         if widest is None:
             return apart
         stands = widest[0].stands & widest[1].stands
-        common = Measured(Rate(float(stands.sum()), len(stands)), math.nan, len(stands), widest[0].limited)
+        common = counted_right(stands, widest[0].limited)
         return apart if lowest.samples > common.samples and lowest.value < common.value else common
 
     def _clean_of_training(self, summary: Summary) -> Rate | None:
@@ -177,6 +211,11 @@ def is_own_ball(suite: str, norm: str, radius: float) -> bool:
     return ball is None or (norm == ball[0] and math.isclose(radius, ball[1]))
 
 
+def counted_right(right: Bool[np.ndarray, " n"], limited: bool = False) -> Measured:
+    """The share of images that are right, from which of them are."""
+    return Measured(Rate(float(right.sum()), len(right)), math.nan, len(right), limited)
+
+
 def paper_text(numbers: Sequence[PaperNumber]) -> str:
     """As printed; both numbers where two tables contradict each other."""
     texts = list(dict.fromkeys(number.text for number in numbers))
@@ -208,6 +247,18 @@ def _is_serious(summary: Summary) -> bool:
 def _images(summary: Summary) -> tuple[object, ...]:
     """What has to agree before two suites' survivors may be intersected."""
     return (summary.model_fingerprint, summary.data_fingerprint, summary.samples)
+
+
+def _begins_with(summary: Summary, few: Summary) -> bool:
+    """Whether the first images of an evaluation are those of another one of the same weights.
+
+    A fingerprint of more images says nothing of the first of them; what the model makes of these without any attack
+    does.
+    """
+    if summary.samples == few.samples:
+        return _images(summary) == _images(few)
+    weights = [(each.model_fingerprint, each.data) for each in (summary, few)]
+    return weights[0] == weights[1] and np.array_equal(summary.right[: few.samples], few.right)
 
 
 def _comparable(summary: Summary) -> tuple[object, ...]:

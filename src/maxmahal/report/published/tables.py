@@ -21,7 +21,7 @@ from maxmahal.report.published.models import (
     row_title,
     title_of,
 )
-from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Shelf, paper_text
+from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Shelf, counted_right, paper_text
 
 STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
 
@@ -58,7 +58,9 @@ def threats_table(shelf: Shelf) -> str:
 
 
 def spsa_table(shelf: Shelf) -> str:
-    """Table 3: one model, batches by rows, and the white-box attack that SPSA should come close to."""
+    """Table 3: one model, batches by rows, and the white-box attack that SPSA should come close to, on two sets of
+    images: those of SPSA, which alone may be compared with it, and all of them.
+    """
     model, suites = "cifar10-mmc", (SIZES, *PROTOCOL)
     stages = [[f"spsa-{mode}-8{suffix}" for mode in ("un", "tar")] for suffix in SPSA_SIZES.values()]
     if not any(shelf.stage(model, stage, suites) for row in stages for stage in row):
@@ -67,8 +69,13 @@ def spsa_table(shelf: Shelf) -> str:
         [size, *(_both(shelf, model, stage, "Table 3", suites) for stage in row)]
         for size, row in zip(SPSA_SIZES, stages, strict=True)
     ]
-    pgd = [_both(shelf, model, stage, "Table 1") for stage in ("pgd10-un-8", "pgd10-tar-8")]
-    return markdown(["batch", "SPSA un 8", "SPSA tar 8"], [*body, ["PGD-10, white box", *pgd]])
+    pgd, sizes = ("pgd10-un-8", "pgd10-tar-8"), shelf.find(model, SIZES)
+    if sizes is not None:
+        seen = [shelf.right_after(sizes, stage) for stage in pgd]
+        cells = ["not measured" if right is None else counted_right(right, sizes.limited).cell for right in seen]
+        body.append([f"PGD-10, white box, the same {sizes.samples:,} images", *(f"– / {cell}" for cell in cells)])
+    body.append(["PGD-10, white box, as in Table 1", *(_both(shelf, model, stage, "Table 1") for stage in pgd)])
+    return markdown(["batch", "SPSA un 8", "SPSA tar 8"], body)
 
 
 def hundred_table(shelf: Shelf) -> str:

@@ -14,8 +14,10 @@ _SHARED = (
     "compared neither with each other nor with those of runs that had it alone."
 )
 _CHOICE = (
-    "Chosen for each loss: under attack the highest validation PGD-10, ties by validation accuracy; without attack the "
-    "highest validation accuracy among trials of one batch size."
+    "Best of its loss: under attack the highest validation PGD-10, ties by validation accuracy; without attack the "
+    "highest validation accuracy among the trials of one batch. Used: by a longer training among these results. "
+    "Without attack all losses take the same batch, so that their curves can be compared, and random centers take "
+    "MMC's settings, without trials of their own."
 )
 
 
@@ -38,31 +40,71 @@ def cost_table(shelf: Shelf) -> str:
 
 
 def tuning_table(shelf: Shelf) -> str:
-    """The trials that settings were chosen from, with the choice marked; empty where none was collected."""
+    """The trials that settings were chosen from, with those that were used; empty where none was collected."""
     trials = [run for run in shelf.runs if run.name.startswith(TUNING)]
-    chosen = _chosen(trials)
+    best = _best(trials)
+    used = [run for run in best if _way(run) in {_way(each) for each in shelf.runs if each not in trials}]
     body = []
     for run in trials:
         train = run.settings.get("train", {})
         facts = [str(train.get(key, "")) for key in ("epochs", "batch_size", "lr", "weight_decay")]
         scores = [_score(run, key) for key in (_CLEAN, _ATTACKED)]
         told = ["–" if score is None else f"{100 * score:.1f}" for score in scores]
-        body.append([run.name, _data(run), _loss(run), *facts, *told, "chosen" if run.name in chosen else ""])
+        body.append(
+            [run.name, _data(run), _loss(run), *facts, *told, "used" if run in used else "best" if run in best else ""]
+        )
     header = ["trial", "data", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
-    return f"{markdown([*header, 'best validation PGD-10', 'choice'], body, 3)}\n\n{_CHOICE}" if body else ""
+    if not body:
+        return ""
+    table = markdown([*header, "best validation PGD-10", "choice"], body, 3)
+    return "\n\n".join([table, _CHOICE, *_at_an_edge(trials, used)])
 
 
-def _chosen(trials: Sequence[RunSummary]) -> set[str]:
-    """The best trial of each loss: among those under attack, or among those without that share a batch size."""
+def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
+    """The best trial of each group, of those that came to their end."""
     best: dict[tuple[object, ...], RunSummary] = {}
     for run in trials:
-        clean, attacked = _score(run, _CLEAN), _score(run, _ATTACKED)
-        if run.finished and clean is not None:
-            batch = run.settings.get("train", {}).get("batch_size") if attacked is None else None
-            group = (_data(run), _loss(run), attacked is None, batch)
+        if run.finished and _score(run, _CLEAN) is not None:
+            group = _group(run)
             if group not in best or _rank(run) > _rank(best[group]):
                 best[group] = run
-    return {run.name for run in best.values()}
+    return list(best.values())
+
+
+def _at_an_edge(trials: Sequence[RunSummary], used: Sequence[RunSummary]) -> list[str]:
+    """Which of the learning rates that were used are the lowest or highest that was tried with that batch."""
+    found = []
+    for run in used:
+        tried = {_lr(each) for each in trials if _group(each) == _group(run)}
+        if len(tried) > 1 and _lr(run) in (min(tried), max(tried)):
+            found.append(f"{run.name} ({_lr(run):g} of {min(tried):g} to {max(tried):g})")
+    return (
+        [f"At the edge of the learning rates tried: {listed(found)}; others beyond it might do better."]
+        if found
+        else []
+    )
+
+
+def _group(run: RunSummary) -> tuple[object, ...]:
+    """Trials that one is chosen among: of a loss under attack all, without attack those that share a batch size."""
+    attacked = _score(run, _ATTACKED) is not None
+    batch = None if attacked else run.settings.get("train", {}).get("batch_size")
+    return (_data(run), _loss(run), attacked, batch)
+
+
+def _way(run: RunSummary) -> tuple[object, ...]:
+    """What a training takes over from a trial."""
+    train, method = run.settings.get("train", {}), run.settings.get("method", {})
+    return (
+        _data(run),
+        _loss(run),
+        method.get("name"),
+        *(train.get(key) for key in ("batch_size", "lr", "weight_decay")),
+    )
+
+
+def _lr(run: RunSummary) -> float:
+    return float(run.settings.get("train", {}).get("lr", 0.0))
 
 
 def _rank(run: RunSummary) -> tuple[float, float]:
