@@ -106,6 +106,16 @@ def test_records_are_shown_filtered_and_exported(run, folder: Path, tmp_path: Pa
     assert np.count_nonzero(columns.broken) > len(rows) > 0
 
 
+def test_records_in_two_balls_are_told_apart(run, tmp_path: Path) -> None:
+    for epsilon in ("0.1", "0.05"):
+        suite = replace(SUITE, epsilon=epsilon)
+        evaluate_models({"one": linear(1)}, out=tmp_path, suite=suite, data=some_data())
+    shown = run("records", tmp_path)
+    assert shown.code == 0, shown.err
+    assert "one (Linf 0.1)" in shown.out
+    assert "one (Linf 0.05)" in shown.out
+
+
 @pytest.mark.parametrize("part", [("--attack", "pgd"), ("--broken",), ("--sample", 0)], ids=str)
 def test_no_robustbench_card_of_a_part_of_an_evaluation(run, folder: Path, tmp_path: Path, part: tuple) -> None:
     card = ("--export", tmp_path / "cards", "--format", "robustbench")

@@ -77,7 +77,7 @@ def test_png_files_hold_the_bytes_that_were_looked_at_again(tmp_path: Path) -> N
     found = evaluate_model(model, out=tmp_path, suite=SUITE, data=data, save_images=True)
     looked_at = 0
     for each in found.stages[1:]:
-        evaluated = f"{found.suite}-seed-{found.seed}-of-{found.samples}"
+        evaluated = f"{found.suite}-Linf-0.1-seed-{found.seed}-of-{found.samples}"
         columns, folder = each.columns, tmp_path / "images" / found.name / evaluated / each.name
         assert columns.broken_8bit is not None
         assert ((columns.broken_8bit >= 0) == columns.broken).all()

@@ -371,3 +371,46 @@ def test_older_records_of_the_papers_protocol_are_known(copy: Path, suite: str, 
         )
     (older,) = read_evaluations(copy)
     assert (older.suite, older.suite_about, older.comparison) == (suite, about, comparison)
+
+
+def narrow(folder: Path) -> None:
+    """As earlier versions made their files: with room for one ball."""
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as connection:
+        connection.executescript(
+            "DROP INDEX identities; ALTER TABLE evaluations RENAME TO wide;"
+            "CREATE TABLE evaluations (id INTEGER PRIMARY KEY, name TEXT NOT NULL, data TEXT NOT NULL, "
+            "suite TEXT NOT NULL, seed INTEGER NOT NULL, samples INTEGER NOT NULL, body TEXT NOT NULL, "
+            "finished INTEGER NOT NULL DEFAULT 0, plane BLOB, UNIQUE (name, data, suite, seed, samples));"
+            "INSERT INTO evaluations SELECT * FROM wide; DROP TABLE wide;"
+        )
+
+
+def test_a_file_with_room_for_one_ball_takes_more_and_keeps_what_it_holds(copy: Path) -> None:
+    narrow(copy)
+    before = everything(copy)
+    (older,) = read_evaluations(copy)
+    assert everything(copy) == before
+    quick = {"stages": (stage("pgd", "pgd", steps=2),)}
+    other = evaluate(copy, epsilon="0.02", **quick)
+    assert (other.finished, other.radius) == (True, 0.02)
+    after = everything(copy)
+    assert len(after["evaluations"]) == 2
+    assert all(set(before[table]) <= set(after[table]) for table in before)
+    again = evaluate(copy)
+    assert identity(again) == identity(older)
+    assert everything(copy) == after, "nothing of it is computed again"
+
+
+def test_a_file_that_could_not_be_widened_is_as_it_was(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow(copy)
+    before = everything(copy)
+    monkeypatch.setattr(schema, "_IDENTITIES", "NONSENSE")
+    with pytest.raises(RecordsError):
+        evaluate(copy)
+    assert everything(copy) == before
+
+
+def test_the_file_itself_refuses_two_evaluations_of_the_same(copy: Path) -> None:
+    columns = "name, data, suite, seed, samples, body"
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute(f"INSERT INTO evaluations ({columns}) SELECT {columns} FROM evaluations")

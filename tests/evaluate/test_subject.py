@@ -26,8 +26,9 @@ from torch import nn
 
 from maxmahal.data import ImageData
 from maxmahal.errors import CheckpointError, MaxmahalError, SettingsError
-from maxmahal.evaluate import evaluate_model, evaluate_models
+from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
+from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.subject import load_subject, split_name
 from maxmahal.models.layers import Float32Linear
 from maxmahal.train import Settings, train_model
@@ -193,7 +194,7 @@ def changed_data() -> ImageData:
         (MODEL, changed_data(), QUICK, "data was"),
         (MODEL, DATA, small_suite(stage("pgd", "pgd", steps=3), QUICK.stages[1]), "pgd.steps was 2 and is now 3"),
         (MODEL, DATA, small_suite(*QUICK.stages, version=2), "suite.version was 1 and is now 2"),
-        (MODEL, DATA, small_suite(*QUICK.stages, epsilon="0.1"), "suite.epsilon was '0.08' and is now '0.1'"),
+        (MODEL, DATA, small_suite(*QUICK.stages, epsilon="8/100"), "suite.epsilon was '0.08' and is now '8/100'"),
         (MODEL, DATA, small_suite(*QUICK.stages, chunk=6), "suite.chunk was 5 and is now 6"),
         (MODEL, DATA, small_suite(*QUICK.stages[::-1]), "suite.order was"),
         (MODEL, DATA, small_suite(*QUICK.stages[:1]), "suite.order was"),
@@ -212,12 +213,17 @@ def test_records_of_something_else_are_refused_and_kept(
     assert everything(tmp_path) == before
 
 
-def test_other_names_suites_seeds_and_limits_live_side_by_side(tmp_path: Path) -> None:
+def test_other_names_suites_balls_seeds_and_limits_live_side_by_side(tmp_path: Path) -> None:
     evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA)
     evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=1)
     evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, limit=3)
     evaluate_models({"other": curved(4)}, out=tmp_path, suite=QUICK, data=DATA)
-    assert len(everything(tmp_path)["evaluations"]) == 4
+    wide = small_suite(*QUICK.stages, epsilon="0.2")
+    balls = [wide, small_suite(*QUICK.stages, norm="L2"), wide]
+    found = [evaluate_model(MODEL, out=tmp_path, suite=suite, data=DATA) for suite in balls]
+    assert [(each.norm, each.radius) for each in found] == [("Linf", 0.2), ("L2", 0.08), ("Linf", 0.2)]
+    assert len(everything(tmp_path)["evaluations"]) == 6
+    assert len(set(tell_apart(read_evaluations(tmp_path)))) == 6
 
 
 def test_fingerprints_tell_models_and_data_apart() -> None:

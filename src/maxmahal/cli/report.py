@@ -17,7 +17,7 @@ FIGURES = ("png", "svg", "pdf")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
-_Key = tuple[str, str, str, int, int]
+_Key = tuple[str, str, str, int, int, str, float]
 _Evaluations = list["maxmahal.evaluate.Evaluation"]
 
 
@@ -141,7 +141,8 @@ def _names(evaluations: _Evaluations) -> dict[_Key, str]:
 
 def _key(evaluation: "maxmahal.evaluate.Evaluation") -> _Key:
     """What no two evaluations of one folder share."""
-    return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples
+    ball = evaluation.norm, evaluation.radius
+    return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples, *ball
 
 
 def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.evaluate.Evaluation":

@@ -113,13 +113,12 @@ def evaluate_models(
         str(out),
     )
     watcher = SilentReporter() if reporter is None else reporter
+    common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
     store, numbers = Store(folder), {}
     claims = Claims(folder)
     try:
         bodies = {
-            Identity(name, images.name, chosen.name, seed, len(some)): _facts(
-                subject, chosen, some, command, sorted(subjects) if transfer else []
-            )
+            Identity(name, *common): _facts(subject, chosen, some, command, sorted(subjects) if transfer else [])
             for name, subject in subjects.items()
         }
         for identity, body in bodies.items():
@@ -146,9 +145,10 @@ def evaluate_models(
         claims.close()
         store.close()
     everything = {
-        (each.name, each.data, each.suite, each.seed, each.samples): each for each in read_evaluations(folder)
+        Identity(each.name, each.data, each.suite, each.seed, each.samples, each.norm, each.radius): each
+        for each in read_evaluations(folder)
     }
-    return [everything[name, images.name, chosen.name, seed, len(some)] for name in subjects]
+    return [everything[Identity(name, *common)] for name in subjects]
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:

@@ -244,7 +244,8 @@ class Session:
             before = self._store.clean_predictions(self._number)
             done = run_chunk(self._work, planned, number, rows, before, self._search_model(planned))
             if self._images_folder is not None and planned.position > 0:
-                evaluated = f"{self._suite.name}-seed-{self._seed}-of-{len(self._data)}"
+                within = f"{self._suite.norm}-{self._suite.epsilon.replace('/', '-')}"
+                evaluated = f"{self._suite.name}-{within}-seed-{self._seed}-of-{len(self._data)}"
                 folder = self._images_folder / self._subject.name / evaluated / planned.stage.name
                 ball = self._suite.ball_of(planned.stage)
                 save_chunk(folder, number, done.clean, done.images, done.columns, ball)

@@ -19,13 +19,20 @@ FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
 PATIENCE = 60.0  # seconds to wait for another process to finish its commit; one takes milliseconds
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+_EVALUATIONS = """
 CREATE TABLE IF NOT EXISTS evaluations (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, data TEXT NOT NULL, suite TEXT NOT NULL, seed INTEGER NOT NULL,
-    samples INTEGER NOT NULL, body TEXT NOT NULL, finished INTEGER NOT NULL DEFAULT 0, plane BLOB,
-    UNIQUE (name, data, suite, seed, samples)
+    samples INTEGER NOT NULL, body TEXT NOT NULL, finished INTEGER NOT NULL DEFAULT 0, plane BLOB
 );
+"""
+_IDENTITIES = """
+CREATE UNIQUE INDEX IF NOT EXISTS identities ON evaluations (
+    name, data, suite, seed, samples, json_extract(body, '$.same.suite.norm'), json_extract(body, '$.radius')
+);
+"""
+_TABLES = f"""
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+{_EVALUATIONS} {_IDENTITIES}
 CREATE TABLE IF NOT EXISTS findings (
     evaluation INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (evaluation, name)
@@ -78,7 +85,23 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
                 format_row = f"INSERT OR IGNORE INTO about VALUES ('format', '{FORMAT}');"
                 connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {format_row} COMMIT;")
             _check_format(connection, path)
+            _make_room_for_balls(connection)
     return connection
+
+
+def _make_room_for_balls(connection: sqlite3.Connection) -> None:
+    """Files of earlier versions take a model under a suite in one ball only; the same rows go into a wider table."""
+    known = "SELECT 1 FROM sqlite_master WHERE name = 'identities'"
+    if connection.execute(known).fetchone():
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if not connection.execute(known).fetchone():  # another process may have been faster
+        connection.execute("ALTER TABLE evaluations RENAME TO narrow")
+        connection.execute(_EVALUATIONS)
+        connection.execute("INSERT INTO evaluations SELECT * FROM narrow")
+        connection.execute("DROP TABLE narrow")
+        connection.execute(_IDENTITIES)
+    connection.execute("COMMIT")
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

@@ -28,6 +28,8 @@ class Identity:
     suite: str
     seed: int
     samples: int
+    norm: str
+    radius: float
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,13 @@ class Store:
         """
 
         def work(connection: sqlite3.Connection) -> tuple[int, Table]:
-            key = tuple(vars(identity).values())
-            connection.execute(
-                "INSERT OR IGNORE INTO evaluations (name, data, suite, seed, samples, body) VALUES (?, ?, ?, ?, ?, ?)",
-                (*key, json.dumps(body)),
-            )
-            number, text = connection.execute(
-                "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)", key
-            ).fetchone()
+            known = self._find(identity)
+            if known is not None:
+                return known
+            text = json.dumps(body)
+            query = "INSERT INTO evaluations (name, data, suite, seed, samples, body) VALUES (?, ?, ?, ?, ?, ?)"
+            connection.execute(query, (*_outside_of_ball(identity), text))
+            ((number,),) = connection.execute("SELECT last_insert_rowid()")
             return number, json.loads(text)
 
         number, found = self._commit(work)
@@ -87,9 +88,19 @@ class Store:
 
     def check(self, identity: Identity, body: Table) -> None:
         """Refuse what ``begin`` would refuse, and write nothing."""
-        query = "SELECT body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
-        for (text,) in self._rows(query, *vars(identity).values()):
-            self._refuse_other(identity, json.loads(text), body)
+        known = self._find(identity)
+        if known is not None:
+            self._refuse_other(identity, known[1], body)
+
+    def _find(self, identity: Identity) -> tuple[int, Table] | None:
+        """The number of an evaluation and what was said of it, where there is one."""
+        query = "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
+        for number, text in self._rows(query, *_outside_of_ball(identity)):
+            found: Table = json.loads(text)
+            # Not in SQL, which may read the last bit of a radius otherwise than Python wrote it.
+            if (found["same"]["suite"]["norm"], found["radius"]) == (identity.norm, identity.radius):
+                return number, found
+        return None
 
     def _refuse_other(self, identity: Identity, found: Table, body: Table) -> None:
         difference = first_difference(found["same"], json.loads(json.dumps(body["same"])))
@@ -238,6 +249,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _outside_of_ball(identity: Identity) -> tuple[str, str, str, int, int]:
+    """What of it has columns of its own."""
+    return identity.name, identity.data, identity.suite, identity.seed, identity.samples
 
 
 def finding_from_json(text: str) -> Finding:

@@ -128,7 +128,7 @@ class Evaluation:
     """One model on one data set under one suite."""
 
     name: str
-    """The model's name, unique within the folder together with suite, data and seed."""
+    """The model's name, unique within the folder together with suite, ball, data, seed and samples."""
     target: str
     """What the user asked for: a run folder, a checkpoint, ``module:factory``."""
     data: str
