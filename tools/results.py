@@ -16,7 +16,7 @@ import readme
 from maxmahal.evaluate import read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import FILE
-from maxmahal.evaluate.summary import read_summary, summarise, summarise_run, write_summary
+from maxmahal.evaluate.summary import file_name, read_summary, summarise, summarise_run, write_summary
 from maxmahal.files import write_text_atomically
 from maxmahal.report.published import (
     EVALUATIONS,
@@ -96,12 +96,10 @@ def collect_variants(out: Path, root: Path = ROOT) -> list[Path]:
 
 
 def _file_name(summary: dict[str, Any]) -> str:
-    """Model and suite; the ball, how many images and which seed of the attacks only where these are not the usual."""
     usual = is_own_ball(summary["suite"], summary["norm"], summary["radius"])
-    ball = "" if usual else f"-{summary['norm']}-{summary['epsilon'].replace('/', '-')}"
-    size = f"-{summary['samples']}" if summary["limited"] else ""
-    seed = f"-seed{summary['seed']}" if summary["seed"] else ""
-    return f"{summary['name']}--{summary['suite']}{ball}{size}{seed}.json"
+    ball = "" if usual else f"{summary['norm']} {summary['epsilon']}"
+    limit = summary["samples"] if summary["limited"] else None
+    return file_name(summary["name"], summary["suite"], ball=ball, limit=limit, seed=summary["seed"])
 
 
 def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:

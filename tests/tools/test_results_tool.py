@@ -113,6 +113,17 @@ def test_another_ball_has_a_file_of_its_own(tool: Any) -> None:
     assert tool._file_name({**facts, "epsilon": "4/255", "radius": 4 / 255}) == "m--strict-Linf-4-255.json"
 
 
+def test_evaluations_in_several_balls_are_collected_side_by_side(tool: Any, out: Path, tmp_path: Path) -> None:
+    for epsilon in ("1/255", "2/255"):
+        target = {"cifar10-sce": out / "models" / "cifar10-sce"}
+        evaluate_models(target, suite=out / "strict.toml", out=out / "records", limit=12, epsilon=epsilon)
+    names = {path.name: path for path in tool.collect(out, tmp_path / "root")}
+    for epsilon in ("1/255", "2/255"):
+        name = f"cifar10-sce--strict-Linf-{epsilon.replace('/', '-')}-12.json"
+        assert json.loads(names[name].read_text())["epsilon"] == epsilon
+    assert json.loads(names["cifar10-sce--strict.json"].read_text())["epsilon"] == "8/255"
+
+
 def test_a_folder_without_anything_is_refused(tool: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no finished evaluation"):
         tool.collect(tmp_path, tmp_path / "root")

@@ -70,6 +70,8 @@ class GridEvaluation:
     """All that the models name where nothing is said."""
     limit: int | None = None
     """Only the first so many test images."""
+    epsilon: str | None = None
+    """Such as "1/255", in place of the suite's own."""
     transfer: bool = False
     """Whether all of its models are crafted on for one another, which takes them all in one go."""
 

@@ -34,6 +34,8 @@ class EvaluateJob:
     data_dir: str | None
     backbones: list[str] = field(default_factory=list)
     """Networks of the user's own that the grid's presets name: ``module:function``."""
+    epsilon: str | None = None
+    """In place of the suite's own."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class ReportJob:
     """The page of a grid."""
 
     records: str
-    wanted: list[list[str | int]]
-    """Name, suite, seed and samples of each evaluation to show, in that order."""
+    wanted: list[list[str | int | float]]
+    """The ``Identity`` of each evaluation to show, in that order."""
     runs: dict[str, str]
     """Run folders by name, for a grid that evaluates nothing."""
     title: str

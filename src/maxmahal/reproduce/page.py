@@ -9,6 +9,7 @@ from maxmahal.files import write_text_atomically
 from maxmahal.report import write_page
 from maxmahal.reproduce.curves import render_curves
 from maxmahal.reproduce.jobs import ReportJob
+from maxmahal.reproduce.states import Identity
 
 
 def write_report(job: ReportJob) -> None:
@@ -20,12 +21,13 @@ def write_report(job: ReportJob) -> None:
         write_text_atomically(Path(job.out), page)
         return
     folder = Path(job.records)
-    known = {_identity(each): each for each in read_evaluations(folder)} if (folder / FILE).is_file() else {}
+    found = read_evaluations(folder) if (folder / FILE).is_file() else []
+    known: dict[tuple[object, ...], Evaluation] = {_identity(each): each for each in found}
     chosen = [known[key] for key in map(tuple, job.wanted) if key in known]
     if not chosen:
         raise SettingsError(f"{folder} holds no evaluation of this grid yet, so there is nothing to report.")
     write_page(chosen, Path(job.out))
 
 
-def _identity(each: Evaluation) -> tuple[str | int, ...]:
-    return each.name, each.suite, each.seed, each.samples
+def _identity(each: Evaluation) -> Identity:
+    return each.name, each.suite, each.seed, each.samples, each.norm, each.radius

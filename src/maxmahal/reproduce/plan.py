@@ -6,22 +6,18 @@ from functools import partial
 from pathlib import Path
 
 from maxmahal.errors import SettingsError
-from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import names_a_function
+from maxmahal.reproduce.asked import Asked, asked_of
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
 from maxmahal.reproduce.needs import missing_data
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import Recorded, State, evaluation_state, is_of, read_recorded, training_state
+from maxmahal.reproduce.states import Identity, State, look_at_records, training_state
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
-from maxmahal.train.trusting import trusting
 
-SEED = 0  # of the attacks
 TRAINING = "training"
 TRANSFER = "transfer"
-Identity = tuple[str, str, int, int]  # name, suite, seed, samples: what tells evaluations apart in the records
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Its own among all cells, and fit for a file's name."""
-        return f"{self.row}--{self.column}".replace(" ", "-")
+        return f"{self.row}--{self.column}".replace(" ", "-").replace("/", "-")
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Plan:
 
     def report(self) -> ReportJob:
         """The page about this grid alone; the records hold other grids' evaluations too."""
-        wanted: list[list[str | int]] = [[*identity] for cell in self.cells for identity in cell.identities]
+        wanted: list[list[str | int | float]] = [[*identity] for cell in self.cells for identity in cell.identities]
         runs = {model.name: str(self.out / "models" / model.name) for model in self.grid.models}
         return ReportJob(str(self.out / "records"), wanted, runs, self.grid.about or self.grid.name, str(self.page))
 
@@ -161,7 +157,7 @@ class _Maker:
         return Cell(model.name, TRAINING, job, look, state, seconds)
 
     def _evaluations(self, evaluation: GridEvaluation) -> list[Cell]:
-        suite = load_suite(evaluation.suite, KINDS)
+        asked = asked_of(evaluation)
         models = self._grid.chosen(evaluation)
         groups = [models] if evaluation.transfer else [[model] for model in models]
         cells = []
@@ -175,24 +171,25 @@ class _Maker:
             for names in several:
                 targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
                 owners = {name: subjects[name][0].name for name in names}
-                cells.append(self._evaluation(evaluation, suite, targets, owners))
+                cells.append(self._evaluation(evaluation, asked, targets, owners))
         return [cell for cell in cells if cell is not None]
 
     def _evaluation(
-        self, evaluation: GridEvaluation, suite: Suite, targets: dict[str, str], owners: dict[str, str]
+        self, evaluation: GridEvaluation, asked: Asked, targets: dict[str, str], owners: dict[str, str]
     ) -> Cell | None:
-        identities = tuple(
-            (name, suite.name, SEED, self._samples(evaluation, suite, owner)) for name, owner in owners.items()
-        )
+        suite = asked.suite
+        identities = tuple(asked.identity(name, self._samples(asked, owner)) for name, owner in owners.items())
         if self._is_planned(identities, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         backbones = self._backbones(tuple(owners.values()))
-        look = partial(_look_at_records, self._out / "records", targets, identities, stages, suite.version, backbones)
+        look = partial(look_at_records, self._out / "records", targets, identities, stages, suite.version, backbones)
         state = look()
         seconds = sum(
-            evaluation_seconds(self._settings[owners[name]], suite.name, samples, state, self._kind)
-            for name, _, _, samples in identities
+            evaluation_seconds(
+                self._settings[owners[name]], suite.name, samples, state, self._kind, smaller=asked.smaller
+            )
+            for name, _, _, samples, *_ in identities
         )
         job = EvaluateJob(
             targets,
@@ -204,12 +201,12 @@ class _Maker:
             self._device,
             self._data_text,
             backbones,
+            evaluation.epsilon,
         )
-        column = suite.name if evaluation.limit is None else f"{suite.name} {evaluation.limit}"
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
         needs = tuple(dict.fromkeys(owners.values()))
-        published = all(self._is_published(name, suite.name, evaluation.limit) for name in targets)
-        return Cell(row, column, job, look, state, seconds, needs, identities, published)
+        published = all(self._is_published(asked.file_name(name)) for name in targets)
+        return Cell(row, asked.column, job, look, state, seconds, needs, identities, published)
 
     def _source(self, owners: tuple[str, ...]) -> str:
         """What the models were trained on by the grid's own word: a checkpoint's word would not do for code."""
@@ -237,17 +234,16 @@ class _Maker:
         self._taken |= dict.fromkeys(identities, transfer)
         return len(known) == len(identities)
 
-    def _samples(self, evaluation: GridEvaluation, suite: Suite, owner: str) -> int:
+    def _samples(self, asked: Asked, owner: str) -> int:
         every = count_images(self._settings[owner].data.source, "test", self._data_dir)
-        limit = suite.samples if evaluation.limit is None else evaluation.limit
+        limit = asked.suite.samples if asked.limit is None else asked.limit
         return every if limit is None else min(limit, every)
 
     def _checkpoint(self, model: GridModel, checkpoint: str) -> Path:
         folder = RunFolder(self._out / "models" / model.name)
         return folder.path if checkpoint == "last" else folder.best
 
-    def _is_published(self, name: str, suite: str, limit: int | None) -> bool:
-        file = f"{name}--{suite}.json" if limit is None else f"{name}--{suite}-{limit}.json"
+    def _is_published(self, file: str) -> bool:
         return self._results is not None and (self._results / "evaluations" / file).is_file()
 
     @property
@@ -257,27 +253,6 @@ class _Maker:
     @property
     def _data_text(self) -> str | None:
         return None if self._data_dir is None else str(self._data_dir)
-
-
-def _look_at_records(
-    folder: Path,
-    targets: dict[str, str],
-    identities: tuple[Identity, ...],
-    stages: int,
-    version: int,
-    backbones: Sequence[str],
-) -> State:
-    with trusting(backbones):
-        found = [
-            each
-            for each in read_recorded(folder)
-            if _identity(each) in identities and is_of(Path(targets[each.name]), each)
-        ]
-    return evaluation_state(found, len(identities), stages, version)
-
-
-def _identity(each: Recorded) -> Identity:
-    return each.name, each.suite, each.seed, each.samples
 
 
 def _check_checkpoints(model: GridModel, settings: Settings) -> None:

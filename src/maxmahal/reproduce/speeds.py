@@ -33,11 +33,14 @@ def training_seconds(settings: Settings, state: State, device: str, data_dir: Pa
     return start + whole * (1 - state.share)
 
 
-def evaluation_seconds(settings: Settings, suite: str, samples: int, state: State, device: str) -> float:
-    """What is left of the evaluation of one model."""
+def evaluation_seconds(
+    settings: Settings, suite: str, samples: int, state: State, device: str, *, smaller: bool = False
+) -> float:
+    """What is left of the evaluation of one model; in a ball ``smaller`` than the suite's any model may stand long."""
     if state.kind == "done":
         return 0.0
-    table = speeds()["evaluation"][device]["plain" if settings.method.name == "standard" else "robust"]
+    falls = settings.method.name == "standard" and not smaller
+    table = speeds()["evaluation"][device]["plain" if falls else "robust"]
     whole = float(table.get(suite, table[UNKNOWN_SUITE])) * samples / 1000 * _cost(settings)
     return float(speeds()["start"][device]) + whole * (1 - state.share)
 

@@ -1,7 +1,9 @@
 """What is done, half done or missing, from the disk alone."""
 
 import json
+import math
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +12,7 @@ from typing import Literal
 
 from safetensors import SafetensorError, safe_open
 
+from maxmahal.attacks import parse_epsilon
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import FILE, PATIENCE, RecordsError, record_errors
@@ -17,15 +20,20 @@ from maxmahal.settings import first_difference
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
 from maxmahal.train.folder import Record
+from maxmahal.train.trusting import trusting
 
 Kind = Literal["done", "half", "missing"]
+Identity = tuple[str, str, int, int, str, float]
+"""Name, suite, seed, samples, norm and radius: what tells evaluations apart in the records."""
 
 _QUERY = """
-SELECT name, suite, json_extract(body, '$.same.suite.version'), seed, samples, finished,
+SELECT name, suite, json_extract(body, '$.same.suite.version'), seed, samples,
+    json_extract(body, '$.same.suite.norm'), json_extract(body, '$.same.suite.epsilon'),
     json_extract(body, '$.same.model'),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id AND (skipped != '' OR chunks = (
-        SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position)))
+        SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position))),
+    finished
 FROM evaluations ORDER BY id
 """
 
@@ -55,12 +63,21 @@ class Recorded:
     """Of the suite."""
     seed: int
     samples: int
-    finished: bool
+    norm: str
+    epsilon: str
     fingerprint: str
     """Of the model."""
     planned: int
     done: int
     """Stages, the clean images among them."""
+    finished: bool
+
+    @property
+    def identity(self) -> Identity:
+        """What tells it apart."""
+        # From the text: SQLite may read the last bit of the radius otherwise than Python wrote it.
+        radius = parse_epsilon(self.epsilon, largest=math.inf)
+        return self.name, self.suite, self.seed, self.samples, self.norm, radius
 
 
 def training_state(path: Path, settings: Settings) -> State:
@@ -114,10 +131,25 @@ def read_recorded(folder: Path) -> list[Recorded]:
     with record_errors(path), closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
             return []  # another process is about to make the tables
-        return [
-            Recorded(name, suite, version, seed, samples, bool(finished), fingerprint, planned, done)
-            for name, suite, version, seed, samples, finished, fingerprint, planned, done in connection.execute(_QUERY)
+        return [Recorded(*(*facts, bool(finished))) for *facts, finished in connection.execute(_QUERY)]
+
+
+def look_at_records(
+    folder: Path,
+    targets: Mapping[str, str],
+    identities: Sequence[Identity],
+    stages: int,
+    version: int,
+    backbones: Sequence[str],
+) -> State:
+    """Of the evaluation of these checkpoints, each with its identity, under a suite of so many stages."""
+    with trusting(backbones):
+        found = [
+            each
+            for each in read_recorded(folder)
+            if each.identity in identities and is_of(Path(targets[each.name]), each)
         ]
+    return evaluation_state(found, len(identities), stages, version)
 
 
 def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: int) -> State:

@@ -90,6 +90,7 @@ def run_job(job: Job, until: float | None) -> None:
                 out=job.out,
                 suite=job.suite,
                 limit=job.limit,
+                epsilon=job.epsilon,
                 transfer=job.transfer,
                 data_dir=job.data_dir,
                 device=job.device,

@@ -1,6 +1,6 @@
 """Summaries: what tables, claims and paired tests need of records and run folders, small enough for version control."""
 
-from maxmahal.evaluate.summary.evaluations import read_summary, summarise, write_summary
+from maxmahal.evaluate.summary.evaluations import file_name, read_summary, summarise, write_summary
 from maxmahal.evaluate.summary.runs import RunSummary, read_run, summarise_run
 from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_stage, pair_up
 
@@ -8,6 +8,7 @@ __all__ = [
     "RunSummary",
     "StageSummary",
     "Summary",
+    "file_name",
     "pair_clean",
     "pair_stage",
     "pair_up",

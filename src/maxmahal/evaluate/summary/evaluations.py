@@ -54,6 +54,15 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
+def file_name(name: str, suite: str, *, ball: str = "", limit: int | None = None, seed: int = 0) -> str:
+    """Of a published summary: model and suite; the ball ("Linf 1/255"), how many images and which seed of the attacks
+    only where these are not the usual.
+    """
+    within = f"-{ball.replace(' ', '-').replace('/', '-')}" if ball else ""
+    size = "" if limit is None else f"-{limit}"
+    return f"{name}--{suite}{within}{size}{f'-seed{seed}' if seed else ''}.json"
+
+
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
     """Sorted keys, a line a value and a line an entry of a list, whole or absent: small files, small differences."""
     lines = [f"{_compact(key)}: {_spread(value)}" for key, value in sorted(summary.items())]

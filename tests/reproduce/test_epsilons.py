@@ -1,0 +1,151 @@
+"""One suite in several balls: cells of their own, planned, run, resumed and shown apart."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from small_grids import write_grid
+
+from maxmahal.errors import SettingsError
+from maxmahal.evaluate import read_evaluations
+from maxmahal.reproduce import Cell, load_grid, make_plan, plan_lines, run_plan
+from maxmahal.reproduce.speeds import speeds
+from maxmahal.reproduce.watch import End, Quiet
+from maxmahal.train import load_settings
+
+DIGITS = '[[model]]\nname = "digits-sce"\n'
+TINY = """
+about = "one small model in three balls"
+
+[[model]]
+name = "sce"
+preset = "digits-sce"
+set = ["train.epochs=2", "data.limit=192", "data.test_limit=50"]
+
+[[evaluation]]
+suite = "short.toml"
+limit = 20
+
+[[evaluation]]
+suite = "short.toml"
+epsilon = "1/255"
+limit = 20
+
+[[evaluation]]
+suite = "short.toml"
+epsilon = "0.5"
+limit = 20
+"""
+
+
+class Heard(Quiet):
+    """Which cells ended, and how."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[End, str]] = []
+
+    def ended(self, cell: Cell, end: End, text: str) -> None:
+        self.ends.append((end, cell.column))
+
+
+def planned(folder: Path, text: str, **options: Path) -> dict[str, Cell]:
+    path = folder / "grid.toml"
+    path.write_text(DIGITS + text)
+    cells = make_plan(load_grid(path), folder / "out", **options).cells  # type: ignore[arg-type]
+    return {cell.key: cell for cell in cells if cell.column != "training"}
+
+
+def section(suite: str, *lines: str) -> str:
+    return "\n".join(["[[evaluation]]", f'suite = "{suite}"', *lines, ""])
+
+
+def test_balls_are_cells_of_their_own_and_the_suites_own_ball_is_none(tmp_path: Path) -> None:
+    text = section("strict", "limit = 100") + section("strict", 'epsilon = "1/255"', "limit = 100")
+    text += section("strict", 'epsilon = "2/255"') + section("strict", 'epsilon = "8/255"', "limit = 100")
+    cells = planned(tmp_path, text)
+    assert {key: cell.column for key, cell in cells.items()} == {
+        "digits-sce--strict-100": "strict 100",
+        "digits-sce--strict-1-255-100": "strict 1/255 100",
+        "digits-sce--strict-2-255": "strict 2/255",
+    }
+    assert [cell.identities[0][4:] for cell in cells.values()] == [("Linf", n / 255) for n in (8, 1, 2)]
+    assert [cell.job.epsilon for cell in cells.values()] == [None, "1/255", "2/255"]
+
+
+def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:
+    text = section("strict", "limit = 1000") + section("strict", 'epsilon = "1/255"', "limit = 1000")
+    own, small, large = planned(tmp_path, text + section("strict", 'epsilon = "16/255"', "limit = 1000")).values()
+    rates, samples = speeds()["evaluation"]["cpu"], own.identities[0][3] / 1000
+    cost = speeds()["cost"].get(load_settings("digits-sce").model.backbone, 1.0)
+    start = speeds()["start"]["cpu"]
+    assert own.seconds == large.seconds == pytest.approx(start + rates["plain"]["strict"] * samples * cost)
+    assert small.seconds == pytest.approx(start + rates["robust"]["strict"] * samples * cost)
+
+
+def test_published_results_are_those_of_the_ball(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "evaluations"
+    folder.mkdir(parents=True)
+    (folder / "digits-sce--strict-Linf-1-255-100.json").write_text("{}")
+    text = "".join(section("strict", f'epsilon = "{n}/255"', "limit = 100") for n in (1, 2))
+    cells = planned(tmp_path, text + section("strict", "limit = 100"), results=tmp_path / "results")
+    assert [cell.published for cell in cells.values()] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("suite", "epsilon", "message"),
+    [
+        ("paper-table1", '"1/255"', "fixes the ball of each attack"),
+        ("strict", '"8"', "Did you mean 8/255"),
+        ("strict", '"eight"', "a fraction such as 8/255"),
+        ("strict", "0.1", "evaluation.epsilon must be a text"),
+    ],
+)
+def test_balls_that_cannot_be(tmp_path: Path, suite: str, epsilon: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        planned(tmp_path, section(suite, f"epsilon = {epsilon}"))
+
+
+def test_the_shipped_grid_asks_for_two_balls_of_models_of_table_1() -> None:
+    grid = load_grid("small-epsilons")
+    assert [(each.suite, each.epsilon, each.limit) for each in grid.evaluations] == [
+        ("strict", "1/255", 1000),
+        ("strict", "2/255", 1000),
+    ]
+    assert [model.name for model in grid.models] == ["cifar10-sce", "cifar10-mmc-rand", "cifar10-mmc"]
+    table = {model.name: model for model in load_grid("table1").models}
+    assert all(model == table[model.name] for model in grid.models)
+
+
+def test_a_grid_of_three_balls_is_trained_evaluated_resumed_and_done(tmp_path: Path) -> None:
+    columns = ["short 20", "short 1/255 20", "short 0.5 20"]
+    grid, out, heard = load_grid(write_grid(tmp_path, TINY)), tmp_path / "out", Heard()
+    outcome = run_plan(make_plan(grid, out), watcher=heard)
+    assert (outcome.failed, outcome.left) == ({}, [])
+    assert heard.ends == [("done", column) for column in ("training", *columns)]
+    found = read_evaluations(out / "records")
+    assert [(each.epsilon, each.finished) for each in found] == [("0.1", True), ("1/255", True), ("0.5", True)]
+    own, small, large = (each.verdict.robust.count for each in found)
+    assert small > own > large
+    assert outcome.page is not None
+    page = outcome.page.read_text()
+    assert all(f"Linf {epsilon}" in page for epsilon in ("0.1", "1/255", "0.5"))
+
+    again = Heard()
+    plan = make_plan(grid, out)
+    assert plan_lines(plan)[-1] == "In all: everything is done."
+    assert run_plan(plan, watcher=again).left == []
+    assert again.ends == []
+
+    connection = sqlite3.connect(out / "records" / "records.sqlite")
+    number = connection.execute("SELECT id FROM evaluations WHERE body LIKE '%1/255%'").fetchone()[0]
+    connection.execute("UPDATE evaluations SET finished = 0 WHERE id = ?", (number,))
+    for table in ("chunks", "records", "pictures", "points"):
+        connection.execute(f"DELETE FROM {table} WHERE evaluation = ? AND stage = 2", (number,))
+    connection.commit()
+    connection.close()
+    plan = make_plan(grid, out)
+    assert {cell.column: cell.state.kind for cell in plan.cells if cell.state.kind != "done"} == {columns[1]: "half"}
+    rest = Heard()
+    assert run_plan(plan, watcher=rest).left == []
+    assert rest.ends == [("done", columns[1])]
+    assert [each.finished for each in read_evaluations(out / "records")] == [True] * 3
