@@ -113,12 +113,18 @@ def test_budgets_name_the_epoch_of_the_checkpoint() -> None:
 
 def test_another_ball_is_in_no_column_and_said_to_be_elsewhere() -> None:
     small = summary(MMC, "strict", robust=60, epsilon="4/255", radius=4 / 255)
+    large = summary(MMC, "strict", robust=60, epsilon="16/255", radius=16 / 255)
     round_one = summary(SCE, "autoattack", robust=60, norm="L2", epsilon="8/255", radius=8 / 255)
-    both = shelf(small, round_one)
+    both = shelf(small, round_one, large)
     assert cells(white_box_table(both), "MMC-10")[-2] == "not run"
     assert cells(white_box_table(both), "SCE")[-1] == "not run"
     assert both.pair(MMC, MMC, "strict") is None
-    assert f"- `{MMC}`: strict was run at Linf 4/255, which none of these tables is about" in missing_list(both)
+    said = missing_list(both)
+    assert f"- `{MMC}`: strict was run at Linf 16/255, which none of these tables is about" in said
+    assert f"- `{SCE}`: autoattack was run at L2 8/255, which none of these tables is about" in said
+    assert "4/255" not in said, "smaller epsilons have a table of their own"
+    elsewhere = missing_list(shelf(replace(small, data="cifar100")))
+    assert "strict was run at Linf 4/255" in elsewhere, "which there is on CIFAR-10 alone"
     assert cells(white_box_table(shelf(small, summary(MMC, "strict", robust=40))), "MMC-10")[-2] == "**40.0**"
     assert "60.0" not in card(both, MMC)
     moved = (stage("t", 20.0, kind="transfer", source=SCE, title=f"PGD-10 crafted on {SCE}"),)

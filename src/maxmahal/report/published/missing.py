@@ -1,5 +1,6 @@
 """What the tables lack, as a list: every model and column, and whole data sets in one line."""
 
+from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
 from maxmahal.report.published.shelf import STRONG, Shelf, in_own_ball
 from maxmahal.report.published.tables import DEPTH, DEPTH_CIFAR100, HUNDRED, THREATS, WHITE_BOX, PaperTable, gaps
@@ -19,12 +20,17 @@ def missing_list(shelf: Shelf) -> str:
         lines += _lines(hundred, measured)
     else:
         lines.append("- Table 4 and the CIFAR-100 half of Table 5: no CIFAR-100 model is among these results.")
+    told = {_attacked(each) for each in shelf.smaller("cifar10")}
     lines += [
         f"- `{each.name}`: {each.suite} was run at {each.norm} {each.epsilon}, which none of these tables is about"
         for each in shelf.evaluations
-        if not in_own_ball(each)
+        if not in_own_ball(each) and _attacked(each) not in told
     ]
     return "\n".join([*lines, _FIGURE])
+
+
+def _attacked(summary: Summary) -> tuple[str, str, str, float]:
+    return summary.name, summary.suite, summary.norm, summary.radius
 
 
 def _wanted(shelf: Shelf, tables: tuple[PaperTable, ...]) -> dict[str, list[str]]:

@@ -24,6 +24,7 @@ from maxmahal.report.published.models import (
     data_of,
 )
 from maxmahal.report.published.shelf import SIZES, Shelf
+from maxmahal.report.published.smaller import smaller_section
 from maxmahal.report.published.tables import (
     budgets_table,
     depth_table,
@@ -49,7 +50,7 @@ _GRIDS = ("table4", "table5-cifar100", "adversarial-cifar100")
 
 
 def ten_section(shelf: Shelf, figures: Sequence[str]) -> list[str]:
-    """CIFAR-10: Tables 1, 2, 3 and half of 5, the experiment of the two budgets, other models, transfer."""
+    """CIFAR-10: Tables 1, 2, 3 and half of 5, the two budgets, smaller epsilons, other models, transfer."""
     shown = {*TABLE_1, *TABLE_5, *compared_models(shelf)}
     parts = [
         "## CIFAR-10",
@@ -64,6 +65,7 @@ def ten_section(shelf: Shelf, figures: Sequence[str]) -> list[str]:
         depth_table(shelf),
         "### Adversarial training at two budgets",
         *_budgets(shelf, figures),
+        *smaller_section(shelf),
         *_others(shelf, "cifar10", shown),
     ]
     moved = [name for name in figures if name.startswith("transfer-")]

@@ -76,13 +76,16 @@ class Shelf:
 
     def find(self, model: str, suite: str) -> Summary | None:
         """The evaluation with the most images; attack seed 0 before others."""
-        return max(self.of(model, suite), key=lambda each: (not each.limited, each.samples, -each.seed), default=None)
+        return _widest(self.of(model, suite))
+
+    def smaller(self, data: str) -> list[Summary]:
+        """Evaluations by the suites that measure robustness in smaller balls than these name; the smallest first."""
+        strong = [each for each in self.evaluations if each.data == data and each.suite in STRONG]
+        return sorted(filter(_in_smaller_ball, strong), key=lambda each: (STRONG.index(each.suite), each.radius))
 
     def pair(self, first: str, second: str, suite: str) -> tuple[Summary, Summary] | None:
         """Two models under one suite on the same images, as many as both have seen."""
-        ours, theirs = self.of(first, suite), self.of(second, suite)
-        pairs = [(a, b) for a in ours for b in theirs if _comparable(a) == _comparable(b)]
-        return max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed), default=None)
+        return widest_pair(self.of(first, suite), self.of(second, suite))
 
     def stage(self, model: str, name: str, suites: Sequence[str] = PROTOCOL) -> Measured | None:
         """What one attack left of a model, from the first of the suites that ran it."""
@@ -136,8 +139,7 @@ class Shelf:
 
     def robust(self, model: str, suite: str) -> Measured | None:
         """The worst case under one suite."""
-        found = self.find(model, suite)
-        return None if found is None else Measured(found.robust, math.nan, found.robust.total, found.limited)
+        return worst_case(self.of(model, suite))
 
     def strongest(self, model: str) -> Measured | None:
         """The worst case per sample over the suites that measure robustness, as far as they saw the same images.
@@ -211,6 +213,18 @@ def is_own_ball(suite: str, norm: str, radius: float) -> bool:
     return ball is None or (norm == ball[0] and math.isclose(radius, ball[1]))
 
 
+def widest_pair(ours: Sequence[Summary], theirs: Sequence[Summary]) -> tuple[Summary, Summary] | None:
+    """Of evaluations of two models, those on the same images under the same attacks, as many as both have seen."""
+    pairs = [(a, b) for a in ours for b in theirs if _comparable(a) == _comparable(b)]
+    return max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed), default=None)
+
+
+def worst_case(found: Sequence[Summary]) -> Measured | None:
+    """Of one model, from that of several evaluations alike which saw the most images."""
+    widest = _widest(found)
+    return None if widest is None else Measured(widest.robust, math.nan, widest.robust.total, widest.limited)
+
+
 def counted_right(right: Bool[np.ndarray, " n"], limited: bool = False) -> Measured:
     """The share of images that are right, from which of them are."""
     return Measured(Rate(float(right.sum()), len(right)), math.nan, len(right), limited)
@@ -238,6 +252,15 @@ def _own_ball(suite: str) -> tuple[str, float] | None:
         return None
     found = load_suite(suite, KINDS)
     return found.norm, found.threat_of(None).radius
+
+
+def _widest(found: Sequence[Summary]) -> Summary | None:
+    return max(found, key=lambda each: (not each.limited, each.samples, -each.seed), default=None)
+
+
+def _in_smaller_ball(summary: Summary) -> bool:
+    ball = _own_ball(summary.suite)
+    return ball is not None and summary.norm == ball[0] and summary.radius < ball[1] and not in_own_ball(summary)
 
 
 def _is_serious(summary: Summary) -> bool:
