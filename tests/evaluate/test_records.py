@@ -401,13 +401,15 @@ def test_a_file_with_room_for_one_ball_takes_more_and_keeps_what_it_holds(copy: 
     assert everything(copy) == after, "nothing of it is computed again"
 
 
-def test_a_file_that_could_not_be_widened_is_as_it_was(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["_EVALUATIONS", "_IDENTITIES"])
+def test_a_file_that_could_not_be_widened_is_as_it_was(copy: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     narrow(copy)
-    before = everything(copy)
-    monkeypatch.setattr(schema, "_IDENTITIES", "NONSENSE")
+    before, tables = everything(copy), rows(copy, "sqlite_master", "name, sql, type")
+    monkeypatch.setattr(schema, step, "NONSENSE")
     with pytest.raises(RecordsError):
         evaluate(copy)
     assert everything(copy) == before
+    assert rows(copy, "sqlite_master", "name, sql, type") == tables
 
 
 def test_the_file_itself_refuses_two_evaluations_of_the_same(copy: Path) -> None:
