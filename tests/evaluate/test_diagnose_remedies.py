@@ -49,7 +49,10 @@ def test_transfer_comes_from_each_model_that_worked() -> None:
     assert plan_remedies([finding("transfer")]) == []
 
 
-@pytest.mark.parametrize("mask", ["scaled", "quantised", "saw-tooth"])
+@pytest.mark.parametrize(
+    "mask",
+    ["scaled", pytest.param("quantised", marks=pytest.mark.soak), pytest.param("saw-tooth", marks=pytest.mark.soak)],
+)
 def test_the_remedies_put_the_verdict_right(mask: str) -> None:
     """The first stage does, so all do."""
     network, model = trained("sce"), masked(trained("sce"))[mask]

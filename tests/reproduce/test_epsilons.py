@@ -116,6 +116,7 @@ def test_the_shipped_grid_asks_for_two_balls_of_models_of_table_1() -> None:
     assert all(model == table[model.name] for model in grid.models)
 
 
+@pytest.mark.soak
 def test_a_grid_of_three_balls_is_trained_evaluated_resumed_and_done(tmp_path: Path) -> None:
     columns = ["short 20", "short 1/255 20", "short 0.5 20"]
     grid, out, heard = load_grid(write_grid(tmp_path, TINY)), tmp_path / "out", Heard()

@@ -104,6 +104,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     assert not list((tmp_path / "out" / "models").glob("*/result.json"))
 
 
+@pytest.mark.soak
 def test_after_a_kill_the_next_call_makes_the_same_records(
     undisturbed: tuple[Plan, Outcome], grid_file: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ def is_free(lock: Path) -> bool:
     return True
 
 
+@pytest.mark.soak
 def test_a_row_that_fails_does_not_stop_the_others_and_is_tried_again(tmp_path: Path) -> None:
     text = GRID.replace('"train.epochs=6"', '"train.epochs=1", "train.lr=1e30"', 1) + 'models = ["sce"]\n'
     path = write_grid(tmp_path, text)
