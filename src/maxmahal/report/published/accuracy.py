@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import pair_clean
-from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, said
+from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, tested
 from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.shelf import Shelf, ours_text
 from maxmahal.report.published.variants.paired import ENOUGH, Difference
@@ -29,8 +29,7 @@ def clean(shelf: Shelf) -> Judgement:
     else:
         first = of_images(pairs[0])
         interval = first.interval()
-        test = said(pairs[0]).partition(", ")[2]
-        told = f"{between(first.size, interval)} over the images of one training of each, {test}"
+        told = f"{between(first.size, interval)} over the images of one training of each, {tested(pairs[0])}"
     return Judgement(_verdict(*interval), f"MMC-10 less SCE on clean images: {told}.", shown)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmahal.evaluate.summary import Summary, pair_up
 from maxmahal.report.published.baseline import baseline, is_short_of_it, own_training, why_unfair
-from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, mean_clean, said
+from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, mean_clean, said, tested
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.models import LONG, PGD_8, SHORT
 from maxmahal.report.published.needs import settle
@@ -86,7 +86,7 @@ def long_told(shelf: Shelf) -> str:
     pair, gap = shelf.pair(_MMC, _SCE, SUITE), long_gap(shelf)
     if pair is None or gap is None:
         return NOT_RUN
-    test = said(pair_up(*pair)).partition(", ")[2]
+    test = tested(pair_up(*pair))
     return f"{between(gap.size, gap.interval())} over the images of one training seed, {test}"
 
 

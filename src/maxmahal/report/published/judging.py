@@ -78,11 +78,14 @@ def mean_clean(shelf: Shelf, *groups: Sequence[str]) -> list[float] | None:
 
 def said(comparison: Comparison) -> str:
     """A paired comparison in a table's cell."""
+    return f"{points(comparison.difference)} points, {tested(comparison)}"
+
+
+def tested(comparison: Comparison) -> str:
+    """The paired test alone: "p = 0.385 (362 to 338 of 10,000 images)"."""
     chance = p_value(comparison.p_value)
-    return (
-        f"{points(comparison.difference)} points, p {chance if chance.startswith('<') else f'= {chance}'} "
-        f"({comparison.first_only} to {comparison.second_only} of {comparison.total:,} images)"
-    )
+    split = f"{comparison.first_only} to {comparison.second_only} of {comparison.total:,} images"
+    return f"p {chance if chance.startswith('<') else f'= {chance}'} ({split})"
 
 
 def between(size: float, interval: tuple[float, float]) -> str:

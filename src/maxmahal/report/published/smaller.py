@@ -1,7 +1,7 @@
 """Worst cases in balls smaller than those of the suites: where all models stand at zero in these, they may differ."""
 
 from maxmahal.evaluate.summary import Summary, pair_up
-from maxmahal.report.published.judging import between, said
+from maxmahal.report.published.judging import between, tested
 from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.models import BEYOND, LONG, PLAIN, TABLE_1, title_of
 from maxmahal.report.published.shelf import NOT_RUN, Shelf, widest_pair, worst_case
@@ -41,9 +41,9 @@ def _pairs(shelf: Shelf, found: list[Summary]) -> list[str]:
             pair = widest_pair(_at(found, mmc, place), _at(found, sce, place))
             if pair is not None:
                 split = pair_up(*pair)
-                gap, test = of_images(split), said(split).partition(", ")[2]
+                gap = of_images(split)
                 names = f"{title_of(shelf, mmc)} less {title_of(shelf, sce)}"
-                body.append([names, words, between(gap.size, gap.interval()), test])
+                body.append([names, words, between(gap.size, gap.interval()), tested(split)])
     header = ["on the same images", "attacked by", "difference [95 %]", "exact McNemar test"]
     return [markdown(header, body, 2)] if body else []
 
