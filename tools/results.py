@@ -1,7 +1,7 @@
 """Publish results: collect summaries from a reproduction's folder, and write every page, figure and card from them.
 
 python tools/results.py collect OUT   # OUT/records and OUT/models -> results/evaluations and results/runs
-python tools/results.py variants OUT  # the same of the grids variants-* and trees-*, small files -> results/variants
+python tools/results.py variants OUT  # of the grids variants-* and trees-*, added to the studies in results/variants
 python tools/results.py zoo OUT       # the last checkpoints of finished runs -> zoo
 python tools/results.py write         # results/*.md, results/figures, the zoo's cards, the README's block (default)
 python tools/results.py write --check # exits with 1 if any of them says something else than the summaries
@@ -9,6 +9,7 @@ python tools/results.py write --check # exits with 1 if any of them says somethi
 
 import argparse
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,15 @@ from maxmahal.report.published import (
 from maxmahal.report.published.shelf import is_own_ball
 from maxmahal.report.published.trees import trees_pages
 from maxmahal.report.published.trees_study import TREE_STUDIES
-from maxmahal.report.published.variants import FOLDER, STUDIES, collect_study, variant_pages
+from maxmahal.report.published.variants import (
+    FOLDER,
+    STUDIES,
+    collect_study,
+    merge_tables,
+    read_table,
+    run_name,
+    variant_pages,
+)
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import copy_checkpoint
 
@@ -52,10 +61,7 @@ def collect(out: Path, root: Path = ROOT) -> list[Path]:
     for name, count in Counter(name for name, _ in named).items():
         if count > 1:
             raise SystemExit(f"{records} holds {count} evaluations for {name}; keep one data set a folder.")
-    weights: dict[str, str] = {}
-    for _, summary in named:
-        if weights.setdefault(summary["name"], summary["model_fingerprint"]) != summary["model_fingerprint"]:
-            raise SystemExit(f"{records} holds evaluations of two models called {summary['name']}; keep one a folder.")
+    weights = _weights(records, [(summary["name"], summary["model_fingerprint"]) for _, summary in named])
     for name, summary in named:
         written.append(root / RESULTS / EVALUATIONS / name)
         write_summary(written[-1], summary)
@@ -80,19 +86,38 @@ def forget(folder: Path, weights: dict[str, str]) -> None:
 
 
 def collect_variants(out: Path, root: Path = ROOT) -> list[Path]:
-    """One file a study with what was measured on each of its runs."""
-    known = read_evaluations(out / "records") if (out / "records" / FILE).exists() else []
-    tables = {study.name: collect_study(study, known, out / "models") for study in (*STUDIES, *TREE_STUDIES)}
-    written = []
-    for name, table in tables.items():
-        if table is not None:
-            written.append(root / RESULTS / FOLDER / f"{name}.json")
-            write_summary(written[-1], table)
-    if not written:
+    """One file a study with what was measured on each of its runs, now and before: a study is measured in steps."""
+    records = out / "records"
+    known = read_evaluations(records) if (records / FILE).exists() else []
+    studies = {study.name: study for study in (*STUDIES, *TREE_STUDIES)}
+    paths = {name: root / RESULTS / FOLDER / f"{name}.json" for name in studies}
+    old = {name: read_table(study, paths[name]) for name, study in studies.items()}
+    earlier = [table for table in old.values() if table is not None]
+    new = {name: collect_study(study, known, out / "models", earlier) for name, study in studies.items()}
+    found = [(run_name(run), run["fingerprint"]) for table in new.values() if table for run in table["runs"]]
+    if not found:
         raise SystemExit(
             f"{out} holds no evaluation of a grid variants-* or trees-*; run `maxmahal reproduce variants-emc`."
         )
-    return written
+    weights = _weights(records, found)
+    # All are merged before any is written: one that is refused leaves every file as it was.
+    for name, (table, removed) in {name: merge_tables(name, old[name], new[name], weights) for name in studies}.items():
+        for run in removed:
+            print(f"Removed {run} from {paths[name].name}: it is of an earlier '{run}' with other weights.")
+        if table is not None and table is not old[name]:
+            write_summary(paths[name], table)
+        elif table is None:
+            paths[name].unlink(missing_ok=True)
+    return [paths[name] for name, table in new.items() if table is not None]
+
+
+def _weights(records: Path, found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The fingerprints of models by name; two of one name are refused."""
+    weights: dict[str, str] = {}
+    for name, fingerprint in found:
+        if weights.setdefault(name, fingerprint) != fingerprint:
+            raise SystemExit(f"{records} holds evaluations of two models called {name}; keep one a folder.")
+    return weights
 
 
 def _file_name(summary: dict[str, Any]) -> str:

@@ -329,3 +329,6 @@ def test_runs_that_were_attacked_differently_are_not_compared(
     ]
     with pytest.raises(RecordsError, match="not all attacked alike"):
         collect_study(BY_NAME["emc"], found, tmp_path / "models")
+    again = replace(found[0], seed=1)  # of the attacks: one run would count twice
+    with pytest.raises(RecordsError, match="keep one evaluation a run"):
+        collect_study(BY_NAME["emc"], [found[0], again], tmp_path / "models")

@@ -2,16 +2,27 @@
 
 from pathlib import Path
 
+from maxmahal.report.published.variants.collecting import collect_study
 from maxmahal.report.published.variants.figures import draw_figures
+from maxmahal.report.published.variants.merging import merge_tables, run_name
 from maxmahal.report.published.variants.page import variants_page
-from maxmahal.report.published.variants.results import FOLDER, collect_study, read_results
+from maxmahal.report.published.variants.results import FOLDER, read_results, read_table
 from maxmahal.report.published.variants.studies import STUDIES
 from maxmahal.report.published.variants.uncertainty import FIGURE, draw_uncertainty, uncertainty_page
 from maxmahal.uncertainty import read_record
 
 UNCERTAINTY = "uncertainty.json"
 
-__all__ = ["FOLDER", "STUDIES", "UNCERTAINTY", "collect_study", "variant_pages"]
+__all__ = [
+    "FOLDER",
+    "STUDIES",
+    "UNCERTAINTY",
+    "collect_study",
+    "merge_tables",
+    "read_table",
+    "run_name",
+    "variant_pages",
+]
 
 
 def variant_pages(results: Path) -> dict[str, str]:

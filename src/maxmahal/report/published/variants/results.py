@@ -1,4 +1,4 @@
-"""What was measured of a study, one small JSON file each: made from a reproduction's folder, read back with care."""
+"""What was measured of a study, one small JSON file each, read back with care."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,20 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.evaluate.records.schema import RecordsError
-from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.severity import Severity
 from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.summary import summarise, summarise_run
 from maxmahal.evaluate.summary.evaluations import read_object
-from maxmahal.report.published.variants.severity import severity_table
+from maxmahal.report.published.variants.merging import FORMAT, whole_runs
 from maxmahal.report.published.variants.spec import Metric, Study
 from maxmahal.report.published.variants.studies import STUDIES
 
-FORMAT = "maxmahal-variants-1"
 FOLDER = "variants"
 EARLY = 5  # epochs that count as early in a training of twenty
-_ATTACKED = ("suite", "suite_version", "norm", "epsilon", "samples", "data_fingerprint")
-_TOLD = ("about", "table", "train.seed")  # settings that tell models apart without making them different
 
 
 @dataclass(frozen=True)
@@ -74,47 +69,25 @@ class Results:
         return {seed: value for seed, value in values.items() if not math.isnan(value)}
 
 
-def collect_study(study: Study, evaluations: Iterable[Evaluation], models: Path) -> dict[str, Any] | None:
-    """What is published of a study, as a table for JSON; None where none of its runs was evaluated."""
-    found = []
-    for evaluation in evaluations:
-        name = _arm_and_seed(study, evaluation.name)
-        if name is not None and evaluation.suite == study.suite and evaluation.finished:
-            run = summarise_run(models / evaluation.name)
-            found.append((*name, summarise(evaluation), run, severity_table(study, evaluation, run)))
-    if not found:
-        return None
-    attacked = [{key: summary[key] for key in _ATTACKED} for _, _, summary, *_ in found]
-    if any(each != attacked[0] for each in attacked):
-        raise RecordsError(f"The runs of {study.name} were not all attacked alike; keep one evaluation a run.")
-    flat = [_flatten(run["settings"]) for _, _, _, run, _ in found]
-    differing = {key for each in flat for key in each if any(other.get(key) != each[key] for other in flat)}
-    return {
-        "format": FORMAT,
-        "study": study.name,
-        "about": attacked[0],
-        "versions": found[0][2]["environment"].get("versions", {}),
-        "runs": [
-            {
-                "arm": arm,
-                "seed": seed,
-                "settings": {key: each[key] for key in sorted(differing - set(_TOLD)) if key in each},
-                "clean": summary["clean"],
-                "robust": summary["robust"],
-                "stages": {stage["name"]: stage["accuracy"] for stage in summary["stages"] if _counts_alone(stage)},
-                "test_accuracy": [epoch["test_accuracy"] for epoch in run["epochs"]],
-                **severity,
-            }
-            for (arm, seed, summary, run, severity), each in sorted(
-                zip(found, flat, strict=True), key=lambda pair: pair[0][:2]
-            )
-        ],
-    }
-
-
 def read_results(folder: Path, studies: Iterable[Study] = STUDIES) -> list[Results]:
     """Of every study, in the page's order; one that was not run has no runs."""
-    return [_read(study, folder / FOLDER / f"{study.name}.json") for study in studies]
+    tables = [(study, read_table(study, folder / FOLDER / f"{study.name}.json")) for study in studies]
+    return [Results(study, {}, ()) if table is None else from_table(study, table) for study, table in tables]
+
+
+def read_table(study: Study, path: Path) -> dict[str, Any] | None:
+    """What is published of a study, checked; None where it was not run."""
+    if not path.exists():
+        return None
+    content = read_object(path, FORMAT)
+    try:
+        from_table(study, content)
+        whole_runs(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordsError(
+            f"{path} is damaged ({type(error).__name__}: {error}); remove it and collect it again from its records."
+        ) from error
+    return content
 
 
 def from_table(study: Study, content: Mapping[str, Any]) -> Results:
@@ -135,35 +108,6 @@ def from_table(study: Study, content: Mapping[str, Any]) -> Results:
         for each in content["runs"]
     )
     return Results(study, dict(content["about"]), runs)
-
-
-def _read(study: Study, path: Path) -> Results:
-    if not path.exists():
-        return Results(study, {}, ())
-    content = read_object(path, FORMAT)
-    try:
-        return from_table(study, content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordsError(
-            f"{path} is damaged ({type(error).__name__}: {error}); collect it again from its records."
-        ) from error
-
-
-def _arm_and_seed(study: Study, name: str) -> tuple[str, int] | None:
-    arm, _, seed = name.rpartition("-seed")
-    known = {each.name for each in study.arms}
-    return (arm, int(seed)) if arm in known and seed.isdigit() else None
-
-
-def _counts_alone(stage: Mapping[str, Any]) -> bool:
-    return stage["accuracy"] is not None and stage["scope"] == "all" and stage["kind"] != "clean"
-
-
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _rate(table: list[float | int]) -> Rate:

@@ -16,15 +16,21 @@ _DIGITS = 3
 _CHOSEN_BY = ("validation_pgd10", "validation_accuracy")
 
 
-def severity_table(study: Study, evaluation: Evaluation, run: Mapping[str, Any]) -> dict[str, Any]:
-    """For JSON; nothing where the study has no superclasses."""
+def mistakes_table(study: Study, evaluation: Evaluation) -> dict[str, Any]:
+    """What the records of a run tell, for JSON; nothing where the study has no superclasses."""
     if not study.superclasses:
         return {}
     found = measure_severity(evaluation, study.superclasses)
+    return {"mistakes": {"clean": list(found.clean.counts), "worst": list(found.attacked.counts)}}
+
+
+def training_table(study: Study, run: Mapping[str, Any]) -> dict[str, Any]:
+    """What the folder of a run tells, for JSON; nothing where the study has no superclasses."""
+    if not study.superclasses:
+        return {}
     last = run["epochs"][-1] if run["epochs"] else {}
     scores = [last[name] for name in _CHOSEN_BY if name in last]
     return {
-        "mistakes": {"clean": list(found.clean.counts), "worst": list(found.attacked.counts)},
         "validation": scores[0] if scores else None,
         "centers": _geometry(from_table(Settings, dict(run["settings"])), study.superclasses),
     }
