@@ -186,12 +186,63 @@ def test_the_whole_page(tmp_path: Path) -> None:
         assert f"({name})" in page
 
 
+SCAN_FIGURES = {"figures/trees-scan-clean.svg", "figures/trees-scan-near.svg"}
+
+
+def first_seeds(*grids: str) -> list[dict[str, Any]]:
+    return [
+        measured(model.name.removesuffix("-seed0"), 0, 600, 150) for grid in grids for model in load_grid(grid).models
+    ]
+
+
 def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
-    found = pages_of(tmp_path, [measured(MMC, 0, 600, 150), measured("trees-shared-0.2", 0, 600, 150)], [])
-    assert "**Three seeds: not run.**" in found["trees.md"]
-    assert "**Not run.** The command above makes it." in found["trees.md"]
-    assert "figures/trees-effects.svg" not in found
-    assert "figures/trees-scan-clean.svg" in found
+    found = pages_of(tmp_path, first_seeds("trees-scan"), [])
+    page = found["trees.md"]
+    assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then every number" in page
+    assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 7
+    assert "comparisons in all" not in page
+    assert "| learned tree | not run | not run | not run |" in page
+    assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0 | random tree, ratio 0.2 | not run |" in page
+    assert "**Not run.** The commands above make it." in page
+    assert found.keys() == {"trees.md", *SCAN_FIGURES}
+    assert all(f"({name})" in page for name in SCAN_FIGURES)
+
+
+def test_a_learned_tree_stands_beside_the_scan_before_there_are_seeds(tmp_path: Path) -> None:
+    found = pages_of(tmp_path, first_seeds("trees-scan", "trees-learned"), [])
+    page = found["trees.md"]
+    assert "| learned tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0 | learned tree, ratio 0.2 | not run |" in page
+    assert "| learned tree, ratio 0.5 | 60.0 [56.9, 63.1] |" in page
+    assert "- **The learned tree against MMC:** not decided" in page
+    assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them." in page
+    assert found.keys() == {"trees.md", *SCAN_FIGURES}
+    assert "learned tree, ratio 0.5: 60.0 %" in found["figures/trees-scan-clean.svg"]
+
+
+def test_one_seed_under_strict_attacks_is_not_judged_either(tmp_path: Path) -> None:
+    found = pages_of(tmp_path, [], first_seeds("trees-adversarial"))
+    page = found["trees.md"]
+    assert "`maxmahal reproduce trees-scan` is **not run**." in page
+    assert "**Three seeds: not run.** `maxmahal reproduce trees-strict` makes them." in page
+    assert "| AT, orthogonal subspaces, ratio 1 | 60.0 [56.9, 63.1] |" in page
+    assert found.keys() == {"trees.md"}
+
+
+@pytest.mark.parametrize("study", TREE_STUDIES, ids=lambda study: study.name)
+def test_arms_with_seeds_beside_a_reference_with_one_are_not_judged(tmp_path: Path, study: Study) -> None:
+    runs = [measured(MMC, 0, 600, 150), *seeds("trees-orthogonal-1", 500, 150)]
+    found = pages_of(tmp_path, *((runs, []) if study is TREES else ([], runs)))
+    page = found["trees.md"]
+    assert page.count("**Three seeds: not run.**") == 1
+    assert "against MMC-10 |" not in page
+    assert all(f"({name})" in page for name in found if name != "trees.md")  # no figure without a place
+
+
+def test_seeds_whose_scan_is_not_there_make_a_page_too(tmp_path: Path) -> None:
+    later = [run for run in everything() if run["seed"]]
+    page = pages_of(tmp_path, later, [])["trees.md"]
+    assert "**Three seeds: not run.**" in page
+    assert "| EMC | not run | not run | not run |" in page
 
 
 def test_the_effects_have_an_interval_for_each_arm_and_measure(tmp_path: Path) -> None:

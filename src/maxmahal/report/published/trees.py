@@ -41,6 +41,10 @@ _SEVERITY = (
     "stay within. All arms are judged by that tree, whichever they were trained with. Under attack the worst outcome "
     "of every sample counts; attacks look for any wrong class, so worst-case superclass accuracies are upper bounds."
 )
+_ONE_SEED = (
+    "Until then every number here is of one training and its interval over the test images alone: what another seed "
+    "would change is in none of them, so no arm is said to be better than another."
+)
 
 
 def trees_pages(results: Path) -> dict[str, str]:
@@ -63,8 +67,8 @@ def _page(plain: Results, strict: Results, figures: Sequence[str]) -> str:
         *([tally([plain, strict])] if is_run(plain) or is_run(strict) else []),
     ]
     parts += _plain(plain, figures) if plain.runs else ["`maxmahal reproduce trees-scan` is **not run**."]
-    parts += [f"## {STRICT.title}", STRICT.asks, "`maxmahal reproduce trees-strict`"]
-    parts += _strict(strict, figures) if strict.runs else ["**Not run.** The command above makes it."]
+    parts += [f"## {STRICT.title}", STRICT.asks, "`maxmahal reproduce trees-adversarial`, then `trees-strict`"]
+    parts += _strict(strict, figures) if strict.runs else ["**Not run.** The commands above make it."]
     return "\n\n".join(parts) + "\n"
 
 
@@ -79,21 +83,24 @@ def _plain(results: Results, figures: Sequence[str]) -> list[str]:
         parts += [_effects(results, MMC), *_shown(figures, "trees-effects.svg"), *_words(results)]
         parts += ["### Convergence", _convergence(results), *_shown(figures, "trees-convergence.svg")]
     else:
-        parts.append("**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them.")
+        parts.append(_one_seed("trees-seeds"))
     parts += ["### The scan, and what validation chose", _choices(results, PLAIN), _scan(results)]
     return [*parts, *_shown(figures, "trees-scan-clean.svg", "trees-scan-near.svg")]
 
 
 def _strict(results: Results, figures: Sequence[str]) -> list[str]:
-    references = dict.fromkeys(each.reference for each in results.study.contrasts)
-    return [
-        _attacks(results),
-        *(_effects(results, reference) for reference in references),
-        *_shown(figures, "trees-strict-effects.svg"),
-        *_words(results),
-        _choices(results, (AT_ORTHOGONAL,)),
-        _scan(results),
-    ]
+    parts = [_attacks(results)]
+    if is_run(results):
+        references = dict.fromkeys(each.reference for each in results.study.contrasts)
+        parts += [_effects(results, reference) for reference in references]
+        parts += [*_shown(figures, "trees-strict-effects.svg"), *_words(results)]
+    else:
+        parts.append(_one_seed("trees-strict"))
+    return [*parts, _choices(results, (AT_ORTHOGONAL,)), _scan(results)]
+
+
+def _one_seed(grid: str) -> str:
+    return f"**Three seeds: not run.** `maxmahal reproduce {grid}` makes them. {_ONE_SEED}"
 
 
 def _words(results: Results) -> list[str]:

@@ -45,8 +45,7 @@ def draw_figures(every: Sequence[Results]) -> dict[str, str]:
         if results.study.name == TREES.name:
             scans = {metric: draw_scan(results, metric) for metric in _SCANNED}
             drawn |= {f"trees-scan-{metric}.svg": text for metric, text in scans.items() if text}
-            curves = draw_curves(results)
-            drawn |= {"trees-convergence.svg": curves} if curves else {}
+            drawn |= {"trees-convergence.svg": draw_curves(results)} if judged else {}
     return drawn
 
 
@@ -105,12 +104,9 @@ def draw_scan(results: Results, metric: Metric) -> str:
 
 
 def draw_curves(results: Results) -> str:
-    """Test accuracy epoch by epoch, the mean over seeds, of the arms that were compared. Empty where none were."""
-    arms = list(dict.fromkeys(each.arm for each in results.study.contrasts if each.reference == MMC))
-    shown = [MMC, *arms] if arms else []
-    curves = {arm: _curve(results, arm) for arm in shown}
-    if not any(curves.values()):
-        return ""
+    """Test accuracy epoch by epoch, the mean over seeds, of the arms that were compared with MMC, and of MMC."""
+    arms = dict.fromkeys(each.arm for each in results.study.contrasts if each.reference == MMC)
+    curves = {arm: _curve(results, arm) for arm in (MMC, *arms)}
     titles = {arm.name: arm.title for arm in results.study.arms}
     longest = max(len(curve) for curve in curves.values())
     values = [value for curve in curves.values() for value in curve]

@@ -97,7 +97,7 @@ def verdict(results: Results, arms: Sequence[str], references: Sequence[str]) ->
     contrasts = [each for each in results.study.contrasts if each.arm in arms and each.reference in references]
     judged = [found for each in contrasts if (found := judge(results, each)).verdict != "not run"]
     if not judged:
-        return "not decided, for both were not run with three seeds."
+        return "not decided, for it takes three seeds of both."
     helps, hurts = (_where(results, judged, wanted) for wanted in ("helps", "hurts"))
     if not helps and not hurts:
         return f"no difference seen in any of {len(judged)} comparisons."
