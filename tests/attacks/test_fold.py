@@ -61,6 +61,8 @@ FOLDED = {  # of so many batch norms; those before an activation in ResNet v2 ha
     "cnn": (5, 5),
     "resnet32": (31, 31),
     "resnet110": (109, 109),
+    "resnet32wide": (32, 32),
+    "resnet110wide": (110, 110),
     "resnet47v2": (31, 46),
     "resnet164v2": (109, 163),
     "resnet18": (20, 20),

@@ -48,6 +48,21 @@ def test_resnet_32_and_110_have_as_many_layers_as_their_names_say(blocks: int, l
     assert count(ResNetV1(blocks), nn.Linear) == 1
 
 
+def test_a_widened_network_pools_more_values_and_is_otherwise_the_same() -> None:
+    torch.manual_seed(0)
+    narrow = ResNetV1(1, feature_dim=None)
+    torch.manual_seed(0)
+    wide = ResNetV1(1, feature_dim=None, widened=100)
+    assert (narrow.feature_dim, wide.feature_dim) == (64, 100)
+    assert parameters(wide) - parameters(narrow) == 64 * 100 + 2 * 100
+    images = torch.rand(120, 3, 8, 8)
+    with torch.no_grad():
+        before = wide.eval().blocks(F.relu(wide.bn(wide.conv(images))))
+        widened = F.conv2d(before, wide.widen[0].weight) / (1 + wide.widen[1].eps) ** 0.5  # fresh statistics: 0 and 1
+        torch.testing.assert_close(wide(images), F.relu(widened).mean(dim=(2, 3)))
+        assert torch.linalg.matrix_rank(wide(images)) > 64  # the ReLU makes dimensions, which a linear layer does not
+
+
 @pytest.mark.parametrize(("blocks", "layers"), [(5, 47), (18, 164)])
 def test_the_released_nets_have_47_and_164_layers_besides_three_projections(blocks: int, layers: int) -> None:
     network = ResNetV2(blocks)
