@@ -41,3 +41,21 @@ def center_statistics(centers: Float[Tensor, "l d"]) -> CenterStatistics:
         smallest_angle=math.degrees(math.acos(cosine)),
         centroid_norm=float(torch.linalg.vector_norm(exact.mean(dim=0))),
     )
+
+
+def squared_distance_to_flat(centers: Float[Tensor, "l d"], dims: int) -> float:
+    """The centers' mean squared distance to the flat of ``dims`` dimensions that is nearest to them.
+
+    A network whose last layer is linear and takes ``dims`` values has all its features in one such flat, so half of
+    this is a floor under the mean of ½‖z - μ_y‖² with as many images of each class. For the Max-Mahalanobis centers
+    it is C²·(1 - dims/(L - 1)).
+    """
+    if dims < 0:
+        raise ArgumentError(f"dims is a number of dimensions and cannot be negative; got {dims}.")
+    if dims >= min(len(centers) - 1, centers.shape[1]):
+        return 0.0
+    exact = centers.detach().to(torch.float64)
+    spread = exact - exact.mean(dim=0)
+    gram = spread.T @ spread if len(spread) > spread.shape[1] else spread @ spread.T
+    squares = torch.linalg.eigvalsh(gram).clamp(min=0)  # ascending: the nearest flat takes in the largest ones
+    return float(squares[: len(squares) - dims].sum()) / len(centers)

@@ -22,6 +22,7 @@ from maxmahal.train.loop import Metrics, Reporter, Silent, steps_per_epoch, trai
 from maxmahal.train.methods import METHODS, Method
 from maxmahal.train.optimiser import build_optimiser
 from maxmahal.train.parts import DataParts, load_parts
+from maxmahal.train.reach import out_of_reach
 from maxmahal.train.selection import pgd_accuracy
 from maxmahal.train.state import Progress, load_progress, load_state, save_state
 from maxmahal.train.step import make_step
@@ -97,6 +98,8 @@ class _Run:
             self.reporter.note(
                 "No validation images are held out (data.validation = 0): only the last checkpoint is kept."
             )
+        if told := out_of_reach(self.model):
+            self.reporter.note(told)
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)
         longest = 0.0
