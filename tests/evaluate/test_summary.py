@@ -12,6 +12,7 @@ from small_evaluations_helpers import made_up, stage_records
 from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate import Evaluation, RecordsError, compare, give_verdict
 from maxmahal.evaluate.records import Finding
+from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary import (
     Summary,
     pair_clean,
@@ -63,6 +64,13 @@ def test_a_summary_gives_the_verdict_of_its_records(tmp_path: Path) -> None:
         assert (ours.accuracy, ours.cumulative, ours.broke) == (theirs.accuracy, theirs.cumulative, theirs.broke)
         assert (ours.samples, ours.skipped) == (len(theirs.stage.columns), theirs.stage.skipped)
     assert (summary.findings[0].check, summary.findings[0].flagged) == ("zero-gradients", True)
+
+
+def test_classes_that_are_never_answered_are_counted(tmp_path: Path) -> None:
+    clean = stage_records("clean", np.array([1.0, 0, 0, 0, 1, 0.4]), counts=False, kind="clean", threat="")
+    columns = replace(clean.columns, label=np.array([7, 7, 2, 2, 0, 3]))
+    summary = there_and_back(made_up(replace(clean, columns=columns)), tmp_path)
+    assert summary.answered == Rate(2.0, 4)  # 7 and 0, not 2 and 3
 
 
 def test_the_distance_is_the_mean_over_what_was_right_and_broke(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from jaxtyping import Bool
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
 from maxmahal.evaluate.records.schema import RecordsError
-from maxmahal.evaluate.records.types import Evaluation, StageRecords
+from maxmahal.evaluate.records.types import Columns, Evaluation, StageRecords
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary.types import FindingSummary, StageSummary, Summary
 from maxmahal.evaluate.verdict import CLEAN, StageVerdict, give_verdict, stands
@@ -42,6 +42,7 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
         "model": {name: evaluation.model[name] for name in _MODEL if name in evaluation.model},
         "environment": {name: evaluation.environment[name] for name in _ENVIRONMENT if name in evaluation.environment},
         "clean": _rate_table(verdict.clean),
+        "answered": _answered(clean),
         "robust": _rate_table(verdict.robust),
         "trust": verdict.trust,
         "sentence": verdict.sentence,
@@ -111,6 +112,11 @@ def _is_limited(evaluation: Evaluation) -> bool:
     if source is not None and evaluation.samples >= sum(source.class_counts.get("test", ())) > 0:
         return False
     return "--limit" in shlex.split(str(evaluation.environment.get("command", "")))
+
+
+def _answered(clean: Columns) -> list[int]:
+    """Classes of which the model gets any image right, and classes in all."""
+    return [len(np.unique(clean.label[clean.right_share >= 0.5])), len(np.unique(clean.label))]
 
 
 def _compact(value: object) -> str:
@@ -187,4 +193,5 @@ def _from_table(content: dict[str, Any]) -> Summary:
         stages=tuple(_stage(each, samples) for each in content["stages"]),
         right=unpack(content["right"], samples),
         stands=unpack(content["stands"], samples),
+        answered=_rate(content["answered"]) if "answered" in content else None,
     )

@@ -84,6 +84,8 @@ class Summary:
     """Which samples the model gets right before any attack, in the order of their ids."""
     stands: Bool[np.ndarray, " n"]
     """Which of them no counting attack broke."""
+    answered: Rate | None = None
+    """Of how many classes any image is answered right, of those there are; None where nobody wrote it down."""
 
     def stage(self, name: str) -> StageSummary | None:
         """The stage of that name, where there is one."""
