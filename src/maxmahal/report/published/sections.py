@@ -23,6 +23,7 @@ from maxmahal.report.published.models import (
     TABLE_5_CIFAR100,
     data_of,
 )
+from maxmahal.report.published.narrow import narrow_models, narrow_section
 from maxmahal.report.published.shelf import SIZES, Shelf
 from maxmahal.report.published.smaller import smaller_section
 from maxmahal.report.published.tables import (
@@ -79,7 +80,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
     if not any(_data(shelf, each.name) == "cifar100" for each in shelf.evaluations):
         commands = ", ".join(f"`maxmahal reproduce {grid}`" for grid in _GRIDS)
         return ["## CIFAR-100", f"Nothing has been measured on CIFAR-100 yet; these would: {commands}."]
-    shown = {*TABLE_4, *TABLE_5_CIFAR100, *hundred_models(shelf)}
+    shown = {*TABLE_4, *TABLE_5_CIFAR100, *hundred_models(shelf), *narrow_models(shelf)}
     parts = [
         "## CIFAR-100",
         "### Table 4: PGD, SPSA, C&W",
@@ -91,6 +92,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
         *_noted("Untargeted PGD-10 at 8/255, the same budget and the same tuning for each.", losses_table(shelf)),
         losses_pairs(shelf),
         losses_verdict(shelf),
+        *narrow_section(shelf),
         *_others(shelf, "cifar100", shown),
     ]
     return [part for part in parts if part]

@@ -31,7 +31,8 @@ from it."""
 NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
-_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-seed\d+|-best$")  # in names of models that no row of the paper is about
+_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-best$")
+"""In names of models that no row of the paper is about."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,8 @@ class Shelf:
     def rows(self, model: str) -> str:
         """Where the paper reports this model: from what was measured, or from the preset of its name.
 
-        Nowhere for trials, short budgets, other seeds and best checkpoints, whatever settings they took over.
+        Nowhere for trials, short budgets, narrow networks, other seeds and best checkpoints, whatever settings they
+        took over.
         """
         if _TWIN.search(model):
             return ""

@@ -51,12 +51,20 @@ def tuning_table(shelf: Shelf) -> str:
         scores = [_score(run, key) for key in (_CLEAN, _ATTACKED)]
         told = ["–" if score is None else f"{100 * score:.1f}" for score in scores]
         body.append(
-            [run.name, _data(run), _loss(run), *facts, *told, "used" if run in used else "best" if run in best else ""]
+            [
+                run.name,
+                _data(run),
+                _network(run),
+                _loss(run),
+                *facts,
+                *told,
+                "used" if run in used else "best" if run in best else "",
+            ]
         )
-    header = ["trial", "data", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
+    header = ["trial", "data", "network", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
     if not body:
         return ""
-    table = markdown([*header, "best validation PGD-10", "choice"], body, 3)
+    table = markdown([*header, "best validation PGD-10", "choice"], body, 4)
     return "\n\n".join([table, _CHOICE, *_at_an_edge(trials, used)])
 
 
@@ -86,10 +94,10 @@ def _at_an_edge(trials: Sequence[RunSummary], used: Sequence[RunSummary]) -> lis
 
 
 def _group(run: RunSummary) -> tuple[object, ...]:
-    """Trials that one is chosen among: of a loss under attack all, without attack those that share a batch size."""
+    """Trials that one is chosen among: of a network and loss under attack all, without attack those of one batch."""
     attacked = _score(run, _ATTACKED) is not None
     batch = None if attacked else run.settings.get("train", {}).get("batch_size")
-    return (_data(run), _loss(run), attacked, batch)
+    return (_data(run), _network(run), _loss(run), attacked, batch)
 
 
 def _way(run: RunSummary) -> tuple[object, ...]:
@@ -97,6 +105,7 @@ def _way(run: RunSummary) -> tuple[object, ...]:
     train, method = run.settings.get("train", {}), run.settings.get("method", {})
     return (
         _data(run),
+        _network(run),
         _loss(run),
         method.get("name"),
         *(train.get(key) for key in ("batch_size", "lr", "weight_decay")),
@@ -135,6 +144,10 @@ def _place(run: RunSummary) -> str:
     """Where it ran, and beside how many others."""
     where = run.gpu or run.device or "unknown"
     return f"{where}, shared by {run.sharing}" if run.sharing > 1 else where
+
+
+def _network(run: RunSummary) -> str:
+    return str(run.settings.get("model", {}).get("backbone", ""))
 
 
 def _loss(run: RunSummary) -> str:

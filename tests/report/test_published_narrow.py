@@ -1,0 +1,77 @@
+"""The section about networks that pool fewer values than the centers span dimensions."""
+
+from typing import Any
+
+from made_up_summaries import run, shelf, summary
+
+from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.narrow import narrow_models, narrow_section
+from maxmahal.settings import to_table
+from maxmahal.train import load_settings
+
+
+def training(name: str, preset: str, *overrides: str, epochs: int = 2, **changes: Any) -> RunSummary:
+    settings = to_table(load_settings(preset, overrides))
+    made = run(name, [60.0] * epochs, settings=settings, **changes)
+    for entry in made.epochs:
+        entry["train_loss"] = 21.25
+    return made
+
+
+NARROW = "model.backbone=resnet32"
+MMC = training("cifar100-mmc-narrow", "cifar100-mmc", NARROW)
+
+
+def cells(section: list[str], name: str) -> list[str]:
+    (line,) = (line for part in section for line in part.splitlines() if line.startswith(f"| `{name}` "))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_only_finished_trainings_on_cifar100_with_too_few_values_are_meant() -> None:
+    others = [
+        training("tune-cifar100-mmc", "cifar100-mmc", NARROW),
+        training("cifar100-mmc", "cifar100-mmc"),
+        training("cifar10-mmc", "cifar10-mmc"),
+        training("cifar100-center-narrow", "cifar100-center", NARROW, finished=False),
+    ]
+    assert narrow_models(shelf(MMC, *others)) == ["cifar100-mmc-narrow"]
+    assert narrow_section(shelf(*others)) == []
+
+
+def test_the_floor_is_that_of_the_centers() -> None:
+    tree = ("cifar100-trees-hierarchical", NARROW, "centers.norms=[8.0, 6.0]")
+    runs = [
+        MMC,
+        training("cifar100-sce-narrow", "cifar100-sce", NARROW),
+        training("cifar100-mmlda-narrow", "cifar100-mmlda", NARROW),
+        training("cifar100-narrow-shared", *tree, "centers.subspaces=shared"),
+        training("cifar100-narrow-orthogonal", *tree),
+    ]
+    section = narrow_section(shelf(*runs))
+    assert cells(section, "cifar100-mmc-narrow")[1:] == ["2", "99", "17.7", "21.2", "40.0"]
+    assert cells(section, "cifar100-sce-narrow")[2:4] == ["–", "–"]
+    assert cells(section, "cifar100-mmlda-narrow")[2:4] == ["99", "–"]
+    assert cells(section, "cifar100-narrow-shared")[2:4] == ["19", "0.0"]
+    assert cells(section, "cifar100-narrow-orthogonal")[2:4] == ["99", "7.9"]  # 6²/2·35/80: the best 64 leave 35 of 80
+
+
+def test_classes_that_are_never_answered_are_told() -> None:
+    sce = training("cifar100-sce-narrow", "cifar100-sce", NARROW)
+    seen = [
+        summary(MMC.name, "strict", robust=0, data="cifar100", answered=Rate(65.0, 100)),
+        summary(sce.name, "strict", robust=0, data="cifar100", answered=Rate(100.0, 100)),
+    ]
+    section = narrow_section(shelf(MMC, sce, *seen))
+    assert "not answered right on a single test image: `cifar100-mmc-narrow` 35 of 100." in section[2]
+    assert cells(section, MMC.name)[-2] == "65 of 100"
+    assert cells(section, sce.name)[-2] == "100 of 100"
+
+
+def test_a_column_that_some_lack_is_left_out_and_lengths_stand_apart() -> None:
+    short = training("cifar100-narrow-mmc", "cifar100-mmc", NARROW, epochs=1)
+    seen = summary(MMC.name, "strict", robust=0, data="cifar100", answered=Rate(65.0, 100))
+    section = narrow_section(shelf(MMC, short, seen))
+    assert len(section) == 5  # title, what it is about, what is lost, two tables
+    assert "classes ever answered" in section[3]
+    assert "classes ever answered" not in section[4]
