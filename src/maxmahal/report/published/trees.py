@@ -28,7 +28,8 @@ from maxmahal.report.published.variants.spec import METRICS
 
 _INTRO = (
     "Written by `tools/results.py` from `variants/trees.json` and `variants/trees-strict.json`; no number is typed by "
-    "hand. ResNet-32 with short schedules, to compare centers with one another and not with other people's models."
+    "hand. ResNet-32 with 256 pooled values and short schedules, to compare centers with one another and not with "
+    "other people's models."
 )
 _RULE = (
     "Arms are set against each other seed by seed: the mean difference in percentage points, with a 95 % t interval "
