@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from maxmahal.attacks import Model
+from maxmahal.attacks import Model, Prepared
 from maxmahal.data import ImageData
 from maxmahal.evaluate.chunk import Work, run_chunk
 from maxmahal.evaluate.claims import Claims
@@ -269,7 +269,8 @@ class Session:
     def _search_model(self, planned: Planned) -> Model:
         if planned.stage.search == "straight-through" and self._stand_in is not None:
             return self._stand_in
-        return self._subject.fast
+        fast = self._subject.fast
+        return fast.precise() if planned.stage.search == "precise" and isinstance(fast, Prepared) else fast
 
     def _robust(self) -> float:
         """The worst case so far, over the samples that were looked at."""

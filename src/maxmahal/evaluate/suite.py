@@ -33,8 +33,9 @@ class Stage:
     """Its own, where it differs from the suite's; such a stage does not count towards the worst case."""
     limit: int | None = None
     """Only the first so many samples."""
-    search: Literal["fast", "straight-through"] = "fast"
-    """What it searches on: the prepared model, or one whose dead steps pass gradients through (BPDA)."""
+    search: Literal["fast", "precise", "straight-through"] = "fast"
+    """What it searches on: the prepared model, the same without bfloat16, which is too coarse right at the decision
+    boundary, or one whose dead steps pass gradients through (BPDA)."""
     eot: int = 1
     """Draws to average over at each look at a model that draws."""
     with_draws: bool = True
