@@ -75,6 +75,7 @@ def test_a_target_is_hit_where_a_third_class_stands_in_between(settings: dict[st
 def test_always_negative_logits_are_attacked_too(settings: dict[str, Any]) -> None:
     images = uniform(2, 12, 1, 8, 8)
     model = curved_classifier(images)
+    images = images[4:]  # the first four lie at the centers, where rounding decides on which side of zero
     with torch.no_grad():
         assert (model(images) < 0).all()
     labels = predictions(model, images)

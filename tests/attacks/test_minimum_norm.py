@@ -66,6 +66,7 @@ def test_all_targets_in_turn_keep_the_nearest(norm: Any) -> None:
 def test_always_negative_logits_are_attacked_too(norm: Any) -> None:
     images = uniform(2, 12, 1, 8, 8)
     model = curved_classifier(images)
+    images = images[4:]  # the first four lie at the centers, where rounding decides on which side of zero
     with torch.no_grad():
         assert (model(images) < 0).all()
     labels = predictions(model, images)
