@@ -12,6 +12,8 @@ import pytest
 from made_up_summaries import run, shelf, stage, summary
 
 from maxmahal.evaluate import RecordsError
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.suite import load_suite
 from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
 from maxmahal.report.published.apart import apart_note
@@ -381,3 +383,13 @@ def test_a_card_shows_the_numbers_of_its_run() -> None:
     assert "**not robust**" not in text
     assert "**not robust**" in card(things, MMC)
     assert "| [cifar10-at-mmc](cifar10-at-mmc.md) |" in index(things, ["cifar10-at-mmc"])
+
+
+def test_numbers_of_an_earlier_version_of_a_suite_are_named() -> None:
+    now = load_suite("strict", KINDS).version
+    older = replace(summary(MMC, "strict", robust=0), suite_version=now - 1)
+    newer = replace(summary(SCE, "strict", robust=0), suite_version=now)
+    own = replace(summary(SCE, "a suite of one's own"), suite_version=0)
+    told = missing_list(shelf(older, newer, own))
+    assert f"- measured with version {now - 1} of `strict`, which is at version {now} now: `{MMC}`\n" in told
+    assert told.count("measured with version") == 1

@@ -1,5 +1,7 @@
 """What the tables lack, as a list: every model and column, and whole data sets in one line."""
 
+from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.suite import load_suite, suite_names
 from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
 from maxmahal.report.published.shelf import STRONG, Shelf, in_own_ball
@@ -26,7 +28,20 @@ def missing_list(shelf: Shelf) -> str:
         for each in shelf.evaluations
         if not in_own_ball(each) and _attacked(each) not in told
     ]
-    return "\n".join([*lines, _FIGURE])
+    return "\n".join([*lines, *_older(shelf), _FIGURE])
+
+
+def _older(shelf: Shelf) -> list[str]:
+    """Models that were measured with a suite as it was before, a line a suite and version."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for each in shelf.evaluations:
+        if each.suite in suite_names() and each.suite_version < load_suite(each.suite, KINDS).version:
+            found.setdefault((each.suite, each.suite_version), []).append(f"`{each.name}`")
+    return [
+        f"- measured with version {version} of `{suite}`, which is at version {load_suite(suite, KINDS).version} now: "
+        f"{', '.join(dict.fromkeys(names))}"
+        for (suite, version), names in sorted(found.items())
+    ]
 
 
 def _attacked(summary: Summary) -> tuple[str, str, str, float]:
