@@ -1,6 +1,7 @@
 """Runs: they learn, they are deterministic, and resuming leaves no trace."""
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,21 @@ class StopAfter(Silent):
         self.steps -= 1
         if self.steps == 0:
             raise KeyboardInterrupt
+
+
+class Notes(Silent):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def narrow(shape: tuple[int, int, int], dim: int) -> nn.Module:
+    """One value before the last layer."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 1), nn.ReLU(), nn.Linear(1, dim))
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -251,14 +267,17 @@ def test_scraps_of_a_killed_write_are_swept_away(tiny_settings: Make, tmp_path: 
     assert not scrap.exists()
 
 
+def test_centers_out_of_reach_are_told_before_training(tiny_settings: Make, tmp_path: Path) -> None:
+    notes = Notes()
+    settings = tiny_settings("digits-mmc", f"model.backbone={__name__}:narrow", "train.epochs=1")
+    train_model(settings, tmp_path / "narrow", reporter=notes)
+    assert [text for text in notes.texts if text.startswith("Features come from a linear layer of width 1 ")]
+    notes.texts.clear()
+    train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "wide", reporter=notes)
+    assert not [text for text in notes.texts if "linear layer" in text]
+
+
 def test_other_threads_are_noticed(tiny_settings: Make, tmp_path: Path) -> None:
-    class Notes(Silent):
-        def __init__(self) -> None:
-            self.texts: list[str] = []
-
-        def note(self, text: str) -> None:
-            self.texts.append(text)
-
     settings = tiny_settings("digits-mmc")
     with pytest.raises(KeyboardInterrupt):
         train_model(settings, tmp_path / "run", reporter=StopAfter(7))

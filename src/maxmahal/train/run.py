@@ -98,7 +98,7 @@ class _Run:
             self.reporter.note(
                 "No validation images are held out (data.validation = 0): only the last checkpoint is kept."
             )
-        if told := out_of_reach(self.model):
+        if told := out_of_reach(self.model, self.data.train):
             self.reporter.note(told)
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)

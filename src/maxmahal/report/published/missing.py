@@ -21,7 +21,7 @@ def missing_list(shelf: Shelf) -> str:
     if measured & {*HUNDRED.models, *DEPTH_CIFAR100.models, *ADVERSARIAL_CIFAR100}:
         lines += _lines(hundred, measured)
     else:
-        lines.append("- Table 4 and the CIFAR-100 half of Table 5: no CIFAR-100 model is among these results.")
+        lines.append("- Table 4 and the CIFAR-100 half of Table 5: none of their models is among these results.")
     told = {_attacked(each) for each in shelf.smaller("cifar10")}
     lines += [
         f"- `{each.name}`: {each.suite} was run at {each.norm} {each.epsilon}, which none of these tables is about"
