@@ -5,7 +5,12 @@ from maxmahal.centers.codes import spherical_code
 from maxmahal.centers.hierarchical import hierarchical_centers
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
 from maxmahal.centers.registry import CENTERS
-from maxmahal.centers.statistics import CenterStatistics, center_statistics, squared_distance_to_flat
+from maxmahal.centers.statistics import (
+    CenterStatistics,
+    center_statistics,
+    dimensions_spanned,
+    squared_distance_to_flat,
+)
 from maxmahal.centers.tree import Tree, ancestor_heights, tree_from_superclasses
 from maxmahal.centers.tree_files import ClassTree, load_tree, shuffle_superclasses, tree_names, write_tree
 
@@ -20,6 +25,7 @@ __all__ = [
     "center_statistics",
     "cluster_mistakes",
     "cut_merges",
+    "dimensions_spanned",
     "hierarchical_centers",
     "likeness",
     "load_tree",

@@ -1,14 +1,16 @@
-"""What a set of centers looks like, in five numbers."""
+"""What a set of centers looks like: lengths, angles, and how many dimensions it takes to hold it."""
 
 import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from maxmahal.centers.blocks import largest_cosine
 from maxmahal.errors import ArgumentError
+
+ROUNDING = 1e-10  # of the whole spread: what lies along an axis by the rounding of float32 alone
 
 
 @dataclass(frozen=True)
@@ -43,19 +45,34 @@ def center_statistics(centers: Float[Tensor, "l d"]) -> CenterStatistics:
     )
 
 
-def squared_distance_to_flat(centers: Float[Tensor, "l d"], dims: int) -> float:
+def squared_distance_to_flat(
+    centers: Float[Tensor, "l d"], dims: int, counts: Shaped[Tensor, " l"] | None = None
+) -> float:
     """The centers' mean squared distance to the flat of ``dims`` dimensions that is nearest to them.
 
     A network whose last layer is linear and takes ``dims`` values has all its features in one such flat, so half of
-    this is a floor under the mean of ½‖z - μ_y‖² with as many images of each class. For the Max-Mahalanobis centers
-    it is C²·(1 - dims/(L - 1)).
+    this is a floor under the mean of ½‖z - μ_y‖² over images, of which there are ``counts`` in each class; as many in
+    each where nothing is said. For the Max-Mahalanobis centers it is then C²·(1 - dims/(L - 1)).
     """
     if dims < 0:
         raise ArgumentError(f"dims is a number of dimensions and cannot be negative; got {dims}.")
-    if dims >= min(len(centers) - 1, centers.shape[1]):
-        return 0.0
+    squares = _squares(centers, torch.ones(len(centers)) if counts is None else counts)
+    return float(squares[: max(0, len(squares) - dims)].sum())
+
+
+def dimensions_spanned(centers: Float[Tensor, "l d"]) -> int:
+    """How many dimensions the smallest flat has that holds all the centers, up to rounding."""
+    squares = _squares(centers, torch.ones(len(centers)))
+    return int((squares > ROUNDING * squares.sum()).sum())
+
+
+def _squares(centers: Float[Tensor, "l d"], counts: Shaped[Tensor, " l"]) -> Float[Tensor, " k"]:
+    """The centers' mean squares along their principal axes, ascending."""
+    if centers.numel() == 0:
+        raise ArgumentError(f"centers must hold at least one center; got shape {tuple(centers.shape)}.")
     exact = centers.detach().to(torch.float64)
-    spread = exact - exact.mean(dim=0)
+    shares = counts.to(exact) / counts.sum()
+    spread = (exact - shares @ exact) * shares.sqrt()[:, None]
     gram = spread.T @ spread if len(spread) > spread.shape[1] else spread @ spread.T
-    squares = torch.linalg.eigvalsh(gram).clamp(min=0)  # ascending: the nearest flat takes in the largest ones
-    return float(squares[: len(squares) - dims].sum()) / len(centers)
+    squares: Tensor = torch.linalg.eigvalsh(gram)
+    return squares.clamp(min=0)

@@ -94,12 +94,12 @@ class _Run:
             self._resume()
         elif self.folder.metrics.exists():
             self.folder.keep_metrics(0)  # measured in a first epoch that was killed before it was saved
+        if not self.progress.epoch and (told := out_of_reach(self.model, self.data.train)):
+            self.reporter.note(told)
         if self.method.adversary is not None and not len(self.data.validation):
             self.reporter.note(
                 "No validation images are held out (data.validation = 0): only the last checkpoint is kept."
             )
-        if told := out_of_reach(self.model, self.data.train):
-            self.reporter.note(told)
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)
         longest = 0.0
