@@ -10,7 +10,6 @@ from maxmahal.evaluate.summary import summarise, summarise_run
 from maxmahal.report.published.variants.merging import assemble, run_name, whole_runs
 from maxmahal.report.published.variants.severity import mistakes_table, training_table
 from maxmahal.report.published.variants.spec import Study
-from maxmahal.train import RunFolder
 
 _ATTACKED = ("suite", "suite_version", "norm", "epsilon", "samples", "data_fingerprint")
 _TRAINED = ("settings", "test_accuracy", "validation", "centers")  # what is known of a run without its records
@@ -52,8 +51,8 @@ def collect_study(
 
 
 def _training(study: Study, folder: Path, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """From the run's folder, or from what was published of the same weights where that is gone or only begun anew."""
-    if before is not None and not RunFolder(folder).result.exists():
+    """From what was published of the same weights, else from the run's folder, which may be of another training."""
+    if before is not None:
         return {key: before[key] for key in _TRAINED if key in before}
     summary = summarise_run(folder)
     return {
