@@ -55,6 +55,9 @@ def test_a_widened_network_pools_more_values_and_is_otherwise_the_same() -> None
     wide = ResNetV1(1, feature_dim=None, widened=100)
     assert (narrow.feature_dim, wide.feature_dim) == (64, 100)
     assert parameters(wide) - parameters(narrow) == 64 * 100 + 2 * 100
+    ours, theirs = wide.state_dict(), narrow.state_dict()
+    assert {name for name in ours if name not in theirs} == {name for name in ours if name.startswith("widen.")}
+    assert all(ours[name].shape == theirs[name].shape for name in theirs)
     images = torch.rand(120, 3, 8, 8)
     with torch.no_grad():
         before = wide.eval().blocks(F.relu(wide.bn(wide.conv(images))))

@@ -9,7 +9,7 @@ from made_up_summaries import run, shelf, summary
 
 from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published import ZOO, card, claims, claims_page, figures, index, readme_block, results_page
-from maxmahal.report.published.apart import clean_note
+from maxmahal.report.published.apart import clean_note, networks_note
 from maxmahal.report.published.claims import RULES
 from maxmahal.report.published.hundred import losses_pairs, losses_table, losses_verdict
 from maxmahal.report.published.missing import missing_list
@@ -177,15 +177,28 @@ def test_without_adversarial_training_its_section_is_a_sentence() -> None:
         (71.4, "1 of 1 without adversarial training are within a point"),  # of Table 5's 72.3
         (
             70.0,
-            r"images: SCE \(−2\.3\)\. The network is ResNet-32 with 256 pooled values \(`resnet32wide`\); the paper",
+            r"images: SCE \(−2\.3\)\. It prints ResNet-32; its code trains a ResNet v2",
         ),
         (75.0, r"SCE \(\+2\.1\)"),
     ],
 )
 def test_clean_accuracies_far_from_the_papers_are_named(clean: float, said: str) -> None:
-    sce = replace(hundred(SCE, "strict", clean=clean), model={"backbone": "resnet32wide"})
-    assert re.search(said, clean_note(shelf(sce, hundred(HM, "strict", clean=5.0)), TABLE_4))
+    things = shelf(hundred(SCE, "strict", clean=clean), hundred(HM, "strict", clean=5.0))
+    assert re.search(said, clean_note(things, TABLE_4))
     assert clean_note(shelf(), TABLE_4) == ""
+
+
+def test_the_networks_of_a_table_are_named_once_each() -> None:
+    wide, deep = {"backbone": "resnet32wide"}, {"backbone": "resnet110wide"}
+    things = [replace(hundred(name, "strict"), model=wide) for name in (SCE, MMC)]
+    things.append(replace(hundred(f"{MMC}-resnet110", "strict"), model=deep))
+    told = networks_note(shelf(*things), TABLE_5_CIFAR100)
+    assert told == (
+        "Networks: ResNet-32 with 256 pooled values (`resnet32wide`) and ResNet-110 with 256 pooled values "
+        "(`resnet110wide`)."
+    )
+    assert told in results_page(shelf(*things), [])
+    assert networks_note(shelf(), TABLE_4) == ""
 
 
 def test_how_models_were_trained_is_said_once_for_all_of_them() -> None:

@@ -56,22 +56,39 @@ def test_the_floor_is_that_of_the_centers() -> None:
     assert cells(section, "cifar100-narrow-orthogonal")[2:4] == ["99", "7.9"]  # 6²/2·35/80: the best 64 leave 35 of 80
 
 
-def test_classes_that_are_never_answered_are_told() -> None:
+def test_the_floor_is_of_the_loss_that_was_trained() -> None:
+    runs = [
+        training("doubled", "cifar100-mmc", NARROW, "loss.scale=2.0"),
+        training("absolute", "cifar100-mmc", NARROW, "loss.form=absolute"),
+        training("elastic", "cifar100-mmc", NARROW, "loss.name=emc"),
+        training("attacked", "cifar100-at-mmc-short", NARROW),
+        training("gone", "cifar100-trees-hierarchical", NARROW, "centers.tree=nowhere.toml"),
+    ]
+    section = narrow_section(shelf(*runs))
+    floors = {each.name: cells(section, each.name)[3] for each in runs}
+    assert floors == {"doubled": "35.4", "absolute": "–", "elastic": "–", "attacked": "–", "gone": "–"}
+
+
+def test_classes_without_a_right_answer_are_told() -> None:
     sce = training("cifar100-sce-narrow", "cifar100-sce", NARROW)
+    center = training("cifar100-center-narrow", "cifar100-center", NARROW)
     seen = [
         summary(MMC.name, "strict", robust=0, data="cifar100", answered=Rate(65.0, 100)),
         summary(sce.name, "strict", robust=0, data="cifar100", answered=Rate(100.0, 100)),
+        summary("cifar100-sce", "strict", clean=71.0, data="cifar100"),
     ]
-    section = narrow_section(shelf(MMC, sce, *seen))
-    assert "not answered right on a single test image: `cifar100-mmc-narrow` 35 of 100." in section[2]
-    assert cells(section, MMC.name)[-2] == "65 of 100"
-    assert cells(section, sce.name)[-2] == "100 of 100"
+    section = narrow_section(shelf(MMC, sce, center, *seen))
+    assert section[2].startswith("Of the 2 of these models whose answers were recorded class by class, 1 get no test")
+    assert section[2].endswith("some classes: `cifar100-mmc-narrow` 35 of 100.")
+    assert cells(section, MMC.name)[6:] == ["65 of 100", "≤ 0.18", "not run"]
+    assert cells(section, sce.name)[6:] == ["100 of 100", "≤ 0.18", "71.0"]
+    assert cells(section, center.name)[6:] == ["not run"] * 3
 
 
-def test_a_column_that_some_lack_is_left_out_and_lengths_stand_apart() -> None:
+def test_a_column_that_nobody_has_is_left_out_and_lengths_stand_apart() -> None:
     short = training("cifar100-narrow-mmc", "cifar100-mmc", NARROW, epochs=1)
     seen = summary(MMC.name, "strict", robust=0, data="cifar100", answered=Rate(65.0, 100))
     section = narrow_section(shelf(MMC, short, seen))
-    assert len(section) == 5  # title, what it is about, what is lost, two tables
-    assert "classes ever answered" in section[3]
-    assert "classes ever answered" not in section[4]
+    assert len(section) == 6  # title, what it is about, what is lost, two tables, names
+    assert "classes with a right answer" in section[3]
+    assert "classes with a right answer" not in section[4]

@@ -198,7 +198,7 @@ def first_seeds(*grids: str) -> list[dict[str, Any]]:
 def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     found = pages_of(tmp_path, first_seeds("trees-scan"), [])
     page = found["trees.md"]
-    assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then every number" in page
+    assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then an interval" in page
     assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 7
     assert "comparisons in all" not in page
     assert "| learned tree | not run | not run | not run |" in page

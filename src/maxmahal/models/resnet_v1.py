@@ -33,7 +33,7 @@ class ResNetV1(nn.Module):
     """6n+2 layers: a 3x3 stem, three stages of n basic blocks at widths 16, 32, 64, global average pooling.
 
     ``feature_dim`` adds the linear layer that carries the pooled 64 values to the feature space; None leaves it out.
-    A linear layer makes no dimensions: from 64 values, features never leave a plane of 64 dimensions, and the centers
+    A linear layer makes no dimensions: from 64 values, features never leave a flat of 64 dimensions, and the centers
     of 100 classes span 99. ``widened`` adds a 1x1 convolution to so many channels before the pooling.
     """
 

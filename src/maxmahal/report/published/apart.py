@@ -8,8 +8,13 @@ from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.wording import listed, points
 
 NEAR, FAR = 5.0, 10.0  # points: what still counts as the paper's number, and what a reader should be told of
-_CODE = "its code trains a ResNet v2 of 47 layers with three times the parameters (`resnet47v2`)"
-_NETWORKS = {"resnet32": "ResNet-32", "resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)"}
+_CODE = "its code trains a ResNet v2 with bottlenecks, 47 layers deep (`resnet47v2`)"
+_NETWORKS = {
+    "resnet32": "ResNet-32",
+    "resnet110": "ResNet-110",
+    "resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)",
+    "resnet110wide": "ResNet-110 with 256 pooled values (`resnet110wide`)",
+}
 _OPEN = (
     f"The paper prints ResNet-32, but {_CODE}; it leaves open the batch and, for losses of others, every setting of "
     "their own (each model's card in [the zoo](../zoo/README.md) has ours). What of this makes the difference was not "
@@ -28,9 +33,7 @@ def clean_note(shelf: Shelf, models: Sequence[str]) -> str:
         near += abs(gap) <= POINT
         apart += [f"{title_of(shelf, model)} ({points(gap / 100)})"] if abs(gap) > POINT else []
     if apart:
-        named = _networks(shelf, models)
-        told = f"The network is {listed(named)}; the paper prints" if named else "The paper prints"
-        return f"More than a point from the paper on clean images: {listed(apart)}. {told} ResNet-32, and {_CODE}."
+        return f"More than a point from the paper on clean images: {listed(apart)}. It prints ResNet-32; {_CODE}."
     told = f"On clean images {near} of {near} without adversarial training are within a point of the paper's numbers."
     return told if near else ""
 
@@ -55,10 +58,11 @@ def weaker(shelf: Shelf, models: Sequence[str], stages: Sequence[str]) -> list[s
     return found
 
 
-def _networks(shelf: Shelf, models: Sequence[str]) -> list[str]:
-    """What these models are, each network once."""
+def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
+    """What these models are, each network once; empty where nothing is known of them."""
     known = [str(each.model.get("backbone", "")) for each in shelf.evaluations if each.name in models]
-    return [_NETWORKS.get(name, f"`{name}`") for name in dict.fromkeys(known) if name]
+    named = [_NETWORKS.get(name, f"`{name}`") for name in dict.fromkeys(known) if name]
+    return f"Networks: {listed(named)}." if named else ""
 
 
 def _gap(shelf: Shelf, model: str, stage: str, table: str) -> float | None:

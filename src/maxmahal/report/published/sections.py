@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
-from maxmahal.report.published.apart import apart_note, clean_note
+from maxmahal.report.published.apart import apart_note, clean_note, networks_note
 from maxmahal.report.published.hundred import (
     hundred_models,
     losses_pairs,
@@ -88,6 +88,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
         *_beside_the_paper(shelf, TABLE_4, (*PGD_8, *SPSA), "Table 4"),
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
+        networks_note(shelf, TABLE_5_CIFAR100),
         "### Adversarial training of three losses",
         *_noted("Untargeted PGD-10 at 8/255, the same budget and the same tuning for each.", losses_table(shelf)),
         losses_pairs(shelf),
@@ -118,7 +119,8 @@ def _beside_the_paper(shelf: Shelf, models: Sequence[str], stages: Sequence[str]
     """How far from the paper's numbers, and trained how; all of it without adversarial training, whose budget is told
     where its numbers are.
     """
-    notes = [clean_note(shelf, models), schedules(shelf, models), apart_note(shelf, models, stages, table)]
+    notes = [networks_note(shelf, models), clean_note(shelf, models), schedules(shelf, models)]
+    notes.append(apart_note(shelf, models, stages, table))
     return [note for note in notes if note]
 
 

@@ -14,10 +14,10 @@ _SHARED = (
     "compared neither with each other nor with those of runs that had it alone."
 )
 _CHOICE = (
-    "Best of its loss: under attack the highest validation PGD-10, ties by validation accuracy; without attack the "
-    "highest validation accuracy among the trials of one batch. Used: by a longer training among these results. "
-    "Without attack all losses take the same batch, so that their curves can be compared, and random centers take "
-    "MMC's settings, without trials of their own."
+    "Best of its network and loss: under attack the highest validation PGD-10, ties by validation accuracy; without "
+    "attack the highest validation accuracy among the trials of one batch. Used: by a longer training among these "
+    "results. Without attack all losses take the same batch, so that their curves can be compared, and random centers "
+    "take MMC's settings, without trials of their own."
 )
 
 

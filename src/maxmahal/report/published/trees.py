@@ -43,8 +43,8 @@ _SEVERITY = (
     "of every sample counts; attacks look for any wrong class, so worst-case superclass accuracies are upper bounds."
 )
 _ONE_SEED = (
-    "Until then every number here is of one training and its interval over the test images alone: what another seed "
-    "would change is in none of them, so no arm is said to be better than another."
+    "Until then an interval is over the test images alone wherever a number is of one training: what another seed "
+    "would change is not in it, so no arm is said to be better than another."
 )
 
 
