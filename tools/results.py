@@ -17,7 +17,7 @@ import readme
 from maxmahal.evaluate import read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import FILE
-from maxmahal.evaluate.summary import file_name, read_summary, summarise, summarise_run, write_summary
+from maxmahal.evaluate.summary import file_name, read_run, read_summary, summarise, summarise_run, write_summary
 from maxmahal.files import write_text_atomically
 from maxmahal.report.published import (
     EVALUATIONS,
@@ -67,9 +67,13 @@ def collect(out: Path, root: Path = ROOT) -> list[Path]:
         write_summary(written[-1], summary)
     for folder in sorted((out / "models").glob("*")):
         run = RunFolder(folder)
+        path = root / RESULTS / RUNS / f"{folder.name}.json"
         if run.settings.exists() and run.metrics.exists():
-            written.append(root / RESULTS / RUNS / f"{folder.name}.json")
-            write_summary(written[-1], summarise_run(folder))
+            if not run.result.exists() and path.exists() and read_run(path).finished:
+                print(f"Kept {path.name}: the training in {folder} is not finished, and the published one is.")
+                continue
+            written.append(path)
+            write_summary(path, summarise_run(folder))
     forget(root / RESULTS / EVALUATIONS, weights)
     if not written:
         raise SystemExit(f"{out} holds no finished evaluation and no run; give the folder of `maxmahal reproduce`.")

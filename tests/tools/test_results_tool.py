@@ -99,6 +99,26 @@ def test_what_was_measured_on_earlier_weights_is_forgotten(
     assert "Removed cifar10-sce--autoattack.json: it is of an earlier 'cifar10-sce'" in capsys.readouterr().out
 
 
+def test_a_training_that_is_only_begun_leaves_a_finished_one_as_it_was(
+    tool: Any, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    tool.collect(out, root)
+    path = root / "results" / "runs" / "cifar10-sce.json"
+    before = path.read_bytes()
+    run = out / "models" / "cifar10-sce"
+    (run / "result.json").unlink()
+    metrics = (run / "metrics.jsonl").read_text().splitlines()
+    (run / "metrics.jsonl").write_text(metrics[0] + "\n")
+    capsys.readouterr()
+    assert path not in tool.collect(out, root)
+    assert path.read_bytes() == before
+    assert (
+        capsys.readouterr().out
+        == f"Kept cifar10-sce.json: the training in {run} is not finished, and the published one is.\n"
+    )
+
+
 def test_records_of_two_models_of_one_name_are_refused(tool: Any, out: Path, tmp_path: Path) -> None:
     with sqlite3.connect(out / "records" / FILE) as connection:
         connection.execute("UPDATE evaluations SET name = 'cifar10-sce', seed = 4 WHERE samples = 12 AND finished = 1")
