@@ -56,6 +56,8 @@ def squared_distance_to_flat(
     """
     if dims < 0:
         raise ArgumentError(f"dims is a number of dimensions and cannot be negative; got {dims}.")
+    if dims >= min(len(centers) - 1, centers.shape[1]) > 0:
+        return 0.0  # at once, for many centers
     squares = _squares(centers, torch.ones(len(centers)) if counts is None else counts)
     return float(squares[: max(0, len(squares) - dims)].sum())
 

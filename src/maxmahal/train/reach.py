@@ -22,13 +22,13 @@ def out_of_reach(model: Classifier, data: ImageData) -> str:
     head = model.head
     if not isinstance(head, MMC) or (width := _width(model, data)) is None:
         return ""
-    counts = data.labels.bincount(minlength=len(head.centers)).to(head.centers.device)
-    missed = squared_distance_to_flat(head.centers, width, counts)
-    if missed < WORTH_TELLING * float(head.centers.square().sum(dim=1).mean()):
+    centers = head.centers.cpu()
+    missed = squared_distance_to_flat(centers, width, data.labels.cpu().bincount(minlength=len(centers)))
+    if missed < WORTH_TELLING * float(centers.square().sum(dim=1).mean()):
         return ""
     return (
         f"Features come from a linear layer of width {width} and fill no more dimensions than that, while the "
-        f"{len(head.centers)} centers span {dimensions_spanned(head.centers)}: with these images the mean of "
+        f"{len(centers)} centers span {dimensions_spanned(centers)}: with these images the mean of "
         f"½‖z - μ‖² cannot fall below {missed / 2:.3g}, and some classes may never be answered right. Widen what comes "
         "before that layer; the backbones resnet32wide and resnet110wide pool 256 values."
     )
