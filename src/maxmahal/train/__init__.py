@@ -1,6 +1,6 @@
 """Training: settings and presets, one loop, ways of training, run folders that can be resumed."""
 
-from maxmahal.train.build import new_classifier
+from maxmahal.train.build import new_classifier, preset_centers
 from maxmahal.train.checkpoint import ModelCard, load_card, load_model, save_model
 from maxmahal.train.config import DataSettings, ModelSettings, Settings, TrainSettings
 from maxmahal.train.folder import RunFolder
@@ -24,6 +24,7 @@ __all__ = [
     "load_settings",
     "new_classifier",
     "out_of_reach",
+    "preset_centers",
     "preset_names",
     "save_model",
     "train_model",

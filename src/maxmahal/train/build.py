@@ -19,7 +19,7 @@ def new_classifier(settings: Settings, data: ImageData) -> Classifier:
     shape = (data.num_classes, settings.model.feature_dim)
     centers = torch.zeros(shape)
     if takes_centers(settings.loss.name):
-        centers = settings.centers.build(CENTERS, num_classes=shape[0], dim=shape[1], superclasses=data.superclasses)
+        centers = preset_centers(settings, data.num_classes, data.superclasses)
     with torch.random.fork_rng(devices=[]):
         # Networks are built on the CPU, so only its generator matters; the caller's GPU generators stay as they are.
         torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
@@ -29,6 +29,15 @@ def new_classifier(settings: Settings, data: ImageData) -> Classifier:
     if names_a_function(settings.model.backbone):
         _try_out(model, data, settings.model.backbone)
     return model
+
+
+def preset_centers(
+    settings: Settings, num_classes: int, superclasses: tuple[int, ...] | None = None
+) -> Float[Tensor, "l d"]:
+    """The centers that a run with these settings starts from."""
+    dim = settings.model.feature_dim
+    centers: Tensor = settings.centers.build(CENTERS, num_classes=num_classes, dim=dim, superclasses=superclasses)
+    return centers
 
 
 def _try_out(model: Classifier, data: ImageData, name: str) -> None:

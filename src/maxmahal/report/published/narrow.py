@@ -6,7 +6,7 @@ from functools import cache
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.centers import CENTERS, dimensions_spanned, squared_distance_to_flat
+from maxmahal.centers import dimensions_spanned, squared_distance_to_flat
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate.statistics import Rate
@@ -17,7 +17,7 @@ from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import listed
 from maxmahal.settings import from_table
-from maxmahal.train import Settings
+from maxmahal.train import Settings, preset_centers
 
 CLASSES = len(CIFAR100_SUPERCLASSES)
 NARROW = "-narrow"  # how the names of models end whose twins pool more
@@ -141,12 +141,9 @@ def _centers(settings: Settings) -> Float[Tensor, "l d"] | None:
     if not takes_centers(settings.loss.name):
         return None
     try:
-        built: Tensor = settings.centers.build(
-            CENTERS, num_classes=CLASSES, dim=settings.model.feature_dim, superclasses=CIFAR100_SUPERCLASSES
-        )
+        return preset_centers(settings, CLASSES, CIFAR100_SUPERCLASSES)
     except MaxmahalError:
         return None
-    return built
 
 
 @cache

@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 
-from maxmahal.centers import CENTERS, ancestor_heights, tree_from_superclasses
+from maxmahal.centers import ancestor_heights, tree_from_superclasses
 from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.severity import measure_severity
 from maxmahal.report.published.variants.spec import Study
 from maxmahal.settings import from_table
-from maxmahal.train import Settings
+from maxmahal.train import Settings, preset_centers
 
 _DIGITS = 3
 _CHOSEN_BY = ("validation_pgd10", "validation_accuracy")
@@ -38,9 +38,7 @@ def training_table(study: Study, run: Mapping[str, Any]) -> dict[str, Any]:
 
 def _geometry(settings: Settings, superclasses: tuple[int, ...]) -> dict[str, float]:
     """Where training starts; elastic centers move later."""
-    centers = settings.centers.build(
-        CENTERS, num_classes=len(superclasses), dim=settings.model.feature_dim, superclasses=superclasses
-    ).double()
+    centers = preset_centers(settings, len(superclasses), superclasses).double()
     lengths = centers.norm(dim=1)
     apart = torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
     heights = ancestor_heights(tree_from_superclasses(superclasses))
