@@ -407,6 +407,7 @@ assert refusing.precise() is refusing
     )
 
 
+@pytest.mark.soak
 def test_few_sizes_are_ever_compiled(tmp_path: Path) -> None:
     """With a compiler that only counts; several models, because torch gives up on a function after eight variants."""
     run_alone(
