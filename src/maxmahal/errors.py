@@ -16,6 +16,10 @@ class ArgumentError(MaxmahalError, ValueError):
     """An argument breaks a rule of the function it was passed to."""
 
 
+class NotFiniteError(ArgumentError):
+    """Values that should be numbers are NaN or infinity."""
+
+
 class SettingsError(MaxmahalError, ValueError):
     """A preset, a TOML file or a ``--set`` override is not valid."""
 

@@ -130,21 +130,37 @@ def is_free(lock: Path) -> bool:
 
 
 @pytest.mark.soak
-def test_a_row_that_fails_does_not_stop_the_others_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_row_that_diverges_does_not_stop_the_others_and_is_not_tried_again(tmp_path: Path) -> None:
     text = GRID.replace('"train.epochs=6"', '"train.epochs=1", "train.lr=1e30"', 1) + 'models = ["sce"]\n'
     path = write_grid(tmp_path, text)
     plan = make_plan(load_grid(path), tmp_path / "out")
     heard = Heard()
     outcome = run_plan(plan, jobs=2, watcher=heard)
     assert list(outcome.failed) == ["sce--training"]
-    assert "Lower the learning rate" in outcome.failed["sce--training"]
+    assert "lower train.lr" in outcome.failed["sce--training"]
     assert ("done", "mmc--training") in heard.events
     assert ("started", "sce--short-30") not in heard.events
-    assert [cell.key for cell in outcome.left] == ["sce--training", "sce--short-30"]
+    assert outcome.left == []
+    assert [cell.key for cell in outcome.impossible] == ["sce--training", "sce--short-30"]
     assert outcome.page is None
     words = "\n".join(last_words(plan, outcome))
-    assert "failed: sce--training: Features hold NaN" in words
-    assert "tries again" in words
+    assert "failed: sce--training: Training diverged in epoch 1 (features that are not finite)" in words
+    assert "tries again" not in words
+    assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
+    assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 1
+
+
+@pytest.mark.soak
+def test_a_row_that_fails_is_tried_again(tmp_path: Path) -> None:
+    path = write_grid(tmp_path, GRID + 'models = ["sce"]\n')
+    plan = make_plan(load_grid(path), tmp_path / "out")
+    (plan.out / "models" / "sce").mkdir(parents=True)
+    (plan.out / "models" / "sce" / "state.safetensors").write_text("damaged")
+    outcome = run_plan(plan, jobs=2)
+    assert list(outcome.failed) == ["sce--training"]
+    assert [cell.key for cell in outcome.left] == ["sce--training", "sce--short-30"]
+    assert (outcome.impossible, outcome.page) == ([], None)
+    assert "the same command tries again" in "\n".join(last_words(plan, outcome))
     assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 2
 

@@ -61,7 +61,7 @@ def reproduce_command(
     with live or nullcontext():
         outcome = maxmahal.reproduce.run_plan(plan, jobs=jobs, deadline=deadline, watcher=watcher)
     _say(console, last_words(plan, outcome))
-    if outcome.failed:
+    if not outcome.whole:
         raise typer.Exit(1)
 
 
@@ -86,8 +86,9 @@ class GridProgress:
         self._plan = plan
         for cell in plan.cells:
             state = cell.state
-            waiting = f"[dim]{escape(state.detail) or 'waiting'}[/dim]"
-            self._texts[cell.key] = "[green]done[/green]" if state.kind == "done" else waiting
+            style = {"done": "green", "impossible": "red"}.get(state.kind, "dim")
+            text = "done" if state.kind == "done" else escape(state.detail) or "waiting"
+            self._texts[cell.key] = f"[{style}]{text}[/{style}]"
         self._live.start()
 
     def started(self, cell: "maxmahal.reproduce.Cell") -> None:

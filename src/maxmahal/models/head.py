@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, NotFiniteError
 
 _Kind = TypeVar("_Kind", bound="Head")
 _Sizes = ParamSpec("_Sizes")
@@ -100,7 +100,7 @@ class Head(nn.Module, ABC):
                 f"got {low}..{high}. Renumber the labels or build the head with more classes."
             )
         if not bool(features.isfinite().all()):
-            raise ArgumentError(
+            raise NotFiniteError(
                 "Features hold NaN or infinity, so the loss has no meaning. "
                 "Lower the learning rate, or look for bad values in the images."
             )

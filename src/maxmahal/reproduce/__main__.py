@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 1 where a cell failed, 2 after a mistake in one sentence, 130 after Ctrl-C."""
+    """The exit code: 0, 1 where a cell failed or is impossible, 2 after a mistake in one sentence, 130 after Ctrl-C."""
     arguments = _parser().parse_args(words)
     try:
         return _run(arguments)
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     watcher = Quiet() if arguments.quiet else PlainLines()
     outcome = run_plan(plan, jobs=arguments.jobs, deadline=deadline, watcher=watcher)
     _say(last_words(plan, outcome))
-    return 1 if outcome.failed else 0
+    return 0 if outcome.whole else 1
 
 
 def _parser() -> argparse.ArgumentParser:

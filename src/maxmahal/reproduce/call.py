@@ -8,7 +8,7 @@ from maxmahal.reproduce.devices import choose_device
 from maxmahal.reproduce.grid import grid_names, load_grid
 from maxmahal.reproduce.plan import Cell, Plan, make_plan
 from maxmahal.reproduce.runner import Outcome
-from maxmahal.reproduce.watch import duration
+from maxmahal.reproduce.watch import describe, duration
 
 OUT = "runs/reproduce"
 RESULTS = "results"
@@ -40,7 +40,9 @@ def last_words(plan: Plan, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.failed:
         lines += [f"failed: {key}: {text}" for key, text in outcome.failed.items()]
-        lines.append(f"The logs lie in {plan.out / 'logs'}; the same command tries again.")
+        again = outcome.failed.keys() - {cell.key for cell in outcome.impossible}
+        lines.append(f"The logs lie in {plan.out / 'logs'}{'; the same command tries again' if again else ''}.")
+    lines += [f"{cell.row} {cell.column}: {describe(cell)}." for cell in outcome.impossible]
     stopped = [cell for cell in outcome.left if cell.key not in outcome.failed]
     if outcome.left:
         seconds = sum(_seconds_left(cell) for cell in outcome.left)

@@ -12,7 +12,7 @@ from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
 from maxmahal.reproduce.needs import missing_data
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import Identity, State, look_at_records, training_state
+from maxmahal.reproduce.states import Identity, State, look_at_records, training_state, unless_diverged
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
 
@@ -105,7 +105,7 @@ def make_plan(
     folder = Path(out).expanduser()
     maker = _Maker(grid, folder, device, overrides, data_dir, None if results is None else Path(results))
     rows = maker.rows()
-    unfinished = [cell for row in rows for cell in row.cells if cell.state.kind != "done"]
+    unfinished = [cell for row in rows for cell in row.cells if not cell.state.ended]
     return Plan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
 
 
@@ -123,6 +123,7 @@ class _Maker:
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._settings = {model.name: model.settings(overrides) for model in grid.models}
         self._taken: dict[Identity, bool] = {}
+        self._trainings: dict[str, Callable[[], State]] = {}
         for model in grid.models:
             _check_checkpoints(model, self._settings[model.name])
 
@@ -150,7 +151,7 @@ class _Maker:
 
     def _training(self, model: GridModel) -> Cell:
         settings, folder = self._settings[model.name], self._out / "models" / model.name
-        look = partial(training_state, folder, settings)
+        look = self._trainings[model.name] = partial(training_state, folder, settings)
         state = look()
         seconds = training_seconds(settings, state, self._kind, self._data_dir)
         job = TrainJob(to_table(settings), str(folder), self._device, self._data_text)
@@ -183,7 +184,11 @@ class _Maker:
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         backbones = self._backbones(tuple(owners.values()))
-        look = partial(look_at_records, self._out / "records", targets, identities, stages, suite.version, backbones)
+        needs = tuple(dict.fromkeys(owners.values()))
+        recorded = partial(
+            look_at_records, self._out / "records", targets, identities, stages, suite.version, backbones
+        )
+        look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
         state = look()
         seconds = sum(
             evaluation_seconds(
@@ -204,7 +209,6 @@ class _Maker:
             evaluation.epsilon,
         )
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
-        needs = tuple(dict.fromkeys(owners.values()))
         published = all(self._is_published(asked.file_name(name)) for name in targets)
         return Cell(row, asked.column, job, look, state, seconds, needs, identities, published)
 

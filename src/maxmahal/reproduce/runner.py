@@ -27,6 +27,13 @@ class Outcome:
     """What went wrong, by the key of the cell."""
     left: list[Cell] = field(default_factory=list)
     """What is still to be done, failed ones included."""
+    impossible: list[Cell] = field(default_factory=list)
+    """Trainings that diverged, in this call or before, and what needs them; no call tries them again."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing went wrong; what there was no time for has not."""
+        return not self.failed and not self.impossible
 
 
 def default_jobs(device: str) -> int:
@@ -51,7 +58,7 @@ class _Runner:
     def __init__(self, plan: Plan, jobs: int, deadline: Deadline | None, watcher: Watcher) -> None:
         self._plan, self._jobs, self._deadline, self._watcher = plan, jobs, deadline, watcher
         self._logs = plan.out / "logs"
-        self._waiting = [cell for cell in plan.cells if cell.state.kind != "done"]
+        self._waiting = [cell for cell in plan.cells if not cell.state.ended]
         self._running: dict[str, tuple[Cell, Worker]] = {}
         self._trained = {cell.row for cell in plan.cells if cell.column == TRAINING and cell.state.kind == "done"}
         self._outcome = Outcome()
@@ -67,7 +74,9 @@ class _Runner:
             finally:
                 for _, worker in self._running.values():
                     worker.stop()
-        self._outcome.left = [cell for cell in self._plan.cells if cell.look().kind != "done"]
+        now = [(cell, cell.look()) for cell in self._plan.cells]
+        self._outcome.left = [cell for cell, state in now if not state.ended]
+        self._outcome.impossible = [replace(cell, state=state) for cell, state in now if state.kind == "impossible"]
         self._report()
         return self._outcome
 
@@ -134,7 +143,7 @@ class _Runner:
     def _report(self) -> None:
         job = self._plan.report()
         shown = [cell for cell in self._plan.cells if cell.identities or not job.wanted]
-        if all(cell.look().kind == "missing" for cell in shown):
+        if not any(state.kind in ("done", "half") or state.share for state in (cell.look() for cell in shown)):
             return  # there is nothing to show yet
         left = None if self._deadline is None else self._deadline.end - time.monotonic()
         if left is not None and left <= 0:

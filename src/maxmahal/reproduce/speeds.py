@@ -17,7 +17,7 @@ PLANNED_STEPS = 10  # of the crafting that the table's speeds were measured with
 
 def training_seconds(settings: Settings, state: State, device: str, data_dir: Path | None) -> float:
     """What is left of a training."""
-    if state.kind == "done":
+    if state.ended:
         return 0.0
     start = float(speeds()["start"][device])
     if state.seconds_left is not None and state.measured_on == device:
@@ -37,7 +37,7 @@ def evaluation_seconds(
     settings: Settings, suite: str, samples: int, state: State, device: str, *, smaller: bool = False
 ) -> float:
     """What is left of the evaluation of one model; in a ball ``smaller`` than the suite's any model may stand long."""
-    if state.kind == "done":
+    if state.ended:
         return 0.0
     falls = settings.method.name == "standard" and not smaller
     table = speeds()["evaluation"][device]["plain" if falls else "robust"]

@@ -3,9 +3,9 @@
 import json
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from maxmahal.train.config import what_counts
 from maxmahal.train.folder import Record
 from maxmahal.train.trusting import trusting
 
-Kind = Literal["done", "half", "missing"]
+Kind = Literal["done", "half", "missing", "impossible"]
 Identity = tuple[str, str, int, int, str, float]
 """Name, suite, seed, samples, norm and radius: what tells evaluations apart in the records."""
 
@@ -51,6 +51,11 @@ class State:
     """As measured so far; None where nothing is."""
     measured_on: str = ""
     """The kind of device that was measured: cpu or cuda; empty where that is not known."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to do, be it done or impossible."""
+        return self.kind in ("done", "impossible")
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,13 @@ def training_state(path: Path, settings: Settings) -> State:
             raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
     if folder.result.exists():
         return State("done", share=1.0)
-    epochs = read_epochs(folder)
+    epochs, planned = read_epochs(folder), settings.train.epochs
+    diverged = folder.diverged_at(settings)
+    if diverged is not None:
+        return State("impossible", f"diverged at epoch {diverged}", len(epochs) / planned)
     if not epochs:
         return State("missing")
-    last, planned = epochs[-1], settings.train.epochs
+    last = epochs[-1]
     epoch = int(last["epoch"])
     left = float(last["train_seconds"]) / epoch * (planned - epoch)
     return State("half", f"epoch {epoch} of {planned}", epoch / planned, left, _device_kind(folder))
@@ -150,6 +158,15 @@ def look_at_records(
             if each.identity in identities and is_of(Path(targets[each.name]), each)
         ]
     return evaluation_state(found, len(identities), stages, version)
+
+
+def unless_diverged(look: Callable[[], State], trainings: Mapping[str, Callable[[], State]]) -> State:
+    """Of an evaluation: one that is not done never will be where a training that it needs has diverged."""
+    state = look()
+    diverged = [name for name, training in trainings.items() if training().kind == "impossible"]
+    if state.kind == "done" or not diverged:
+        return state
+    return replace(state, kind="impossible", detail=f"impossible because {' and '.join(diverged)} diverged")
 
 
 def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: int) -> State:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, Protocol, runtime_checkable
 
+from maxmahal.reproduce.jobs import TrainJob
 from maxmahal.reproduce.plan import Cell, Plan, Row
 
 End = Literal["done", "failed", "stopped"]
@@ -90,9 +91,10 @@ def plan_lines(plan: Plan, jobs: int = 1) -> list[str]:
     for row in plan.rows:
         lines.append(f"  {row.name:<{wide}}  {_left(row)}")
         lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in row.cells]
+    possible = "" if all(cell.state.kind == "done" for cell in plan.cells) else "that can be done "
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
-    lines.append(f"In all: {total}." if plan.seconds else "In all: everything is done.")
+    lines.append(f"In all: {total}." if plan.seconds else f"In all: everything {possible}is done.")
     if plan.missing_data:
         lines.append(f"Before it can start: {plan.missing_data}")
     return lines
@@ -102,6 +104,9 @@ def describe(cell: Cell) -> str:
     """The state of a cell in a few words."""
     if cell.state.kind == "done":
         return f"done {cell.state.detail}".rstrip()
+    if cell.state.kind == "impossible":
+        again = f"; delete {cell.job.out} to try again" if isinstance(cell.job, TrainJob) else ""
+        return f"{cell.state.detail}{again}"
     planned = f"about {duration(cell.seconds)}"
     if cell.state.kind == "half":
         published = ", published" if cell.published else ""
@@ -123,7 +128,9 @@ def _rounded(count: float, *, tenths: bool) -> str:
 
 
 def _left(row: Row) -> str:
-    return f"about {duration(row.seconds)}" if row.seconds else "done"
+    if row.seconds:
+        return f"about {duration(row.seconds)}"
+    return "done" if all(cell.state.kind == "done" for cell in row.cells) else "nothing left to do"
 
 
 def _say(text: str) -> None:

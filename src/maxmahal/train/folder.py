@@ -11,7 +11,7 @@ from typing import Any
 from maxmahal.errors import CheckpointError
 from maxmahal.files import remove_scraps, storage_errors, write_text_atomically
 from maxmahal.settings import to_table, to_toml
-from maxmahal.train.config import Settings
+from maxmahal.train.config import Settings, what_counts
 
 Record = dict[str, Any]
 
@@ -27,6 +27,7 @@ class RunFolder:
         self.last = self.path / "last.safetensors"
         self.best = self.path / "best.safetensors"
         self.result = self.path / "result.json"
+        self.diverged = self.path / "diverged.json"
 
     def refuse_overwriting(self) -> None:
         """A folder that already holds a run, or files of the same names, is not to be written by a new one."""
@@ -89,3 +90,17 @@ class RunFolder:
     def write_result(self, record: Record) -> None:
         """The summary of a finished run."""
         write_text_atomically(self.result, json.dumps(record, indent=2) + "\n")
+
+    def write_diverged(self, epoch: int, settings: Settings) -> None:
+        """That a training by these settings ended in that epoch because its loss was no number any more."""
+        record = {"epoch": epoch, "settings": what_counts(settings)}
+        write_text_atomically(self.diverged, json.dumps(record, indent=2) + "\n")
+
+    def diverged_at(self, settings: Settings) -> int | None:
+        """The epoch in which a training by just these settings diverged here; None where none is known to have."""
+        try:
+            record = json.loads(self.diverged.read_text(encoding="utf-8"))
+            same = record["settings"] == json.loads(json.dumps(what_counts(settings)))
+            return int(record["epoch"]) if same else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # a file that nobody can read stops nobody from trying

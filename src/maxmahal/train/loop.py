@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from maxmahal.data import ImageData, augmentation
-from maxmahal.errors import MaxmahalError, SettingsError
+from maxmahal.errors import MaxmahalError, NotFiniteError, SettingsError
 from maxmahal.models import Classifier
 from maxmahal.random import generator, stream_key, uniform
 from maxmahal.train.config import Settings
@@ -114,14 +114,21 @@ def train_epoch(
     lr = settings.train.lr
     for step, batch in enumerate(batches(data, settings, epoch)):
         lr = learning_rate(settings.train, epoch * steps + step, settings.train.epochs * steps)
-        total += take_step(batch, lr)
+        try:
+            total += take_step(batch, lr)
+        except NotFiniteError as error:  # only the CPU looks at every step
+            raise _diverged(epoch, "features that are not finite", settings) from error
         reporter.step()
     mean = float(total) / steps
     # The loss was taken before the last update, so the weights are looked at as well before anyone saves them.
     if not math.isfinite(mean) or not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
-        raise TrainingDivergedError(
-            f"Training diverged in epoch {epoch + 1} (mean loss {mean:g}); lower train.lr (now {settings.train.lr}) "
-            "or add train.warmup. The last good epoch is saved."
-        )
+        raise _diverged(epoch, f"mean loss {mean:g}", settings)
     setup = take_step.setup_seconds - setup_before
     return EpochSummary(mean, lr, time.perf_counter() - started - setup, setup)
+
+
+def _diverged(epoch: int, seen: str, settings: Settings) -> TrainingDivergedError:
+    return TrainingDivergedError(
+        f"Training diverged in epoch {epoch + 1} ({seen}); lower train.lr (now {settings.train.lr}) or add "
+        "train.warmup. The last good epoch is saved."
+    )

@@ -18,7 +18,7 @@ from maxmahal.train.config import Settings, what_differs
 from maxmahal.train.ema import WeightAverage
 from maxmahal.train.fast import lay_out, same_bits
 from maxmahal.train.folder import Record, RunFolder
-from maxmahal.train.loop import Metrics, Reporter, Silent, steps_per_epoch, train_epoch
+from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Method
 from maxmahal.train.optimiser import build_optimiser
 from maxmahal.train.parts import DataParts, load_parts
@@ -102,6 +102,7 @@ class _Run:
             )
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)
+        self.folder.diverged.unlink(missing_ok=True)  # it is being tried again
         longest = 0.0
         while self.progress.epoch < epochs:
             started = time.monotonic()
@@ -132,7 +133,12 @@ class _Run:
         self._publish()
 
     def _epoch(self) -> None:
-        summary = train_epoch(self.model, self.step, self.data.train, self.settings, self.progress.epoch, self.reporter)
+        settings, epoch = self.settings, self.progress.epoch
+        try:
+            summary = train_epoch(self.model, self.step, self.data.train, settings, epoch, self.reporter)
+        except TrainingDivergedError:
+            self.folder.write_diverged(epoch + 1, settings)
+            raise
         self.progress.epoch += 1
         self.progress.train_seconds += summary.seconds
         metrics: Metrics = {
