@@ -11,6 +11,7 @@ from small_evaluations_helpers import made_up, stage_records
 
 from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate import Evaluation, RecordsError, compare, give_verdict
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary import (
@@ -24,7 +25,7 @@ from maxmahal.evaluate.summary import (
     summarise_run,
     write_summary,
 )
-from maxmahal.train import Settings, train_model
+from maxmahal.train import Settings, load_model, train_model
 
 
 def evaluation(seed: int, count: int = 203, **changes: object) -> Evaluation:
@@ -248,6 +249,28 @@ def test_a_run_remembers_its_gpu_and_its_company_where_they_were_written_down(
     assert (table["gpu"], table["sharing"]) == ("", 1)
     write_summary(path, {key: value for key, value in table.items() if key not in ("gpu", "sharing")})
     assert (read_run(path).gpu, read_run(path).sharing) == ("", 1)
+
+
+def test_a_run_is_known_by_the_weights_that_evaluations_are_of(
+    tmp_path: Path, tiny_settings: Callable[..., Settings]
+) -> None:
+    folder, path = tmp_path / "run", tmp_path / "run.json"
+    train_model(tiny_settings("digits-at-mmc"), folder)
+    weights = {name: fingerprint_model(load_model(folder / f"{name}.safetensors")) for name in ("last", "best")}
+    write_summary(path, summarise_run(folder))
+    run = read_run(path)
+    assert run.weights == weights
+    assert run.made("run", weights["last"])
+    assert run.made("run-best", weights["best"])
+    assert not run.made("run", "others")
+    assert not run.made("run-best", "others")
+    (folder / "last.safetensors").write_text("damaged")
+    (folder / "best.safetensors").unlink()
+    table = summarise_run(folder)
+    assert table.pop("weights") == {}
+    write_summary(path, table)  # as before anybody wrote them down
+    assert read_run(path).weights == {}
+    assert read_run(path).made("run", "others")
 
 
 def test_a_run_that_diverged_can_be_written_and_read(tmp_path: Path, tiny_settings: Callable[..., Settings]) -> None:

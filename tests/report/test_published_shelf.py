@@ -10,6 +10,7 @@ from made_up_summaries import run, shelf, summary
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published.measured import Measured
+from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.tables import white_box_table
 
 MMC, SHORT = "cifar10-mmc", "cifar10-at-mmc-short"
@@ -74,6 +75,8 @@ def trained(name: str = SHORT, **changes: Any) -> RunSummary:
         ([attacked(SHORT)], 624, 1000),
         ([attacked(SHORT, epoch=24), trained()], 624, 1000),  # of another epoch's checkpoint
         ([attacked(SHORT), trained(finished=False)], 624, 1000),
+        ([attacked(SHORT), trained(weights={"last": f"weights of {SHORT}", "best": "others"})], 6308, 10_000),
+        ([attacked(SHORT), trained(weights={"last": "others"})], 624, 1000),  # of another training
         ([attacked(SHORT), trained(result={"last": {"epoch": 25}})], 624, 1000),
         ([attacked(SHORT), trained(), whole(SHORT)], 1260, 2000),
     ],
@@ -85,6 +88,19 @@ def test_clean_accuracy_is_of_all_images_where_they_are_known(
     assert found is not None
     assert found.rate == Rate(float(count), images)
     assert found.limited == (images == 1000)
+
+
+def test_evaluations_of_other_weights_than_the_trainings_are_named() -> None:
+    told = "- evaluated with other weights than their trainings here ended with, so to be evaluated again: "
+    runs = [
+        run(MMC, [10.0], weights={"last": f"weights of {MMC}"}),
+        trained(weights={"best": "others"}),
+        run("old", [9.0]),
+    ]
+    things = [summary(MMC, "strict"), attacked(SHORT), summary("old", "strict"), *runs]
+    assert told not in missing_list(shelf(*things))
+    things += [summary(f"{SHORT}-best", suite) for suite in ("strict", "autoattack")]
+    assert f"\n{told}`{SHORT}-best`\n" in missing_list(shelf(*things))
 
 
 def test_the_best_checkpoint_has_its_own_count() -> None:

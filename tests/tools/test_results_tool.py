@@ -99,6 +99,25 @@ def test_what_was_measured_on_earlier_weights_is_forgotten(
     assert "Removed cifar10-sce--autoattack.json: it is of an earlier 'cifar10-sce'" in capsys.readouterr().out
 
 
+def test_a_model_that_was_trained_anew_and_not_evaluated_since_is_named_on_the_page(
+    tool: Any, out: Path, tmp_path: Path
+) -> None:
+    root, told = (
+        tmp_path / "root",
+        "evaluated with other weights than their trainings here ended with, so to be evaluated again",
+    )
+    tool.collect(out, root)
+    tool.write(root)
+    assert told not in (root / "results" / "README.md").read_text()
+    anew = out / "models" / "cifar10-at-un-mmc"
+    shutil.copy(anew / "last.safetensors", out / "models" / "cifar10-sce")
+    tool.collect(out, root)
+    with pytest.raises(SystemExit, match=r"results/README.md does not say"):
+        tool.check(root)
+    tool.write(root)
+    assert f"- {told}: `cifar10-sce`\n" in (root / "results" / "README.md").read_text()
+
+
 def test_a_training_that_is_only_begun_leaves_a_finished_one_as_it_was(
     tool: Any, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

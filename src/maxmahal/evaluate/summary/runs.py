@@ -2,15 +2,17 @@
 
 import json
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.summary.evaluations import read_object
 from maxmahal.settings import read_toml
-from maxmahal.train import RunFolder
+from maxmahal.train import RunFolder, load_model
 
 FORMAT = "maxmahal-run-summary-1"
 _DIGITS = 5
@@ -34,6 +36,12 @@ class RunSummary:
     """Its name; empty on a CPU, and where nobody wrote it down."""
     sharing: int = 1
     """How many trainings of one command ran at once: times of several say little."""
+    weights: dict[str, str] = field(default_factory=dict)
+    """The fingerprints of its "last" and "best" checkpoints, as far as somebody wrote them down."""
+
+    def made(self, name: str, fingerprint: str) -> bool:
+        """Whether it may be the training of the model that was evaluated under this name with these weights."""
+        return self.weights.get("best" if name.endswith("-best") else "last", fingerprint) == fingerprint
 
 
 def summarise_run(folder: str | Path) -> dict[str, Any]:
@@ -54,6 +62,7 @@ def summarise_run(folder: str | Path) -> dict[str, Any]:
         "device": str(result.get("device", "")),
         "gpu": str(result.get("gpu", "")),
         "sharing": int(result.get("sharing", 1)),
+        "weights": _weights(run),
         "epochs": epochs,
         "train_seconds": epochs[-1]["train_seconds"] if epochs else 0.0,
         "result": {key: value for key, value in result.items() if key != "settings"},
@@ -74,11 +83,20 @@ def read_run(path: Path) -> RunSummary:
             result=dict(content["result"]),
             gpu=str(content.get("gpu", "")),
             sharing=int(content.get("sharing", 1)),
+            weights=dict(content.get("weights", {})),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RecordsError(
             f"{path} is a damaged summary ({type(error).__name__}: {error}); collect it again from its run."
         ) from error
+
+
+def _weights(run: RunFolder) -> dict[str, str]:
+    found = {}
+    for name, path in (("last", run.last), ("best", run.best)):
+        with suppress(CheckpointError):  # gone, damaged, or of a network of the user's own: not known
+            found[name] = fingerprint_model(load_model(path))
+    return found
 
 
 def _rounded(value: Any) -> Any:

@@ -28,7 +28,7 @@ def missing_list(shelf: Shelf) -> str:
         for each in shelf.evaluations
         if not in_own_ball(each) and _attacked(each) not in told
     ]
-    return "\n".join([*lines, *_older(shelf), _FIGURE])
+    return "\n".join([*lines, *_older(shelf), *_apart(shelf), _FIGURE])
 
 
 def _older(shelf: Shelf) -> list[str]:
@@ -42,6 +42,17 @@ def _older(shelf: Shelf) -> list[str]:
         f"{', '.join(dict.fromkeys(names))}"
         for (suite, version), names in sorted(found.items())
     ]
+
+
+def _apart(shelf: Shelf) -> list[str]:
+    """Models whose training was made again, or collected elsewhere, and whose evaluations were not."""
+    names = [
+        f"`{each.name}`"
+        for each in shelf.evaluations
+        if (run := shelf.run(each.name.removesuffix("-best"))) and not run.made(each.name, each.model_fingerprint)
+    ]
+    told = "- evaluated with other weights than their trainings here ended with, so to be evaluated again"
+    return [f"{told}: {', '.join(dict.fromkeys(names))}"] if names else []
 
 
 def _attacked(summary: Summary) -> tuple[str, str, str, float]:

@@ -164,7 +164,7 @@ class Shelf:
     def _clean_of_training(self, summary: Summary) -> Rate | None:
         """What the training of an evaluated checkpoint counted on the whole test set, where it is known."""
         source, run = SOURCES.get(summary.data), self.run(summary.name.removesuffix("-best"))
-        if source is None or run is None or not run.finished:
+        if source is None or run is None or not run.finished or not run.made(summary.name, summary.model_fingerprint):
             return None
         scores = run.result.get("best" if summary.name.endswith("-best") else "last") or {}
         accuracy, images = scores.get("test_accuracy"), sum(source.class_counts["test"])
