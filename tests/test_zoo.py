@@ -13,7 +13,9 @@ import maxmahal
 from maxmahal import zoo
 from maxmahal.cli.zoo import zoo_command
 from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.subject import load_subject
+from maxmahal.report.published import ZOO, read_shelf
 from maxmahal.train import Settings, train_model
 from maxmahal.train.tensors import FINGERPRINT, read_tensors
 
@@ -37,6 +39,18 @@ def models(tmp_path: Path, tiny_settings: Make, monkeypatch: pytest.MonkeyPatch)
 def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     ours, theirs = one.state_dict(), other.state_dict()
     return ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_published_evaluations_are_of_the_published_models() -> None:
+    """A change of the networks' code that changes fingerprints would make every one of them another model's."""
+    root = Path(__file__).resolve().parent.parent
+    found = [path for name in ZOO if (path := root / "zoo" / f"{name}.safetensors").exists()]
+    if not found:
+        pytest.skip("a copy of the tree without its zoo")
+    evaluations = read_shelf(root / "results").evaluations
+    for path in found:
+        published = {each.model_fingerprint for each in evaluations if each.name == ZOO[path.stem]}
+        assert published == {fingerprint_model(maxmahal.load(path))}, path.stem
 
 
 def test_a_name_loads_its_model(models: Path) -> None:

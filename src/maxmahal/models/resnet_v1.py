@@ -51,7 +51,7 @@ class ResNetV1(nn.Module):
                 stages.append(BasicBlock(channels, width, stride))
                 channels = width
         self.blocks = nn.Sequential(*stages)
-        self.widen: nn.Module = nn.Identity()
+        self.widen: nn.Module | None = None  # and no nn.Identity, which would change the fingerprint of older models
         if widened is not None:
             convolution = nn.Conv2d(channels, widened, 1, bias=False)
             self.widen = nn.Sequential(convolution, nn.BatchNorm2d(widened), nn.ReLU())
@@ -61,6 +61,8 @@ class ResNetV1(nn.Module):
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
-        x = self.widen(self.blocks(F.relu(self.bn(self.conv(images)))))
+        x = self.blocks(F.relu(self.bn(self.conv(images))))
+        if self.widen is not None:
+            x = self.widen(x)
         features: Tensor = self.feature(x.mean(dim=(2, 3)))
         return features
