@@ -37,6 +37,14 @@ def test_suites_of_other_images_are_compared_and_said_to_be(changes: dict[str, A
     assert "lower" not in found.cell
 
 
+@pytest.mark.parametrize("suites", [("autoattack", "strict"), ("strict", "autoattack")])
+def test_where_nobody_stands_the_suite_that_saw_more_images_proves_more(suites: tuple[str, str]) -> None:
+    few, many = suites
+    found = shelf(summary(MMC, few, robust=0, samples=1000, limited=True), summary(MMC, many, robust=0)).strongest(MMC)
+    assert found is not None
+    assert (found.rate, found.limited, found.note) == (Rate(0.0, 2000), False, "")
+
+
 def test_of_several_sizes_the_largest_that_both_saw_counts() -> None:
     few = [summary(MMC, suite, robust=50, samples=1000, limited=True) for suite in ("autoattack", "strict")]
     found = shelf(*few, summary(MMC, "strict", robust=60)).strongest(MMC)

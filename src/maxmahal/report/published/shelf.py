@@ -148,9 +148,9 @@ class Shelf:
         Where they did not, or one of them is lower on more images, the lowest of their worst cases, which says so.
         """
         found = [each for suite in STRONG if (each := self.robust(model, suite)) is not None]
-        lowest = min(found, key=lambda each: each.value, default=None)
-        if lowest is None or len(found) < len(STRONG):
-            return lowest
+        lowest = min(found, key=lambda each: (each.value, -each.samples), default=None)
+        if lowest is None or len(found) < len(STRONG) or all(each.value == 0 for each in found):
+            return lowest  # where both leave nobody, it is the one that saw more images
         first, second = (self.of(model, suite) for suite in STRONG)
         pairs = [(a, b) for a in first for b in second if _images(a) == _images(b)]
         widest = max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed, -pair[1].seed), default=None)
