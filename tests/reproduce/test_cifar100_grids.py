@@ -86,7 +86,7 @@ def test_adversarial_training_of_three_losses_differs_in_the_loss_alone(budget: 
     found = {}
     for loss in LOSSES:
         settings = load_settings(f"cifar100-at-{loss}-{budget}")
-        assert (settings.train.epochs, settings.train.batch_size, settings.train.weight_decay) == (epochs, 256, 5e-4)
+        assert (settings.train.epochs, settings.train.batch_size, settings.train.weight_decay) == (epochs, 128, 5e-4)
         assert (settings.train.schedule, settings.train.warmup, settings.train.decay) == ("linear", 0.1, "weights")
         assert settings.table == ""
         table = to_table(settings)
