@@ -202,7 +202,7 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 7
     assert "comparisons in all" not in page
     assert "| learned tree | not run | not run | not run |" in page
-    assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 2: 60.0 | random tree, ratio 0.2 | not run |" in page
+    assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | random tree, ratio 0.2 | not run |" in page
     assert "**Not run.** The commands above make it." in page
     assert found.keys() == {"trees.md", *SCAN_FIGURES}
     assert all(f"({name})" in page for name in SCAN_FIGURES)
@@ -211,7 +211,7 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
 def test_a_learned_tree_stands_beside_the_scan_before_there_are_seeds(tmp_path: Path) -> None:
     found = pages_of(tmp_path, first_seeds("trees-scan", "trees-learned"), [])
     page = found["trees.md"]
-    assert "| learned tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 2: 60.0 | learned tree, ratio 0.2 | not run |" in page
+    assert "| learned tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | learned tree, ratio 0.2 | not run |" in page
     assert "| learned tree, ratio 0.5 | 60.0 [56.9, 63.1] |" in page
     assert "- **The learned tree against MMC:** not decided" in page
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them." in page

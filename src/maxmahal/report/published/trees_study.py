@@ -9,8 +9,8 @@ from maxmahal.report.published.variants.results import Results
 from maxmahal.report.published.variants.spec import Arm, Contrast, Metric, Prediction, Study, against
 
 MMC, AT_MMC = "trees-mmc", "trees-at-mmc"
-RATIOS = ("0.05", "0.1", "0.2", "0.5", "1", "2")
-_FEW = ("0.2", "0.5", "1", "2")
+RATIOS = ("0.05", "0.1", "0.2", "0.5", "1", "1.4")
+_FEW = ("0.2", "0.5", "1", "1.4")
 PLAIN_METRICS: tuple[Metric, ...] = ("clean", "superclass", "near", "worst", "early")
 STRICT_METRICS: tuple[Metric, ...] = ("clean", "superclass", "near", "worst", "worst-superclass", "worst-near")
 _BETWEEN: tuple[Metric, ...] = ("clean", "superclass", "near", "worst")
