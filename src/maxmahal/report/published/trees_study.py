@@ -59,6 +59,7 @@ TREES = Study(
     (Arm(MMC, "MMC-10", "MMC"), *(arm for family in PLAIN for arm in family.arms)),
     (),
     suite="trees",
+    epsilon="1/255",
     superclasses=CIFAR100_SUPERCLASSES,
 )
 STRICT = Study(
@@ -73,6 +74,7 @@ STRICT = Study(
     ),
     (),
     suite="strict",
+    epsilon="8/255",
     superclasses=CIFAR100_SUPERCLASSES,
 )
 TREE_STUDIES = (TREES, STRICT)
