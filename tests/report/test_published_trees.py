@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from maxmahal import evaluate_models, train_model
+from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.data import CIFAR100_SUPERCLASSES, load_dataset
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.severity import measure_severity
@@ -21,6 +23,7 @@ from maxmahal.report.published.trees_study import (
     EMC,
     LEARNED,
     MMC,
+    NEAR,
     ORTHOGONAL,
     RANDOM,
     STRICT,
@@ -36,6 +39,17 @@ from maxmahal.train import load_settings
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 ABOUT = {"suite": "trees", "suite_version": 1, "norm": "Linf", "epsilon": "1/255", "samples": 1000}
+SHARED = {
+    "data.source": "cifar100",
+    "data.validation": 5000,
+    "model.backbone": "resnet32wide",
+    "model.feature_dim": 256,
+    "train.epochs": 7,
+    "train.batch_size": 128,
+    "train.lr": 0.1,
+    "train.schedule": "linear",
+    "train.warmup": 0.1,
+}
 CENTERS = {"shortest": 10.0, "longest": 10.0, "nearest": 11.2, "across": 14.3}
 
 
@@ -143,11 +157,14 @@ def test_adversarial_training_is_compared_with_itself() -> None:
 # The page
 
 
-def pages_of(tmp_path: Path, plain: list[dict[str, Any]], strict: list[dict[str, Any]]) -> dict[str, str]:
+def pages_of(
+    tmp_path: Path, plain: list[dict[str, Any]], strict: list[dict[str, Any]], near: Sequence[dict[str, Any]] = ()
+) -> dict[str, str]:
     (tmp_path / "variants").mkdir(exist_ok=True)
-    for study, runs in ((TREES, plain), (STRICT, strict)):
+    for study, runs in ((TREES, plain), (NEAR, near), (STRICT, strict)):
         if runs:
-            content = {"format": "maxmahal-variants-1", "about": {**ABOUT, "suite": study.suite}, "runs": runs}
+            about = {**ABOUT, "suite": study.suite, "epsilon": study.epsilon}
+            content = {"format": "maxmahal-variants-1", "about": about, "shared": SHARED, "runs": list(runs)}
             (tmp_path / "variants" / f"{study.name}.json").write_text(json.dumps(content))
     return trees_pages(tmp_path)
 
@@ -199,7 +216,7 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     found = pages_of(tmp_path, first_seeds("trees-scan"), [])
     page = found["trees.md"]
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then an interval" in page
-    assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 7
+    assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 8
     assert "comparisons in all" not in page
     assert "| learned tree | not run | not run | not run |" in page
     assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | random tree, ratio 0.2 | not run |" in page
@@ -228,7 +245,20 @@ def test_one_seed_under_strict_attacks_is_not_judged_either(tmp_path: Path) -> N
     assert found.keys() == {"trees.md"}
 
 
-@pytest.mark.parametrize("study", TREE_STUDIES, ids=lambda study: study.name)
+def test_the_careful_suite_stands_beside_the_short_one_and_gives_a_verdict_of_its_own(tmp_path: Path) -> None:
+    page = pages_of(tmp_path, everything(), [])["trees.md"]
+    assert "| MMC-10 | 10.0 ± 0.0 | not run | not run | not run | – |" in page
+    near = [*seeds(MMC, 600, 150, robust=80), *seeds("trees-orthogonal-1", 570, 250, robust=40)]
+    page = pages_of(tmp_path, everything(), [], near)["trees.md"]
+    assert "| MMC-10 | 10.0 ± 0.0 | not run | not run | 8.0 ± 0.0 | – |" in page
+    difference = "−4.0 points [−4.0, −4.0], n = 3"
+    assert f"| orthogonal subspaces, ratio 1 | 10.0 ± 0.0 | not run | not run | 4.0 ± 0.0 | {difference} |" in page
+    assert "| learned tree, ratio 1 | 10.0 ± 0.0 | not run | not run | not run | not run |" in page
+    verdict_of_it = "hurts; better in nothing; worse in worst-case accuracy (orthogonal subspaces, ratio 1"
+    assert f"- **In the same ball by the careful suite `strict`:** {verdict_of_it} {difference})." in page
+
+
+@pytest.mark.parametrize("study", [TREES, STRICT], ids=lambda study: study.name)
 def test_arms_with_seeds_beside_a_reference_with_one_are_not_judged(tmp_path: Path, study: Study) -> None:
     runs = [measured(MMC, 0, 600, 150), *seeds("trees-orthogonal-1", 500, 150)]
     found = pages_of(tmp_path, *((runs, []) if study is TREES else ([], runs)))
@@ -265,7 +295,8 @@ def arms_of(grid: str) -> dict[str, set[int]]:
 
 
 def test_the_grids_train_what_the_page_speaks_of() -> None:
-    plain, strict = ({arm.name for arm in study.arms} for study in TREE_STUDIES)
+    plain, near, strict = ({arm.name for arm in study.arms} for study in TREE_STUDIES)
+    assert near == plain
     scan, learned = arms_of("trees-scan"), arms_of("trees-learned")
     assert scan.keys() | learned.keys() == plain
     assert all(each == {0} for each in (*scan.values(), *learned.values(), *arms_of("trees-adversarial").values()))
@@ -274,9 +305,13 @@ def test_the_grids_train_what_the_page_speaks_of() -> None:
         assert arms_of(grid).keys() <= known
         assert all(each == {0, 1, 2} for each in arms_of(grid).values())
     assert {MMC, AT_MMC} <= arms_of("trees-strict").keys()
-    for study, grid in ((TREES, "trees-seeds"), (TREES, "trees-scan"), (STRICT, "trees-strict")):
-        assert [each.suite for each in load_grid(grid).evaluations] == [study.suite]
-        load_suite(study.suite, KINDS)
+    assert arms_of("trees-near") == arms_of("trees-seeds")
+    grids = ((TREES, "trees-seeds"), (TREES, "trees-scan"), (NEAR, "trees-near"), (STRICT, "trees-strict"))
+    for study, grid in grids:
+        (evaluation,) = load_grid(grid).evaluations
+        suite = load_suite(study.suite, KINDS)
+        assert evaluation.suite == study.suite
+        assert parse_epsilon(study.epsilon) == parse_epsilon(evaluation.epsilon or suite.epsilon)
 
 
 @pytest.mark.parametrize("grid", ["trees-scan", "trees-learned", "trees-adversarial"])

@@ -77,11 +77,12 @@ def head_start(results: Results, arm: str, reference: str, error: int) -> Differ
     return paired(reached(results, arm, error), reached(results, reference, error))
 
 
-def verdicts(plain: Results, strict: Results) -> str:
+def verdicts(plain: Results, near: Results, strict: Results) -> str:
     """Does it help, where, is it the tree that does, and is the given tree the right one: a line each."""
     given = tuple(name for family in GIVEN for name in family.names)
     asked: tuple[tuple[Results, tuple[str, ...], tuple[str, ...], str], ...] = (
         (plain, given, (MMC,), "Hierarchical centers against MMC"),
+        (near, given, (MMC,), f"In the same ball by the careful suite `{near.study.suite}`"),
         (plain, given, EMC.names, "Hierarchical centers against EMC"),
         (plain, ORTHOGONAL.names, RANDOM.names, "The given tree against a random one of the same sizes"),
         (plain, LEARNED.names, (MMC,), "The learned tree against MMC"),
