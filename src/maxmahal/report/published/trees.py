@@ -5,7 +5,7 @@ from pathlib import Path
 
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.trees_beside import Beside, looseness, read_beside
-from maxmahal.report.published.trees_figures import draw_figures
+from maxmahal.report.published.trees_figures import alternative, draw_figures
 from maxmahal.report.published.trees_rules import verdicts
 from maxmahal.report.published.trees_study import (
     AT_ORTHOGONAL,
@@ -133,4 +133,4 @@ def _attacks(results: Results) -> str:
 
 
 def _shown(figures: Sequence[str], *names: str) -> list[str]:
-    return [f"![{name.removesuffix('.svg')}](figures/{name})" for name in names if name in figures]
+    return [f"![{alternative(name)}](figures/{name})" for name in names if name in figures]

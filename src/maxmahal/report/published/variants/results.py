@@ -51,12 +51,15 @@ class Run:
         if metric == "early":
             first = self.test_accuracy[:EARLY]
             return 100 * sum(first) / len(first)
-        rate = {"clean": self.clean, "worst": self.robust}.get(metric) or self._severity(metric)
+        rate = self.rate(metric)
         return math.nan if rate is None else 100 * rate.value
 
-    def _severity(self, metric: Metric) -> Rate | None:
+    def rate(self, metric: Metric) -> Rate | None:
+        """A share of images, with how many there are; None where it does not exist."""
+        if metric in ("clean", "worst"):
+            return self.clean if metric == "clean" else self.robust
         found = self.mistakes.get("worst" if metric.startswith("worst-") else "clean")
-        if found is None:
+        if found is None or metric == "early":
             return None
         return found.superclass_accuracy if metric.endswith("superclass") else found.within
 
