@@ -18,6 +18,7 @@ from maxmahal.evaluate.severity import measure_severity
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.published.trees import trees_pages
+from maxmahal.report.published.trees_beside import Beside
 from maxmahal.report.published.trees_figures import beyond
 from maxmahal.report.published.trees_rules import choose, epochs_to, head_start, reached, verdict
 from maxmahal.report.published.trees_study import (
@@ -33,6 +34,7 @@ from maxmahal.report.published.trees_study import (
     TREES,
     with_contrasts,
 )
+from maxmahal.report.published.trees_words import attacks
 from maxmahal.report.published.variants import collect_study
 from maxmahal.report.published.variants.results import Results, from_table
 from maxmahal.report.published.variants.spec import Arm, Study
@@ -51,6 +53,8 @@ SHARED = {
     "train.lr": 0.1,
     "train.schedule": "linear",
     "train.warmup": 0.1,
+    "train.weight_decay": 0.0005,
+    "method.name": "standard",
 }
 CENTERS = {"shortest": 10.0, "longest": 10.0, "nearest": 11.2, "across": 14.3}
 
@@ -77,7 +81,7 @@ def measured(
 
 
 def made_up(study: Study, runs: list[dict[str, Any]]) -> Results:
-    return with_contrasts(from_table(study, {"about": ABOUT, "runs": runs}))
+    return with_contrasts(from_table(study, {"about": ABOUT, "shared": SHARED, "runs": runs}))
 
 
 def seeds(arm: str, right: int, near: int, count: int = 3, **more: Any) -> list[dict[str, Any]]:
@@ -106,14 +110,14 @@ def test_validation_chooses_and_a_choice_against_it_is_told() -> None:
         measured("trees-orthogonal-0.5", 0, 500, 100, validation=0.63),
         *seeds("trees-orthogonal-1", 700, 100, validation=0.62),
     ]
-    choice = choose(made_up(TREES, runs), ORTHOGONAL)
+    choice = choose(made_up(TREES, runs), ORTHOGONAL, Beside())
     assert choice.best == "trees-orthogonal-0.5"  # though others do better on test images
     assert choice.taken == ("trees-orthogonal-1",)
     assert not choice.followed
     agreeing = replace(choice, taken=("trees-orthogonal-0.5",))
     assert agreeing.followed
     assert replace(choice, taken=()).followed
-    assert choose(made_up(TREES, runs), EMC).best == ""
+    assert choose(made_up(TREES, runs), EMC, Beside()).best == ""
 
 
 # Convergence
@@ -188,10 +192,18 @@ def test_the_whole_page(tmp_path: Path) -> None:
     assert "*What would change this:*" in page
     assert "| MMC-10 | 4.0 | 5.0 |" in page  # epochs to 80 % and 70 %
     assert "| orthogonal subspaces, ratio 1 | 3.0 (−1.0 [−1.0, −1.0]) |" in page
-    assert "| orthogonal subspaces | 0.5: 50.0, 1: 60.0 | orthogonal subspaces, ratio 1 |" in page
+    missing = "0.05: not run, 0.1: not run, 0.2: not run"
+    chosen = "orthogonal subspaces, ratio 1"
+    assert f"| orthogonal subspaces | {missing}, 0.5: 50.0, 1: 60.0, 1.4: not run | {chosen} | {chosen} |" in page
+    assert "| MMC-10 | 60.0 | – | MMC-10 |" in page
     assert "| shared coordinates | not run |" in page
     assert "60.0 [56.9, 63.1]" in page
-    assert "1.62 [1.58, 1.67]" in page  # 400 mistakes, 250 beyond the superclass
+    assert "| 37.5 [32.7, 42.4] |" in page  # 150 of 400 mistakes within the superclass
+    assert "| MMC-10 | 10.0 | 11.2 | 14.3 |" in page
+    assert "| EMC, α 0.1 | 10.0 at the start | 11.2 at the start | 14.3 at the start |" in page
+    assert "*first epochs*: the mean test accuracy after the first 5, on all test images." in page
+    assert "Measured on the first 1,000 test images" in page
+    assert "from `variants/trees.json` and `variants/trees-strict.json` and the summaries" in page
     drawn = {name for name in found if name.startswith("figures/")}
     assert drawn == {
         "figures/trees-effects.svg",
@@ -218,8 +230,10 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     found = pages_of(tmp_path, first_seeds("trees-scan"), [])
     page = found["trees.md"]
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then an interval" in page
-    assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 8
+    assert page.count("not decided, for it takes three seeds of both.") == page.count(":** not decided") == 8
     assert "comparisons in all" not in page
+    assert "*first epochs*" not in page
+    assert "trees-strict.json" not in page
     assert "| learned tree | not run | not run | not run |" in page
     assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | random tree, ratio 0.2 | not run |" in page
     assert "**Not run.** The commands above make it." in page
@@ -257,7 +271,7 @@ def test_the_careful_suite_stands_beside_the_short_one_and_gives_a_verdict_of_it
     assert f"| orthogonal subspaces, ratio 1 | 10.0 ± 0.0 | not run | not run | 4.0 ± 0.0 | {difference} |" in page
     assert "| learned tree, ratio 1 | 10.0 ± 0.0 | not run | not run | not run | not run |" in page
     verdict_of_it = "hurts; better in nothing; worse in worst-case accuracy (orthogonal subspaces, ratio 1"
-    assert f"- **In the same ball by the careful suite `strict`:** {verdict_of_it} {difference})." in page
+    assert f"- **The same under the careful suite `strict` at 1/255:** {verdict_of_it} {difference})." in page
 
 
 @pytest.mark.parametrize("study", [TREES, STRICT], ids=lambda study: study.name)
@@ -300,6 +314,12 @@ def test_every_form_has_a_mark_a_ratio_and_an_interval(tmp_path: Path) -> None:
     assert found.count('class="mark') == forms * ratios
     assert found.count('class="line') == forms * ratios + 1  # and MMC's zero
     assert "points more than MMC-10" in found
+
+
+def test_all_test_images_are_called_all() -> None:
+    results = made_up(TREES, everything())
+    whole = replace(results, about={**ABOUT, "samples": 10_000})
+    assert "Measured on all 10,000 test images" in attacks(whole)
 
 
 # Grids

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.summary import StageSummary, Summary, read_summary
+from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, read_run, read_summary
 from maxmahal.evaluate.verdict import CLEAN
-from maxmahal.report.published.reading import EVALUATIONS
+from maxmahal.report.published.reading import EVALUATIONS, RUNS
 from maxmahal.report.published.trees_study import MMC, TREES
 from maxmahal.report.published.variants.results import Results, Run
+from maxmahal.report.published.variants.severity import validation_score
 
 CLOSE = 2 / 3
 """Of the distance between two of MMC's centers: where the nearest two lie closer, siblings are called close."""
@@ -20,9 +21,12 @@ _FILES = "trees-*.json"
 
 @dataclass(frozen=True)
 class Beside:
-    """Summaries of evaluations by the short suite in its ball, as far as they were published."""
+    """Summaries as far as they were published."""
 
     evaluations: tuple[Summary, ...] = ()
+    """By the short suite in its ball."""
+    runs: tuple[RunSummary, ...] = ()
+    """Finished trainings, attacked or not."""
 
     @property
     def attacks(self) -> list[str]:
@@ -46,6 +50,20 @@ class Beside:
         found = self._of(run)
         return None if found is None or len(found.stands) < count else Rate(float(found.stands[:count].sum()), count)
 
+    def seeds(self, arm: str) -> set[int]:
+        """Of its finished trainings."""
+        ends = [each.name.removeprefix(f"{arm}-seed") for each in self.runs if each.name.startswith(f"{arm}-seed")]
+        return {int(end) for end in ends if end.isdigit()}
+
+    def validation(self, name: str) -> float | None:
+        """A training's score on held-out images."""
+        return next((validation_score(each.epochs) for each in self.runs if each.name == name), None)
+
+    def training_loss(self, name: str, fingerprint: str = "") -> float | None:
+        """The mean over the last epoch; of these weights, where they are given."""
+        found = [each for each in self.runs if each.name == name and (not fingerprint or each.made(name, fingerprint))]
+        return next((each.epochs[-1].get("train_loss") for each in found if each.epochs), None)
+
     def _of(self, run: Run) -> Summary | None:
         """Of the same weights: a model that was trained anew has other images that stand."""
         wanted = (run.name, run.fingerprint)
@@ -56,7 +74,11 @@ def read_beside(results: Path) -> Beside:
     """From the folder of results; what is not there is not told."""
     every = [read_summary(path) for path in sorted((results / EVALUATIONS).glob(_FILES))]
     radius = parse_epsilon(TREES.epsilon)
-    return Beside(tuple(each for each in every if each.suite == TREES.suite and math.isclose(each.radius, radius)))
+    runs = [read_run(path) for path in sorted((results / RUNS).glob(_FILES))]
+    return Beside(
+        tuple(each for each in every if each.suite == TREES.suite and math.isclose(each.radius, radius)),
+        tuple(each for each in runs if each.finished),
+    )
 
 
 def looseness(results: Results, beside: Beside) -> str:

@@ -54,8 +54,7 @@ PLAIN = (EMC, *GIVEN, LEARNED, RANDOM)
 TREES = Study(
     "trees",
     "Without adversarial training",
-    "Which centers, over the ratio C2/C1 of the norms of the two levels? A tree learned from a trained model's "
-    "mistakes stands beside the given one; a random tree with the given sizes tells the tree from its geometry.",
+    "Which centers, and at which ratio C2/C1?",
     (Arm(MMC, "MMC-10", "MMC"), *(arm for family in PLAIN for arm in family.arms)),
     (),
     suite="trees",
