@@ -9,9 +9,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from maxmahal import evaluate_models, train_model
 from maxmahal.attacks.threats import parse_epsilon
+from maxmahal.centers import hierarchical_centers, tree_from_superclasses
 from maxmahal.data import CIFAR100_SUPERCLASSES, load_dataset
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.severity import measure_severity
@@ -34,7 +36,7 @@ from maxmahal.report.published.trees_study import (
     TREES,
     with_contrasts,
 )
-from maxmahal.report.published.trees_words import attacks
+from maxmahal.report.published.trees_words import attacks, centers, even_ratio, training
 from maxmahal.report.published.variants import collect_study
 from maxmahal.report.published.variants.results import Results, from_table
 from maxmahal.report.published.variants.spec import Arm, Study
@@ -204,6 +206,7 @@ def test_the_whole_page(tmp_path: Path) -> None:
     assert "*first epochs*: the mean test accuracy after the first 5, on all test images." in page
     assert "Measured on the first 1,000 test images" in page
     assert "from `variants/trees.json` and `variants/trees-strict.json` and the summaries" in page
+    assert "not comparable with the given tree's" in page
     drawn = {name for name in found if name.startswith("figures/")}
     assert drawn == {
         "figures/trees-effects.svg",
@@ -234,6 +237,7 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     assert "comparisons in all" not in page
     assert "*first epochs*" not in page
     assert "trees-strict.json" not in page
+    assert "not comparable with the given tree's" not in page
     assert "| learned tree | not run | not run | not run |" in page
     assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | random tree, ratio 0.2 | not run |" in page
     assert "**Not run.** The commands above make it." in page
@@ -316,10 +320,34 @@ def test_every_form_has_a_mark_a_ratio_and_an_interval(tmp_path: Path) -> None:
     assert "points more than MMC-10" in found
 
 
+def test_how_arms_were_trained_comes_from_their_settings(tmp_path: Path) -> None:
+    page = pages_of(tmp_path, everything(), [])["trees.md"]
+    told = "7 epochs in batches of 128, learning rate 0.1, rising over the first 10 % and falling linearly to 0, "
+    assert f"All arms: ResNet-32 with 256 pooled values (`resnet32wide`), {told}" in page
+    runs = [measured(MMC, 0, 600, 150), measured("trees-orthogonal-1", 0, 600, 150)]
+    runs[0]["settings"] = {"train.epochs": 8}
+    assert training(made_up(TREES, runs)).startswith("MMC-10: ResNet-32 with 256 pooled values (`resnet32wide`), 8 ep")
+    assert "orthogonal subspaces, ratio 1: ResNet-32 with 256 pooled values (`resnet32wide`), 7" in training(
+        made_up(TREES, runs)
+    )
+    assert training(from_table(TREES, {"about": ABOUT, "runs": runs})) == ""
+
+
 def test_all_test_images_are_called_all() -> None:
     results = made_up(TREES, everything())
     whole = replace(results, about={**ABOUT, "samples": 10_000})
     assert "Measured on all 10,000 test images" in attacks(whole)
+
+
+def test_at_the_even_ratio_hierarchical_centers_are_mmcs_own() -> None:
+    outer = 10 / math.hypot(1, even_ratio())
+    made = hierarchical_centers(
+        tree_from_superclasses(CIFAR100_SUPERCLASSES), 99, (outer, even_ratio() * outer), subspaces="orthogonal"
+    )
+    apart = torch.pdist(made)
+    assert apart.min().item() == pytest.approx(10 * math.sqrt(200 / 99), abs=1e-3)
+    assert apart.max().item() == pytest.approx(10 * math.sqrt(200 / 99), abs=1e-3)
+    assert f"= {even_ratio():.2f} centers" in centers()
 
 
 # Grids

@@ -36,6 +36,7 @@ def trees_pages(results: Path) -> dict[str, str]:
     parts = [
         "# Hierarchical centers on CIFAR-100, put to the test (appendix B.3)",
         words.intro(results),
+        words.centers(),
         words.RULE,
         words.SEVERITY,
         words.ATTACKED,
@@ -53,6 +54,7 @@ def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[st
         f"## {TREES.title}",
         TREES.asks,
         "`maxmahal reproduce trees-scan`, then `trees-learned` and `trees-seeds`",
+        *filter(None, [words.training(results)]),
         words.attacks(results),
     ]
     if is_run(results):
@@ -63,7 +65,7 @@ def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[st
     parts += [f"### {NEAR.title}", words.bounds(results, beside), "`maxmahal reproduce trees-near`"]
     parts.append(checked(results, near, beside))
     parts += ["### The scan, and what validation chose", choices(results, PLAIN, beside)]
-    parts += [scan(results, [arm.name for arm in TREES.arms], beside)]
+    parts += [*words.learned(results, beside), scan(results, [arm.name for arm in TREES.arms], beside)]
     parts += [words.fit(results, beside), *_shown(figures, "trees-scan-clean.svg", "trees-scan-near.svg")]
     return [*parts, "### Where the centers lie", words.GEOMETRY, geometry(results)]
 
@@ -73,7 +75,7 @@ def _strict(results: Results, beside: Beside, figures: Sequence[str]) -> list[st
     if not results.runs:
         begun = any(beside.seeds(arm) for arm in _ADVERSARIAL)
         return [*parts, f"**{TRAINED.capitalize()}.**" if begun else "**Not run.** The commands above make it."]
-    parts += [words.attacks(results)]
+    parts += [*filter(None, [words.training(results)]), words.attacks(results)]
     if is_run(results):
         references = dict.fromkeys(each.reference for each in results.study.contrasts)
         parts += [effects(results, reference) for reference in references]
