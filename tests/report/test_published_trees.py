@@ -37,7 +37,7 @@ from maxmahal.report.published.trees_study import (
     with_contrasts,
 )
 from maxmahal.report.published.trees_words import attacks, centers, even_ratio, training
-from maxmahal.report.published.variants import collect_study
+from maxmahal.report.published.variants import STUDIES, collect_study
 from maxmahal.report.published.variants.results import Results, from_table
 from maxmahal.report.published.variants.spec import Arm, Study
 from maxmahal.reproduce import load_grid
@@ -348,6 +348,11 @@ def test_at_the_even_ratio_hierarchical_centers_are_mmcs_own() -> None:
     assert apart.min().item() == pytest.approx(10 * math.sqrt(200 / 99), abs=1e-3)
     assert apart.max().item() == pytest.approx(10 * math.sqrt(200 / 99), abs=1e-3)
     assert f"= {even_ratio():.2f} centers" in centers()
+
+
+def test_the_page_of_variants_leads_here() -> None:
+    (small,) = (study for study in STUDIES if study.name == "hierarchical")
+    assert "[trees.md](trees.md)" in small.without
 
 
 # Grids
