@@ -8,7 +8,7 @@ from made_up_summaries import run, stage, summary
 from maxmahal.evaluate.statistics import Rate
 from maxmahal.report.published.trees_beside import Beside, looseness
 from maxmahal.report.published.trees_rules import choose, seeds_told
-from maxmahal.report.published.trees_study import LEARNED, MMC, NEAR, TREES
+from maxmahal.report.published.trees_study import LEARNED, MMC, NEAR, STRICT, TREES
 from maxmahal.report.published.trees_tables import checked, choices, scan
 from maxmahal.report.published.trees_words import fit, one_seed, rank_correlation
 from maxmahal.report.published.variants.results import Results, Run
@@ -84,6 +84,9 @@ def test_a_training_without_an_attack_is_called_trained() -> None:
     enough = Results(TREES, {}, tuple(Run(MMC, seed, {}, *[Rate(1.0, 2)] * 2, {}, ()) for seed in range(3)))
     assert seeds_told(enough, MMC, Beside()) == "MMC-10"
     assert "Trained, not attacked yet: MMC-10. Until then" in one_seed(nothing(), "trees-seeds", waiting())
+    adversarial = Beside(runs=tuple(finished(f"trees-at-orthogonal-1-seed{seed}", 0.3) for seed in range(3)))
+    told = one_seed(Results(STRICT, {}, ()), "trees-strict", adversarial)
+    assert "Trained, not attacked yet: AT, orthogonal subspaces, ratio 1. Until then" in told
 
 
 def test_validation_chooses_among_trainings_that_were_not_attacked() -> None:

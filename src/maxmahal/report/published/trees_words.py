@@ -14,7 +14,18 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.trees_beside import Beside, looseness
 from maxmahal.report.published.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
-from maxmahal.report.published.trees_study import EMC, LEARNED, MMC, NEAR, PLAIN, RATIOS, TREE_STUDIES, TREES
+from maxmahal.report.published.trees_study import (
+    AT_MMC,
+    AT_ORTHOGONAL,
+    EMC,
+    LEARNED,
+    MMC,
+    NEAR,
+    PLAIN,
+    RATIOS,
+    TREE_STUDIES,
+    TREES,
+)
 from maxmahal.report.published.variants.paired import EQUAL
 from maxmahal.report.published.variants.results import EARLY, FOLDER, Results
 from maxmahal.report.wording import listed
@@ -136,8 +147,9 @@ def bounds(results: Results, beside: Beside) -> str:
 def one_seed(results: Results, grid: str, beside: Beside) -> str:
     """That there are no verdicts yet, and how far the trainings are."""
     titles = {arm.name: arm.title for arm in results.study.arms}
-    chosen = [choice.best for family in PLAIN if (choice := choose(results, family, beside)).best in titles]
-    waiting = [titles[arm] for arm in (MMC, *chosen) if seeds_told(results, arm, beside) == TRAINED]
+    chosen = [choose(results, family, beside).best for family in (*PLAIN, AT_ORTHOGONAL)]
+    asked = [arm for arm in (MMC, AT_MMC, *chosen) if arm in titles]
+    waiting = [titles[arm] for arm in asked if seeds_told(results, arm, beside) == TRAINED]
     more = f" {TRAINED.capitalize()}: {'; '.join(waiting)}." if waiting else ""
     return f"**Three seeds: not run.** `maxmahal reproduce {grid}` makes them.{more} {_ONE_SEED}"
 
