@@ -1,5 +1,6 @@
 """What published summaries add to the page about trees: attack by attack, and trainings that wait for attacks."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ def test_a_training_without_an_attack_is_called_trained() -> None:
     attacked_once = Results(TREES, {}, (trained(MMC, 14.2),))
     assert seeds_told(attacked_once, MMC, waiting()) == "trained, not attacked yet"
     assert seeds_told(attacked_once, MMC, Beside()) == "not run"
-    enough = Results(TREES, {}, tuple(Run(MMC, seed, {}, *[Rate(1.0, 2)] * 2, {}, ()) for seed in range(3)))
+    enough = Results(TREES, {}, tuple(replace(trained(MMC, 14.2), seed=seed) for seed in range(3)))
     assert seeds_told(enough, MMC, Beside()) == "MMC-10"
     assert "Trained, not attacked yet: MMC-10. Until then" in one_seed(nothing(), "trees-seeds", waiting())
     adversarial = Beside(runs=tuple(finished(f"trees-at-orthogonal-1-seed{seed}", 0.3) for seed in range(3)))
