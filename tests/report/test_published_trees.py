@@ -2,25 +2,33 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from maxmahal import evaluate_models, train_model
+from maxmahal.attacks.threats import parse_epsilon
+from maxmahal.centers import hierarchical_centers, tree_from_superclasses
 from maxmahal.data import CIFAR100_SUPERCLASSES, load_dataset
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.severity import measure_severity
+from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.published.trees import trees_pages
+from maxmahal.report.published.trees_beside import Beside
+from maxmahal.report.published.trees_figures import beyond
 from maxmahal.report.published.trees_rules import choose, epochs_to, head_start, reached, verdict
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     EMC,
     LEARNED,
     MMC,
+    NEAR,
     ORTHOGONAL,
     RANDOM,
     STRICT,
@@ -28,7 +36,8 @@ from maxmahal.report.published.trees_study import (
     TREES,
     with_contrasts,
 )
-from maxmahal.report.published.variants import collect_study
+from maxmahal.report.published.trees_words import attacks, centers, even_ratio, training
+from maxmahal.report.published.variants import STUDIES, collect_study
 from maxmahal.report.published.variants.results import Results, from_table
 from maxmahal.report.published.variants.spec import Arm, Study
 from maxmahal.reproduce import load_grid
@@ -36,6 +45,19 @@ from maxmahal.train import load_settings
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 ABOUT = {"suite": "trees", "suite_version": 1, "norm": "Linf", "epsilon": "1/255", "samples": 1000}
+SHARED = {
+    "data.source": "cifar100",
+    "data.validation": 5000,
+    "model.backbone": "resnet32wide",
+    "model.feature_dim": 256,
+    "train.epochs": 7,
+    "train.batch_size": 128,
+    "train.lr": 0.1,
+    "train.schedule": "linear",
+    "train.warmup": 0.1,
+    "train.weight_decay": 0.0005,
+    "method.name": "standard",
+}
 CENTERS = {"shortest": 10.0, "longest": 10.0, "nearest": 11.2, "across": 14.3}
 
 
@@ -61,7 +83,7 @@ def measured(
 
 
 def made_up(study: Study, runs: list[dict[str, Any]]) -> Results:
-    return with_contrasts(from_table(study, {"about": ABOUT, "runs": runs}))
+    return with_contrasts(from_table(study, {"about": ABOUT, "shared": SHARED, "runs": runs}))
 
 
 def seeds(arm: str, right: int, near: int, count: int = 3, **more: Any) -> list[dict[str, Any]]:
@@ -90,14 +112,14 @@ def test_validation_chooses_and_a_choice_against_it_is_told() -> None:
         measured("trees-orthogonal-0.5", 0, 500, 100, validation=0.63),
         *seeds("trees-orthogonal-1", 700, 100, validation=0.62),
     ]
-    choice = choose(made_up(TREES, runs), ORTHOGONAL)
+    choice = choose(made_up(TREES, runs), ORTHOGONAL, Beside())
     assert choice.best == "trees-orthogonal-0.5"  # though others do better on test images
     assert choice.taken == ("trees-orthogonal-1",)
     assert not choice.followed
     agreeing = replace(choice, taken=("trees-orthogonal-0.5",))
     assert agreeing.followed
     assert replace(choice, taken=()).followed
-    assert choose(made_up(TREES, runs), EMC).best == ""
+    assert choose(made_up(TREES, runs), EMC, Beside()).best == ""
 
 
 # Convergence
@@ -143,11 +165,14 @@ def test_adversarial_training_is_compared_with_itself() -> None:
 # The page
 
 
-def pages_of(tmp_path: Path, plain: list[dict[str, Any]], strict: list[dict[str, Any]]) -> dict[str, str]:
+def pages_of(
+    tmp_path: Path, plain: list[dict[str, Any]], strict: list[dict[str, Any]], near: Sequence[dict[str, Any]] = ()
+) -> dict[str, str]:
     (tmp_path / "variants").mkdir(exist_ok=True)
-    for study, runs in ((TREES, plain), (STRICT, strict)):
+    for study, runs in ((TREES, plain), (NEAR, near), (STRICT, strict)):
         if runs:
-            content = {"format": "maxmahal-variants-1", "about": {**ABOUT, "suite": study.suite}, "runs": runs}
+            about = {**ABOUT, "suite": study.suite, "epsilon": study.epsilon}
+            content = {"format": "maxmahal-variants-1", "about": about, "shared": SHARED, "runs": list(runs)}
             (tmp_path / "variants" / f"{study.name}.json").write_text(json.dumps(content))
     return trees_pages(tmp_path)
 
@@ -169,10 +194,19 @@ def test_the_whole_page(tmp_path: Path) -> None:
     assert "*What would change this:*" in page
     assert "| MMC-10 | 4.0 | 5.0 |" in page  # epochs to 80 % and 70 %
     assert "| orthogonal subspaces, ratio 1 | 3.0 (−1.0 [−1.0, −1.0]) |" in page
-    assert "| orthogonal subspaces | 0.5: 50.0, 1: 60.0 | orthogonal subspaces, ratio 1 |" in page
+    missing = "0.05: not run, 0.1: not run, 0.2: not run"
+    chosen = "orthogonal subspaces, ratio 1"
+    assert f"| orthogonal subspaces | {missing}, 0.5: 50.0, 1: 60.0, 1.4: not run | {chosen} | {chosen} |" in page
+    assert "| MMC-10 | 60.0 | – | MMC-10 |" in page
     assert "| shared coordinates | not run |" in page
     assert "60.0 [56.9, 63.1]" in page
-    assert "1.62 [1.58, 1.67]" in page  # 400 mistakes, 250 beyond the superclass
+    assert "| 37.5 [32.7, 42.4] |" in page  # 150 of 400 mistakes within the superclass
+    assert "| MMC-10 | 10.0 | 11.2 | 14.3 |" in page
+    assert "| EMC, α 0.1 | 10.0 at the start | 11.2 at the start | 14.3 at the start |" in page
+    assert "*first epochs*: the mean test accuracy after the first 5, on all test images." in page
+    assert "Measured on the first 1,000 test images" in page
+    assert "from `variants/trees.json` and `variants/trees-strict.json` and the summaries" in page
+    assert "not comparable with the given tree's" in page
     drawn = {name for name in found if name.startswith("figures/")}
     assert drawn == {
         "figures/trees-effects.svg",
@@ -199,8 +233,11 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     found = pages_of(tmp_path, first_seeds("trees-scan"), [])
     page = found["trees.md"]
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then an interval" in page
-    assert page.count("not decided, for it takes three seeds of both.") == page.count("- **") == 7
+    assert page.count("not decided, for it takes three seeds of both.") == page.count(":** not decided") == 8
     assert "comparisons in all" not in page
+    assert "*first epochs*" not in page
+    assert "trees-strict.json" not in page
+    assert "not comparable with the given tree's" not in page
     assert "| learned tree | not run | not run | not run |" in page
     assert "| random tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | random tree, ratio 0.2 | not run |" in page
     assert "**Not run.** The commands above make it." in page
@@ -216,7 +253,7 @@ def test_a_learned_tree_stands_beside_the_scan_before_there_are_seeds(tmp_path: 
     assert "- **The learned tree against MMC:** not decided" in page
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them." in page
     assert found.keys() == {"trees.md", *SCAN_FIGURES}
-    assert "learned tree, ratio 0.5: 60.0 %" in found["figures/trees-scan-clean.svg"]
+    assert "learned tree, ratio 0.5: +0.0 points [−4.4, +4.4]" in found["figures/trees-scan-clean.svg"]
 
 
 def test_one_seed_under_strict_attacks_is_not_judged_either(tmp_path: Path) -> None:
@@ -228,7 +265,20 @@ def test_one_seed_under_strict_attacks_is_not_judged_either(tmp_path: Path) -> N
     assert found.keys() == {"trees.md"}
 
 
-@pytest.mark.parametrize("study", TREE_STUDIES, ids=lambda study: study.name)
+def test_the_careful_suite_stands_beside_the_short_one_and_gives_a_verdict_of_its_own(tmp_path: Path) -> None:
+    page = pages_of(tmp_path, everything(), [])["trees.md"]
+    assert "| MMC-10 | 10.0 ± 0.0 | not run | not run | not run | – |" in page
+    near = [*seeds(MMC, 600, 150, robust=80), *seeds("trees-orthogonal-1", 570, 250, robust=40)]
+    page = pages_of(tmp_path, everything(), [], near)["trees.md"]
+    assert "| MMC-10 | 10.0 ± 0.0 | not run | not run | 8.0 ± 0.0 | – |" in page
+    difference = "−4.0 points [−4.0, −4.0], n = 3"
+    assert f"| orthogonal subspaces, ratio 1 | 10.0 ± 0.0 | not run | not run | 4.0 ± 0.0 | {difference} |" in page
+    assert "| learned tree, ratio 1 | 10.0 ± 0.0 | not run | not run | not run | not run |" in page
+    verdict_of_it = "hurts; better in nothing; worse in worst-case accuracy (orthogonal subspaces, ratio 1"
+    assert f"- **The same under the careful suite `strict` at 1/255:** {verdict_of_it} {difference})." in page
+
+
+@pytest.mark.parametrize("study", [TREES, STRICT], ids=lambda study: study.name)
 def test_arms_with_seeds_beside_a_reference_with_one_are_not_judged(tmp_path: Path, study: Study) -> None:
     runs = [measured(MMC, 0, 600, 150), *seeds("trees-orthogonal-1", 500, 150)]
     found = pages_of(tmp_path, *((runs, []) if study is TREES else ([], runs)))
@@ -252,6 +302,59 @@ def test_the_effects_have_an_interval_for_each_arm_and_measure(tmp_path: Path) -
     assert found.count('class="line') == arms * measures + 1  # and MMC's zero
 
 
+def test_the_scan_is_drawn_as_a_difference_with_newcombes_interval() -> None:
+    # Newcombe's (1998) method 10 has Wilson's intervals; these are exact ones, and a little wider.
+    gap, low, high = beyond(Rate(56.0, 70), Rate(48.0, 80))
+    assert gap == pytest.approx(20.0)
+    assert 3.9 < low < 5.24  # 5.24 and 33.39 in his Table II
+    assert 33.39 < high < 34.8
+    backwards = beyond(Rate(48.0, 80), Rate(56.0, 70))
+    assert backwards == pytest.approx((-gap, -high, -low))
+
+
+def test_every_form_has_a_mark_a_ratio_and_an_interval(tmp_path: Path) -> None:
+    found = pages_of(tmp_path, first_seeds("trees-scan"), [])["figures/trees-scan-clean.svg"]
+    forms, ratios = 4, 4  # the three given ones and the random tree, from 0.2 on
+    assert found.count('class="mark') == forms * ratios
+    assert found.count('class="line') == forms * ratios + 1  # and MMC's zero
+    assert "points more than MMC-10" in found
+
+
+def test_how_arms_were_trained_comes_from_their_settings(tmp_path: Path) -> None:
+    page = pages_of(tmp_path, everything(), [])["trees.md"]
+    told = "7 epochs in batches of 128, learning rate 0.1, rising over the first 10 % and falling linearly to 0, "
+    assert f"All arms: ResNet-32 with 256 pooled values (`resnet32wide`), {told}" in page
+    runs = [measured(MMC, 0, 600, 150), measured("trees-orthogonal-1", 0, 600, 150)]
+    runs[0]["settings"] = {"train.epochs": 8}
+    assert training(made_up(TREES, runs)).startswith("MMC-10: ResNet-32 with 256 pooled values (`resnet32wide`), 8 ep")
+    assert "orthogonal subspaces, ratio 1: ResNet-32 with 256 pooled values (`resnet32wide`), 7" in training(
+        made_up(TREES, runs)
+    )
+    assert training(from_table(TREES, {"about": ABOUT, "runs": runs})) == ""
+
+
+def test_all_test_images_are_called_all() -> None:
+    results = made_up(TREES, everything())
+    whole = replace(results, about={**ABOUT, "samples": 10_000})
+    assert "Measured on all 10,000 test images" in attacks(whole)
+
+
+def test_at_the_even_ratio_hierarchical_centers_are_mmcs_own() -> None:
+    outer = 10 / math.hypot(1, even_ratio())
+    made = hierarchical_centers(
+        tree_from_superclasses(CIFAR100_SUPERCLASSES), 99, (outer, even_ratio() * outer), subspaces="orthogonal"
+    )
+    apart = torch.pdist(made)
+    assert apart.min().item() == pytest.approx(10 * math.sqrt(200 / 99), abs=1e-3)
+    assert apart.max().item() == pytest.approx(10 * math.sqrt(200 / 99), abs=1e-3)
+    assert f"= {even_ratio():.2f} centers" in centers()
+
+
+def test_the_page_of_variants_leads_here() -> None:
+    (small,) = (study for study in STUDIES if study.name == "hierarchical")
+    assert "[trees.md](trees.md)" in small.without
+
+
 # Grids
 
 
@@ -265,7 +368,8 @@ def arms_of(grid: str) -> dict[str, set[int]]:
 
 
 def test_the_grids_train_what_the_page_speaks_of() -> None:
-    plain, strict = ({arm.name for arm in study.arms} for study in TREE_STUDIES)
+    plain, near, strict = ({arm.name for arm in study.arms} for study in TREE_STUDIES)
+    assert near == plain
     scan, learned = arms_of("trees-scan"), arms_of("trees-learned")
     assert scan.keys() | learned.keys() == plain
     assert all(each == {0} for each in (*scan.values(), *learned.values(), *arms_of("trees-adversarial").values()))
@@ -274,9 +378,13 @@ def test_the_grids_train_what_the_page_speaks_of() -> None:
         assert arms_of(grid).keys() <= known
         assert all(each == {0, 1, 2} for each in arms_of(grid).values())
     assert {MMC, AT_MMC} <= arms_of("trees-strict").keys()
-    for study, grid in ((TREES, "trees-seeds"), (TREES, "trees-scan"), (STRICT, "trees-strict")):
-        assert [each.suite for each in load_grid(grid).evaluations] == [study.suite]
-        load_suite(study.suite, KINDS)
+    assert arms_of("trees-near") == arms_of("trees-seeds")
+    grids = ((TREES, "trees-seeds"), (TREES, "trees-scan"), (NEAR, "trees-near"), (STRICT, "trees-strict"))
+    for study, grid in grids:
+        (evaluation,) = load_grid(grid).evaluations
+        suite = load_suite(study.suite, KINDS)
+        assert evaluation.suite == study.suite
+        assert parse_epsilon(study.epsilon) == parse_epsilon(evaluation.epsilon or suite.epsilon)
 
 
 @pytest.mark.parametrize("grid", ["trees-scan", "trees-learned", "trees-adversarial"])

@@ -31,10 +31,10 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def on_digits(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The digits with their own tree in the place of CIFAR-100's."""
+    """The digits with their own tree in the place of CIFAR-100's, in whatever ball they were attacked."""
     superclasses = load_dataset(SOURCE, "test").superclasses
     assert superclasses is not None
-    studies = tuple(replace(study, superclasses=superclasses) for study in (TREES, STRICT))
+    studies = tuple(replace(study, superclasses=superclasses, epsilon="") for study in (TREES, STRICT))
     monkeypatch.setattr(tool, "TREE_STUDIES", studies)
 
 
@@ -144,6 +144,25 @@ def test_what_cannot_be_merged_leaves_every_file_as_it_was(tool: Any, tmp_path: 
         tool.collect_variants(tmp_path / "nothing", root)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_one_suite_in_two_balls_is_two_studies(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    superclasses = load_dataset(SOURCE, "test").superclasses
+    assert superclasses is not None
+    wide, near = (replace(STRICT, superclasses=superclasses, name=name) for name in ("trees-strict", "trees-near"))
+    studies = (replace(wide, epsilon="8/255"), replace(near, epsilon="1/255"))
+    monkeypatch.setattr(tool, "TREE_STUDIES", studies)
+    out, root = tmp_path / "out", tmp_path / "root"
+    models = [train(out / "models" / "trees-mmc-seed0")]
+    for epsilon in ("8/255", "1/255", "0.2"):  # the last of which no study asks for
+        attack(models, out, suite="strict", epsilon=epsilon)
+    paths = tool.collect_variants(out, root)
+    assert [path.name for path in paths] == ["trees-strict.json", "trees-near.json"]
+    assert [json.loads(path.read_text())["about"]["epsilon"] for path in paths] == ["8/255", "1/255"]
+    far, close = (runs_in(path)[0] for path in paths)
+    assert far["fingerprint"] == close["fingerprint"]
+    assert far["clean"] == close["clean"]
+    assert far["robust"][0] < close["robust"][0]
 
 
 def runs_in(path: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from maxmahal.report.published.shelf import NOT_RUN
+from maxmahal.report.published.trees_beside import Beside
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
@@ -15,13 +17,14 @@ from maxmahal.report.published.trees_study import (
     Family,
     seeded,
 )
-from maxmahal.report.published.variants.paired import Difference, paired
+from maxmahal.report.published.variants.paired import ENOUGH, Difference, paired
 from maxmahal.report.published.variants.results import Results, Run
 from maxmahal.report.published.variants.rules import Judged, effect, judge
 from maxmahal.report.published.variants.spec import METRICS
 from maxmahal.report.wording import listed
 
 SCAN_SEED = 0
+TRAINED = "trained, not attacked yet"
 ERRORS = (80, 70, 60, 50, 45, 40, 35, 30)
 """Test errors in percent that arms are timed to."""
 
@@ -46,11 +49,26 @@ class Choice:
         return not self.taken or self.best in self.taken
 
 
-def choose(results: Results, family: Family) -> Choice:
-    """From one seed's held-out accuracies; the test set has no say."""
-    found = {run.arm: run.validation for run in results.runs if run.seed == SCAN_SEED and run.validation is not None}
-    scores = {name: 100 * found[name] for name in family.names if name in found}
+def choose(results: Results, family: Family, beside: Beside) -> Choice:
+    """From one seed's held-out accuracies, attacked or not; the test set has no say."""
+    found = {name: validation(results, name, beside) for name in family.names}
+    scores = {name: 100 * score for name, score in found.items() if score is not None}
     return Choice(family, scores, seeded(results, family.names))
+
+
+def validation(results: Results, arm: str, beside: Beside) -> float | None:
+    """Of the seed that the scan was run with."""
+    runs = [run for run in results.runs if (run.arm, run.seed) == (arm, SCAN_SEED)]
+    known = [run.validation for run in runs if run.validation is not None]
+    return known[0] if known else beside.validation(f"{arm}-seed{SCAN_SEED}")
+
+
+def seeds_told(results: Results, arm: str, beside: Beside) -> str:
+    """Whether an arm has seeds enough for a verdict: its title, or what it lacks."""
+    attacked = set(results.of(arm, "clean"))
+    if len(attacked) >= ENOUGH:
+        return next(each.title for each in results.study.arms if each.name == arm)
+    return TRAINED if len(attacked | beside.seeds(arm)) >= ENOUGH else NOT_RUN
 
 
 def epochs_to(run: Run, error: int) -> int | None:
@@ -77,11 +95,12 @@ def head_start(results: Results, arm: str, reference: str, error: int) -> Differ
     return paired(reached(results, arm, error), reached(results, reference, error))
 
 
-def verdicts(plain: Results, strict: Results) -> str:
+def verdicts(plain: Results, near: Results, strict: Results) -> str:
     """Does it help, where, is it the tree that does, and is the given tree the right one: a line each."""
     given = tuple(name for family in GIVEN for name in family.names)
     asked: tuple[tuple[Results, tuple[str, ...], tuple[str, ...], str], ...] = (
         (plain, given, (MMC,), "Hierarchical centers against MMC"),
+        (near, given, (MMC,), f"The same under the careful suite `{near.study.suite}` at {near.study.epsilon}"),
         (plain, given, EMC.names, "Hierarchical centers against EMC"),
         (plain, ORTHOGONAL.names, RANDOM.names, "The given tree against a random one of the same sizes"),
         (plain, LEARNED.names, (MMC,), "The learned tree against MMC"),

@@ -1,9 +1,11 @@
 """What is published of a study, made from a reproduction's folder."""
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.summary import summarise, summarise_run
@@ -26,7 +28,7 @@ def collect_study(
     runs, attacked = [], []
     for evaluation in evaluations:
         name = _arm_and_seed(study, evaluation.name)
-        if name is not None and evaluation.suite == study.suite and evaluation.finished:
+        if name is not None and evaluation.finished and _is_asked_for(study, evaluation):
             before = known.get((evaluation.name, evaluation.model_fingerprint))
             summary = summarise(evaluation)
             attacked.append({key: summary[key] for key in _ATTACKED})
@@ -66,6 +68,12 @@ def _arm_and_seed(study: Study, name: str) -> tuple[str, int] | None:
     arm, _, seed = name.rpartition("-seed")
     known = {each.name for each in study.arms}
     return (arm, int(seed)) if arm in known and seed.isdigit() else None
+
+
+def _is_asked_for(study: Study, evaluation: Evaluation) -> bool:
+    """By suite and ball: one suite in two balls makes two studies, whose records may lie in one folder."""
+    in_ball = not study.epsilon or math.isclose(evaluation.radius, parse_epsilon(study.epsilon))
+    return evaluation.suite == study.suite and in_ball
 
 
 def _counts_alone(stage: Mapping[str, Any]) -> bool:

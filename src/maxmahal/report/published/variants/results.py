@@ -38,18 +38,28 @@ class Run:
     """Of "clean" images and of the "worst" case, where the study has superclasses."""
     centers: dict[str, float] = field(default_factory=dict)
     """Their "shortest" and "longest" length, how far apart the "nearest" two lie, and those "across" superclasses."""
+    fingerprint: str = ""
+    """Of its weights; empty in files that are older than fingerprints."""
+
+    @property
+    def name(self) -> str:
+        """As its folder was called, and as its summaries are."""
+        return f"{self.arm}-seed{self.seed}"
 
     def value(self, metric: Metric) -> float:
         """In percent; NaN where it was not measured or does not exist, as the severity of no mistakes."""
         if metric == "early":
             first = self.test_accuracy[:EARLY]
             return 100 * sum(first) / len(first)
-        rate = {"clean": self.clean, "worst": self.robust}.get(metric) or self._severity(metric)
+        rate = self.rate(metric)
         return math.nan if rate is None else 100 * rate.value
 
-    def _severity(self, metric: Metric) -> Rate | None:
+    def rate(self, metric: Metric) -> Rate | None:
+        """A share of images, with how many there are; None where it does not exist."""
+        if metric in ("clean", "worst"):
+            return self.clean if metric == "clean" else self.robust
         found = self.mistakes.get("worst" if metric.startswith("worst-") else "clean")
-        if found is None:
+        if found is None or metric == "early":
             return None
         return found.superclass_accuracy if metric.endswith("superclass") else found.within
 
@@ -62,6 +72,8 @@ class Results:
     about: dict[str, Any]
     """Suite, norm, epsilon, samples."""
     runs: tuple[Run, ...]
+    shared: dict[str, Any] = field(default_factory=dict)
+    """Settings that all runs have in common, by names such as "train.epochs"."""
 
     def of(self, arm: str, metric: Metric) -> dict[int, float]:
         """The arm's values by seed, where there are any."""
@@ -104,10 +116,11 @@ def from_table(study: Study, content: Mapping[str, Any]) -> Results:
             validation=each.get("validation"),
             mistakes={name: Severity(tuple(counts)) for name, counts in each.get("mistakes", {}).items()},
             centers={name: float(value) for name, value in each.get("centers", {}).items()},
+            fingerprint=str(each.get("fingerprint", "")),
         )
         for each in content["runs"]
     )
-    return Results(study, dict(content["about"]), runs)
+    return Results(study, dict(content["about"]), runs, dict(content.get("shared", {})))
 
 
 def _rate(table: list[float | int]) -> Rate:

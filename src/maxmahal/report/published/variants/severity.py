@@ -1,6 +1,6 @@
 """What a study with superclasses keeps of a run besides accuracies: how far mistakes go, and where the centers lie."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,12 +28,16 @@ def training_table(study: Study, run: Mapping[str, Any]) -> dict[str, Any]:
     """What the folder of a run tells, for JSON; nothing where the study has no superclasses."""
     if not study.superclasses:
         return {}
-    last = run["epochs"][-1] if run["epochs"] else {}
-    scores = [last[name] for name in _CHOSEN_BY if name in last]
     return {
-        "validation": scores[0] if scores else None,
+        "validation": validation_score(run["epochs"]),
         "centers": _geometry(from_table(Settings, dict(run["settings"])), study.superclasses),
     }
+
+
+def validation_score(epochs: Sequence[Mapping[str, Any]]) -> float | None:
+    """On held-out images after the last epoch, under PGD-10 where training is adversarial; None where none are."""
+    last = epochs[-1] if epochs else {}
+    return next((last[name] for name in _CHOSEN_BY if name in last), None)
 
 
 def _geometry(settings: Settings, superclasses: tuple[int, ...]) -> dict[str, float]:

@@ -58,6 +58,8 @@ class Study:
     without: str = ""
     """Why there is nothing to hold against the results, where the paper predicts nothing."""
     suite: str = "variants"
+    epsilon: str = ""
+    """Of the balls that the suite was run in the one that is meant, such as "1/255"; empty where there is only one."""
     superclasses: tuple[int, ...] = ()
     """Of every class, where it is asked how far mistakes go."""
 

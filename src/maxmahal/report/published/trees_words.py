@@ -1,0 +1,218 @@
+"""Sentences of the page about trees: what words mean, how all arms were trained and attacked, what a number is not."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from maxmahal.data import CIFAR100_SUPERCLASSES
+from maxmahal.data.registry import SOURCES
+from maxmahal.report.published.judging import POINT
+from maxmahal.report.published.trees_beside import Beside, looseness
+from maxmahal.report.published.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
+from maxmahal.report.published.trees_study import (
+    AT_MMC,
+    AT_ORTHOGONAL,
+    EMC,
+    LEARNED,
+    MMC,
+    NEAR,
+    PLAIN,
+    RATIOS,
+    TREE_STUDIES,
+    TREES,
+)
+from maxmahal.report.published.variants.paired import EQUAL
+from maxmahal.report.published.variants.results import EARLY, FOLDER, Results
+from maxmahal.report.wording import listed
+
+RULE = (
+    "Arms are set against each other seed by seed: the mean difference in percentage points, with a 95 % t interval "
+    "over the seeds. It *helps* or *hurts* if the interval leaves out zero and the mean is at least "
+    f"{POINT:g} point, and there are three seeds; two are equal if the interval stays within ±{EQUAL:g} points."
+)
+SEVERITY = (
+    "*Superclass*: the accuracy that forgives mistakes within the true superclass. *Mistakes within*: the share of the "
+    "mistakes that stay within it. All arms are judged by the data set's own tree, whichever they were trained with."
+)
+ATTACKED = (
+    "*Mistakes within, attacked*: the same share of what the suite made of every image, those included that were wrong "
+    "before any attack. It makes close siblings look mild by construction: an image that is wrong is not attacked "
+    "again, and an attack that flees the true class ends at the nearest center, which is a sibling's where siblings "
+    "lie close. No attack looked for a far mistake, so it is no proof that none can be forced, and worst-case "
+    "superclass accuracies are upper bounds too."
+)
+GEOMETRY = (
+    "*Nearest two*: the distance between the two centers that lie closest; *nearest across*: the same for classes of "
+    "different superclasses of the data set."
+)
+_ONE_SEED = (
+    "Until then an interval is over the test images alone wherever a number is of one training: what another seed "
+    "would change is not in it, so no arm is said to be better than another."
+)
+_NETWORKS = {"resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)"}
+_SCHEDULES = {"linear": "falling linearly to 0", "cosine": "falling to 0 as a cosine", "step": "falling in steps"}
+_TRAINING = (
+    *("model.backbone", "train.epochs", "train.batch_size", "train.lr", "train.schedule", "train.warmup"),
+    *("train.weight_decay", "data.validation", "method.name"),
+)
+_SEEN = 0.5  # a rank correlation from which one may speak of a trend
+
+
+def intro(results: Path) -> str:
+    """What the page is made from, as far as it is there."""
+    files = [f"`{FOLDER}/{study.name}.json`" for study in TREE_STUDIES if _file(results, study.name).exists()]
+    return (
+        f"Written by `tools/results.py` from {listed(files)} and the summaries in `evaluations` and `runs`; no number "
+        "is typed by hand. Schedules are short, to compare centers with one another and not with other people's models."
+    )
+
+
+def centers() -> str:
+    """The arms, for somebody who has not read the paper's appendix."""
+    groups, size = _tree()
+    return "\n".join(
+        [
+            "- **MMC-10**: features of a class are pulled to its center, which is fixed before training; all centers "
+            "have length 10 and are equally far apart.",
+            "- **EMC**: the same, but centers may move from there; α is the variance that is allowed to them.",
+            f"- **Hierarchical centers**: {groups} superclasses of {size} classes. A center is its superclass's, of "
+            "length C1, plus an offset within the superclass, of length C2, with C1² + C2² = 10². The *ratio* is "
+            "C2/C1: the smaller, the closer lie siblings, the classes of one superclass.",
+            "- **Three forms** of them: in *orthogonal subspaces* every superclass has coordinates of its own for its "
+            "offsets; in *shared coordinates*, the paper's plain form, all use the same ones, so centers of "
+            "different superclasses may come close; *shared and rotated* turns the offsets of every superclass at "
+            "random first.",
+            "- **Two other trees**, in orthogonal subspaces: one *learned* from a model's mistakes, and a *random* one "
+            "with the given sizes, which tells the tree from its geometry.",
+            f"- **Where the ratios end**: at √({groups * (size - 1)}/{groups - 1}) = {even_ratio():.2f} centers in "
+            f"orthogonal subspaces are all equally far apart, which is MMC-10 again. So the scan ends at {RATIOS[-1]}.",
+        ]
+    )
+
+
+def even_ratio() -> float:
+    """Where siblings in orthogonal subspaces lie as far apart as others: 2·C2²·m/(m-1) = 2·C1²·g/(g-1) + 2·C2²."""
+    groups, size = _tree()
+    return math.sqrt(groups * (size - 1) / (groups - 1))
+
+
+def training(results: Results) -> str:
+    """Network, epochs, batch, learning rate and schedule, from the settings of the runs; a sentence for each kind."""
+    kinds: dict[tuple[Any, ...], list[str]] = {}
+    for run in results.runs:
+        settings = {**results.shared, **run.settings}
+        if all(key in settings for key in _TRAINING):
+            kinds.setdefault(tuple(settings[key] for key in _TRAINING), []).append(run.arm)
+    said = []
+    for kind, arms in kinds.items():
+        told = [arm.title for arm in results.study.arms if arm.name in arms]
+        said.append(
+            f"{listed(told) if len(kinds) > 1 else 'All arms'}: {_kind(dict(zip(_TRAINING, kind, strict=True)))}."
+        )
+    return " ".join(said)
+
+
+def attacks(results: Results) -> str:
+    """Which suite, which ball, which images."""
+    about = results.about
+    count = about["samples"]
+    every = count >= sum(SOURCES["cifar100"].class_counts["test"])
+    images = f"all {count:,} test images" if every else f"the first {count:,} test images"
+    early = any(contrast.metric == "early" for contrast in results.study.contrasts)
+    more = f"; *first epochs*: the mean test accuracy after the first {EARLY}, on all test images" if early else ""
+    return (
+        f"Worst case, an upper bound: what every attack of the suite `{about['suite']}` (version "
+        f"{about['suite_version']}) left at {about['norm']} {about['epsilon']}. Measured on {images}{more}."
+    )
+
+
+def bounds(results: Results, beside: Beside) -> str:
+    """Why the worst case by the short suite is a bound, and whom the bound favours."""
+    told = f" ({'; '.join(beside.attacks)})" if beside.attacks else ""
+    said = (
+        f"The suite `{TREES.suite}` is short{told}: one start each, no diagnostics, and every attack sees only the "
+        "images that those before it left. It has not converged, so its worst cases are upper bounds.",
+        looseness(results, beside),
+        f"The check is the suite `{NEAR.suite}` in the same ball. *Later attacks broke*: the share of what the first "
+        "attack left.",
+    )
+    return " ".join(filter(None, said))
+
+
+def one_seed(results: Results, grid: str, beside: Beside) -> str:
+    """That there are no verdicts yet, and how far the trainings are."""
+    titles = {arm.name: arm.title for arm in results.study.arms}
+    chosen = [choose(results, family, beside).best for family in (*PLAIN, AT_ORTHOGONAL)]
+    asked = [arm for arm in (MMC, AT_MMC, *chosen) if arm in titles]
+    waiting = [titles[arm] for arm in asked if seeds_told(results, arm, beside) == TRAINED]
+    more = f" {TRAINED.capitalize()}: {'; '.join(waiting)}." if waiting else ""
+    return f"**Three seeds: not run.** `maxmahal reproduce {grid}` makes them.{more} {_ONE_SEED}"
+
+
+def learned(results: Results, beside: Beside) -> list[str]:
+    """Why the learned tree's validation accuracy flatters it; nothing where it was not trained."""
+    if not choose(results, LEARNED, beside).scores:
+        return []
+    return [
+        "The learned tree was made from a model's mistakes on the same held-out images that then choose its ratio, so "
+        "its validation accuracy is not comparable with the given tree's. Test images had no part in either."
+    ]
+
+
+def fit(results: Results, beside: Beside) -> str:
+    """What the training loss is, and whether models that fit worse stand better."""
+    said = (
+        "*Training loss*: the mean over the last epoch of ½‖z − μ‖², z being the features and μ the center; EMC's has "
+        "a term more."
+    )
+    runs = [run for run in results.runs if run.seed == SCAN_SEED and run.arm not in EMC.names]
+    pairs = [(beside.training_loss(run.name, run.fingerprint), run.robust.value) for run in runs]
+    known = [(loss, left) for loss, left in pairs if loss is not None]
+    if len(known) < len(PLAIN):
+        return said
+    found = rank_correlation([loss for loss, _ in known], [left for _, left in known])
+    if found < _SEEN:
+        return said
+    return (
+        f"{said} Over {len(known)} arms without EMC the worst case rises with it (rank correlation {found:.2f}). The "
+        "ratio moves both, so this proves no cause; still, a better worst case may come from a worse fit and not from "
+        "better centers."
+    )
+
+
+def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Spearman's: Pearson's of the ranks, equal values at the mean of theirs."""
+    return float(np.corrcoef(_ranks(ours), _ranks(theirs))[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> Float[np.ndarray, " n"]:
+    every = np.asarray(values, dtype=float)
+    below, equal = ((every[:, None] > every).sum(axis=1), (every[:, None] == every).sum(axis=1))
+    return np.asarray(below + (equal - 1) / 2)
+
+
+def _kind(settings: dict[str, Any]) -> str:
+    network, schedule = settings["model.backbone"], settings["train.schedule"]
+    warmup = f", rising over the first {100 * settings['train.warmup']:g} %" if settings["train.warmup"] else ""
+    how = "" if settings["method.name"] == "standard" else f"{settings['method.name']} training, "
+    return (
+        f"{_NETWORKS.get(network, f'`{network}`')}, {how}{settings['train.epochs']} epochs in batches of "
+        f"{settings['train.batch_size']}, learning rate {settings['train.lr']:g}{warmup} and "
+        f"{_SCHEDULES.get(schedule, schedule)}, weight decay {settings['train.weight_decay']:g}, "
+        f"{settings['data.validation']:,} training images held out for validation"
+    )
+
+
+def _tree() -> tuple[int, int]:
+    """How many superclasses, and of how many classes each."""
+    sizes = Counter(CIFAR100_SUPERCLASSES)
+    return len(sizes), max(sizes.values())
+
+
+def _file(results: Path, study: str) -> Path:
+    return results / FOLDER / f"{study}.json"
