@@ -11,7 +11,7 @@ from maxmahal.report.published import claims, claims_page, readme_block, results
 from maxmahal.report.published.adversarial import Spread
 from maxmahal.report.published.claims import RULES
 from maxmahal.report.published.models import ADVERSARIAL, DISTANCES, OTHER_LOSSES, PGD_8, PGD_16, SPSA
-from maxmahal.report.published.shelf import StepPairs, Steps
+from maxmahal.report.published.steps import StepPairs, Steps
 
 PGD = (*PGD_8, *PGD_16)
 SCE, MMC, RAND = "cifar10-sce", "cifar10-mmc", "cifar10-mmc-rand"

@@ -12,7 +12,7 @@ from maxmahal.report.published.claims import RULES, claims
 from maxmahal.report.published.judging import Judgement
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, TABLE_4
 from maxmahal.report.published.pictures import training
-from maxmahal.report.published.shelf import StepPairs, Steps
+from maxmahal.report.published.steps import StepPairs, Steps
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
 BENCHMARK = Steps(

@@ -19,7 +19,7 @@ from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_she
 from maxmahal.report.published.apart import apart_note
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import PGD_8, title_of
-from maxmahal.report.published.shelf import StepPairs, Steps
+from maxmahal.report.published.steps import StepPairs, Steps
 from maxmahal.report.published.tables import (
     budgets_table,
     depth_table,

@@ -7,7 +7,8 @@ from typing import Any, Literal
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.judging import Judgement, Verdict
 from maxmahal.report.published.models import TABLE_1, title_of
-from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf, Steps
+from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
+from maxmahal.report.published.steps import Steps
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import duration, listed
 

@@ -17,6 +17,7 @@ from maxmahal.evaluate.suite import load_suite, suite_names
 from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, pair_stage
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.published.measured import Measured
+from maxmahal.report.published.steps import Steps
 from maxmahal.report.wording import typeset
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names
@@ -33,30 +34,6 @@ ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
 _TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-best$")
 """In names of models that no row of the paper is about."""
-
-
-@dataclass(frozen=True)
-class StepPairs:
-    """Pairs of one training step of MMC and one of SCE: the median of MMC's time over SCE's, and its quartiles."""
-
-    batch: int
-    pairs: int
-    mmc_over_sce: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Training steps of ResNet-32 with MMC and with SCE that a benchmark timed in turn in one process."""
-
-    device: str
-    command: str
-    rows: tuple[StepPairs, ...]
-
-    def at(self, batch: int) -> StepPairs:
-        """The pairs of that batch; those of the largest where it was not timed."""
-        return max(self.rows, key=lambda row: (row.batch == batch, row.batch))
 
 
 @dataclass(frozen=True)
