@@ -83,6 +83,14 @@ def test_table_4_has_the_papers_columns_and_the_worst_cases() -> None:
     ]
 
 
+def test_a_training_that_nobody_attacked_has_its_clean_cell() -> None:
+    settings = {"data": {"source": "cifar100"}, "model": {"backbone": "resnet32wide"}}
+    alone = run("cifar100-lgm", [29.76], settings=settings, result={"last": {"epoch": 1, "test_accuracy": 0.7024}})
+    table = hundred_table(shelf(alone))
+    assert cells(table, "L-GM")[1:3] == ["71.3 / 70.2", "15.8 / not run"]
+    assert "`resnet32wide`" in networks_note(shelf(alone), TABLE_4)
+
+
 def test_the_second_half_of_table_5_has_its_own_numbers() -> None:
     things = shelf(pgd(f"{MMC}-resnet110", 12.0), hundred(SCE, "strict", clean=71.0, robust=0))
     table = depth_table(things, "cifar100")

@@ -274,6 +274,16 @@ def test_what_is_missing_is_listed_once() -> None:
     assert "none of their models is among these results" in told
 
 
+def test_what_was_trained_and_not_attacked_is_told_from_what_was_not_run() -> None:
+    runs = [run(name, [10.0]) for name in (SCE, "cifar10-lgm")]
+    told = missing_list(shelf(*runs, run("cifar10-at-tar-sce", [40.0], finished=False))).splitlines()
+    assert f"- trained, not attacked yet: `{SCE}`, `cifar10-lgm`" in told
+    assert "- in training, or broken off, and not attacked: `cifar10-at-tar-sce`" in told
+    (never,) = [line for line in told if line.startswith("- nothing was run on ")]
+    assert f"`{MMC}`" in never
+    assert not any(f"`{name}`" in never for name in (SCE, "cifar10-lgm", "cifar10-at-tar-sce"))
+
+
 @pytest.mark.parametrize(
     ("table", "grid"),
     [

@@ -61,6 +61,8 @@ def weaker(shelf: Shelf, models: Sequence[str], stages: Sequence[str]) -> list[s
 def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
     """What these models are, each network once; empty where nothing is known of them."""
     known = [str(each.model.get("backbone", "")) for each in shelf.evaluations if each.name in models]
+    trained = [run.settings for run in shelf.runs if run.name in models and run.finished]
+    known += [str(settings.get("model", {}).get("backbone", "")) for settings in trained]
     named = [_NETWORKS.get(name, f"`{name}`") for name in dict.fromkeys(known) if name]
     return f"Networks: {listed(named)}." if named else ""
 

@@ -20,7 +20,7 @@ _NOTES = (
     "sample at Linf 8/255 on true labels. "
     "≤ in our numbers stands for none of the samples, with the bound that their number proves; the paper prints ≤ 1 "
     "for what is below 1 %. Clean accuracies are of all test images where these are known, by the training's own count "
-    "where a model was attacked on a few of them."
+    "where a model was attacked on a few of them or not at all."
 )
 
 
