@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import claims
 from maxmahal.report.published.hundred import losses_verdict
 from maxmahal.report.published.leads import COUNTED
@@ -57,6 +58,7 @@ def claims_page(shelf: Shelf) -> str:
         "Table 3 is in whole percents, as of 100 images, and its rule goes by intervals. A rule that lacks a part of "
         "what it asks for never says more than *holds in part*, and *undecided* is what the numbers leave open either "
         "way.",
+        JOINED,
         COUNTED,
         'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
         "two of its tables that disagree about the same model.",
