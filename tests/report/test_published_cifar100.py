@@ -12,6 +12,7 @@ from maxmahal.report.published import ZOO, card, claims, claims_page, figures, i
 from maxmahal.report.published.apart import clean_note, networks_note
 from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import RULES
+from maxmahal.report.published.hierarchical import hm_note
 from maxmahal.report.published.hundred import losses_pairs, losses_table, losses_verdict
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import OTHER_LOSSES, PGD_8, PGD_16, TABLE_4, TABLE_5_CIFAR100, title_of
@@ -90,6 +91,44 @@ def test_a_training_that_nobody_attacked_has_its_clean_cell() -> None:
     table = hundred_table(shelf(alone))
     assert cells(table, "L-GM")[1:3] == ["71.3 / 70.2", "15.8 / not run"]
     assert "`resnet32wide`" in networks_note(shelf(alone), TABLE_4)
+
+
+TRAIN = {"epochs": 200, "batch_size": 128, "lr": 0.1, "weight_decay": 5e-4}
+
+
+def hierarchical(accuracy: float, **centers: Any) -> RunSummary:
+    facts = {"name": "hierarchical", "subspaces": "orthogonal", "norms": [7.07107, 7.07107], **centers}
+    settings = {"data": {"source": "cifar100"}, "centers": facts, "train": TRAIN}
+    return run(HM, [30.0], settings=settings, result={"last": {"epoch": 1, "test_accuracy": accuracy}})
+
+
+def whole(name: str, clean: float, rate: float = 0.1) -> Summary:
+    found = hundred(name, "strict", clean=clean, samples=10_000)
+    return replace(found, model={"settings": {"train": {**TRAIN, "lr": rate}}})
+
+
+def test_hm_is_explained_wherever_it_stands_beside_mmc() -> None:
+    things = shelf(hierarchical(0.6915), whole(MMC, 68.81))
+    told = hm_note(things)
+    assert "in orthogonal subspaces with C2 = C1, a form and a ratio chosen on held-out images from [the scan" in told
+    assert "MMC-10's loss and learning rate (0.1) without trials of its own, and was trained with one seed." in told
+    # 0.34 points, and 1.96 times the root of (0.6915 * 0.3085 + 0.6881 * 0.3119) / 10,000 = 1.28 of them
+    assert "HM less MMC-10 is +0.3 points [−0.9, +1.6] (by counts of 10,000 images, not paired): not to be" in told
+    assert "more than chance" in hm_note(shelf(hierarchical(0.71), whole(MMC, 68.81)))
+    assert told in results_page(things, [])
+    assert "](trees.md)" in told
+    assert "](results/trees.md)" in readme_block(things)
+    assert "](../results/trees.md)" in card(things, HM)
+    assert "](../results/trees.md)" in index(things, [HM])
+    assert "trees.md" not in card(things, MMC) + index(things, [MMC])
+    assert "with C2/C1 = 0.5" in hm_note(shelf(hierarchical(0.6915, norms=[8.94427, 4.47214])))
+    assert hm_note(shelf()) == ""
+
+
+def test_hm_and_mmc_are_paired_where_both_saw_every_image() -> None:
+    told = hm_note(shelf(whole(HM, 70.0), whole(MMC, 68.0, rate=0.2)))
+    assert "is +2.0 points [+1.7, +2.3] (on the same images, p < 0.001 (200 to 0 of 10,000 images)): more" in told
+    assert "learning rate" not in told
 
 
 def test_the_second_half_of_table_5_has_its_own_numbers() -> None:

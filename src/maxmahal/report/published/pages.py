@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import claims
+from maxmahal.report.published.hierarchical import hm_note
 from maxmahal.report.published.hundred import losses_verdict
 from maxmahal.report.published.leads import COUNTED
 from maxmahal.report.published.missing import missing_list
@@ -100,8 +101,8 @@ def readme_block(shelf: Shelf) -> str:
 
 def _hundred_lines(shelf: Shelf) -> list[str]:
     """CIFAR-100 on the front page, as far as it was measured."""
-    table, verdict = hundred_summary(shelf), losses_verdict(shelf)
-    return [line for part in ("CIFAR-100:", table, verdict) if part for line in (part, "")] if table else []
+    table, notes = hundred_summary(shelf), (hm_note(shelf, "results/"), losses_verdict(shelf))
+    return [line for part in ("CIFAR-100:", table, *notes) if part for line in (part, "")] if table else []
 
 
 def _environment(shelf: Shelf) -> str:

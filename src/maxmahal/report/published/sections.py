@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
 from maxmahal.report.published.apart import apart_note, clean_note, networks_note
+from maxmahal.report.published.hierarchical import hm_note
 from maxmahal.report.published.hundred import (
     hundred_models,
     losses_pairs,
@@ -42,7 +43,7 @@ _FEW = (
     f"SPSA by `{SIZES}` is on the first 100 images; the paper does not say how many it took, but its whole percents "
     "suggest as many. Only PGD-10 on the same images may be compared with it."
 )
-_OWN_ROWS = "Random centers and HM (hierarchical centers of 20 superclasses) are rows of our own."
+_OWN_ROWS = "Random centers and HM are rows of our own."
 _JUDGED = (
     "How well these were trained and what the numbers say of the paper's claim: [judged by rule]"
     "(claims.md#adversarial-training-is-better-with-mmc-than-with-sce)."
@@ -85,6 +86,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
         "## CIFAR-100",
         "### Table 4: PGD, SPSA, C&W",
         *_noted(f"{_DISTANCE} {_OWN_ROWS}", hundred_table(shelf)),
+        hm_note(shelf),
         *_beside_the_paper(shelf, TABLE_4, (*PGD_8, *SPSA), "Table 4"),
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
