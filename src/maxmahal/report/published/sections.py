@@ -121,7 +121,7 @@ def _beside_the_paper(shelf: Shelf, models: Sequence[str], stages: Sequence[str]
     """How far from the paper's numbers, and trained how; all of it without adversarial training, whose budget is told
     where its numbers are.
     """
-    notes = [networks_note(shelf, models), clean_note(shelf, models), schedules(shelf, models)]
+    notes = [networks_note(shelf, models), clean_note(shelf, models, table), schedules(shelf, models)]
     notes.append(apart_note(shelf, models, stages, table))
     return [note for note in notes if note]
 
