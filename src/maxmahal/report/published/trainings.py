@@ -83,9 +83,9 @@ def _at_an_edge(trials: Sequence[RunSummary], used: Sequence[RunSummary]) -> lis
     """Which of the learning rates that were used are the lowest or highest that was tried with that batch."""
     found = []
     for run in used:
-        tried = {_lr(each) for each in trials if _group(each) == _group(run)}
-        if len(tried) > 1 and _lr(run) in (min(tried), max(tried)):
-            found.append(f"{run.name} ({_lr(run):g} of {min(tried):g} to {max(tried):g})")
+        tried = {learning_rate(each) for each in trials if _group(each) == _group(run)}
+        if len(tried) > 1 and learning_rate(run) in (min(tried), max(tried)):
+            found.append(f"{run.name} ({learning_rate(run):g} of {min(tried):g} to {max(tried):g})")
     return (
         [f"At the edge of the learning rates tried: {listed(found)}; others beyond it might do better."]
         if found
@@ -112,7 +112,8 @@ def _way(run: RunSummary) -> tuple[object, ...]:
     )
 
 
-def _lr(run: RunSummary) -> float:
+def learning_rate(run: RunSummary) -> float:
+    """0 where nobody wrote it down."""
     return float(run.settings.get("train", {}).get("lr", 0.0))
 
 
@@ -152,6 +153,11 @@ def _network(run: RunSummary) -> str:
 
 def _loss(run: RunSummary) -> str:
     return str(run.settings.get("loss", {}).get("name", ""))
+
+
+def best_validation(run: RunSummary) -> float | None:
+    """The best accuracy of its epochs on held-out images, as a share."""
+    return _score(run, _CLEAN)
 
 
 def _score(run: RunSummary, key: str) -> float | None:
