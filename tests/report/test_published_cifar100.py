@@ -175,6 +175,19 @@ def test_each_data_set_has_its_section_and_others_theirs() -> None:
     assert f"| {AT_SCE}-best |" not in outside
 
 
+def test_models_of_the_scan_of_class_trees_are_left_to_their_page() -> None:
+    scanned = [
+        hundred(f"trees-{name}-seed0", suite, epsilon="1/255", radius=1 / 255)
+        for name, suite in (("mmc", "trees"), ("emc-0.1", "trees"), ("emc-0.1", "strict"))
+    ]
+    page = results_page(shelf(hundred("cifar100-mine", "strict"), *scanned), [])
+    section = page.partition("### Models outside of the paper's tables")[2].partition("## Training")[0]
+    assert "2 models of the scan of class trees, with their worst cases at Linf 1/255: [trees.md](trees.md)." in section
+    assert "| trees-" not in section
+    assert "| model | epochs | clean | worst case of strict |" in section, "columns without a number are left out"
+    assert "### Models outside" not in results_page(shelf(hundred(MMC, "strict")), [])
+
+
 def test_the_page_of_cifar10_alone_says_the_same_with_cifar100_beside_it() -> None:
     ten = [summary("cifar10-mmc", "strict", robust=3), summary("cifar10-at-un-sce", "autoattack", robust=40)]
     alone, beside = (results_page(shelf(*things), []) for things in (ten, [*ten, hundred(SCE, "strict")]))
