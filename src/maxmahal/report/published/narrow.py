@@ -75,7 +75,7 @@ def _confounded(shelf: Shelf, runs: Sequence[RunSummary]) -> str:
 
 def _trials(shelf: Shelf, run: RunSummary, twin: RunSummary) -> str:
     """What trials of the narrow network came to at either learning rate; empty where not both were tried."""
-    found = {}
+    found: dict[float, float] = {}
     for rate in (learning_rate(run), learning_rate(twin)):
         alike = (*_tried(run)[:-1], rate)
         tried = [each for each in shelf.runs if each.name.startswith(TUNING) and _tried(each) == alike]
