@@ -11,7 +11,7 @@ from maxmahal.report.published import claims, claims_page, readme_block, results
 from maxmahal.report.published.adversarial import Spread
 from maxmahal.report.published.claims import RULES
 from maxmahal.report.published.models import ADVERSARIAL, DISTANCES, OTHER_LOSSES, PGD_8, PGD_16, SPSA
-from maxmahal.report.published.shelf import StepPairs, Steps
+from maxmahal.report.published.steps import StepPairs, Steps
 
 PGD = (*PGD_8, *PGD_16)
 SCE, MMC, RAND = "cifar10-sce", "cifar10-mmc", "cifar10-mmc-rand"
@@ -544,5 +544,17 @@ def test_a_lead_over_models_that_fell_short_of_the_paper_is_told() -> None:
 
 def test_nothing_left_of_anybody_is_no_draw() -> None:
     floor = [*LOSSES, *WEAK, table1(MMC, 30), strong(MMC, 0)]
-    assert "nothing is left of any of them" in RULES["white-box"](shelf(*floor)).reason
+    everybody = "nothing is left of SCE, Center loss, MMLDA, L-GM and MMC-10, so that"
+    assert everybody in RULES["white-box"](shelf(*floor)).reason
     assert "nobody is ahead" in RULES["white-box"](shelf(*floor[:-1], strong(MMC, 0.5))).reason
+
+
+def test_nobody_is_counted_among_the_fallen_without_an_attack() -> None:
+    known = [table1(SCE, 5), strong(SCE, 0), table1(MMC, 30), strong(MMC, 0)]
+    reason = RULES["white-box"](shelf(*known)).reason
+    assert "leads over SCE (1 of 4 of the other losses) in 8 of 8 columns" in reason
+    assert "nothing is left of SCE and MMC-10, so that" in reason
+    assert "MMLDA" not in reason.partition("Not measured")[0]
+    assert "MMC-10 beside L-GM at worst" in reason
+    ahead = RULES["white-box"](shelf(*known[:-1], strong(MMC, 9))).reason
+    assert "it is ahead among SCE and MMC-10." in ahead

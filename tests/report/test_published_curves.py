@@ -8,11 +8,13 @@ import pytest
 from made_up_summaries import run, shelf
 
 from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.both import HUNDRED as CIFAR100
+from maxmahal.report.published.both import TEN
 from maxmahal.report.published.claims import RULES, claims
 from maxmahal.report.published.judging import Judgement
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, TABLE_4
 from maxmahal.report.published.pictures import training
-from maxmahal.report.published.shelf import StepPairs, Steps
+from maxmahal.report.published.steps import StepPairs, Steps
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
 BENCHMARK = Steps(
@@ -168,6 +170,31 @@ def test_a_training_whose_test_errors_nobody_wrote_down_is_behind_nobody() -> No
         "not measured",
         "The test errors of SCE and MMC-10 were not both written down.",
     )
+
+
+def test_cifar100_has_levels_of_its_own_which_the_rule_names() -> None:
+    slow, fast = [80.0] * 6 + [31.0] * 6, [80.0] * 3 + [31.0] * 9
+    hundred = [run("cifar100-sce", slow), run("cifar100-mmc", fast)]
+    ahead = RULES["convergence"](shelf(run(SCE, SLOW), run(MMC, FAST), *hundred))
+    assert ahead.verdict == "holds"
+    assert "CIFAR-100: holds. Of 5 levels of the test error MMC-10 is first at 5 (60 %, 50 %," in ahead.reason
+    rule = next(claim.rule for claim in claims() if claim.key == "convergence")
+    for scene in (TEN, CIFAR100):
+        *most, last = (f"{level:g}" for level in scene.levels)
+        assert f"{', '.join(most)} and {last} %" in rule
+    turned = [run("cifar100-sce", fast), run("cifar100-mmc", slow)]
+    behind = RULES["convergence"](shelf(run(SCE, SLOW), run(MMC, FAST), *turned))
+    assert behind.verdict == "holds in part"
+    assert "CIFAR-100: does not hold. " in behind.reason
+
+
+def test_a_trial_on_other_data_chose_nothing() -> None:
+    sce, mmc = (
+        run(name, errors, settings={**settings(128, 12, rate, loss), "data": {"source": "cifar100"}})
+        for name, errors, rate, loss in (("cifar100-sce", SLOW, 0.1, "sce"), ("cifar100-mmc", FAST, 0.05, "mmc"))
+    )
+    trials = [run(f"tune-{x.name}", [9.0], settings={**x.settings, "data": {"source": "cifar10"}}) for x in (sce, mmc)]
+    assert "chosen" not in RULES["convergence"](shelf(sce, mmc, *trials)).reason
 
 
 # The figure

@@ -49,11 +49,11 @@ def test_the_floor_is_that_of_the_centers() -> None:
         training("cifar100-narrow-orthogonal", *tree),
     ]
     section = narrow_section(shelf(*runs))
-    assert cells(section, "cifar100-mmc-narrow")[1:] == ["2", "99", "17.7", "21.2", "40.0"]
-    assert cells(section, "cifar100-sce-narrow")[2:4] == ["–", "–"]
-    assert cells(section, "cifar100-mmlda-narrow")[2:4] == ["99", "–"]
-    assert cells(section, "cifar100-narrow-shared")[2:4] == ["19", "0.0"]
-    assert cells(section, "cifar100-narrow-orthogonal")[2:4] == ["99", "7.9"]  # 6²/2·35/80: the best 64 leave 35 of 80
+    assert cells(section, "cifar100-mmc-narrow")[1:] == ["2", "0.01", "99", "17.7", "21.2", "40.0"]
+    assert cells(section, "cifar100-sce-narrow")[3:5] == ["–", "–"]
+    assert cells(section, "cifar100-mmlda-narrow")[3:5] == ["99", "–"]
+    assert cells(section, "cifar100-narrow-shared")[3:5] == ["19", "0.0"]
+    assert cells(section, "cifar100-narrow-orthogonal")[3:5] == ["99", "7.9"]  # 6²/2·35/80: the best 64 leave 35 of 80
 
 
 def test_the_floor_is_of_the_loss_that_was_trained() -> None:
@@ -65,7 +65,7 @@ def test_the_floor_is_of_the_loss_that_was_trained() -> None:
         training("gone", "cifar100-trees-hierarchical", NARROW, "centers.tree=nowhere.toml"),
     ]
     section = narrow_section(shelf(*runs))
-    floors = {each.name: cells(section, each.name)[3] for each in runs}
+    floors = {each.name: cells(section, each.name)[4] for each in runs}
     assert floors == {"doubled": "35.4", "absolute": "–", "elastic": "–", "attacked": "–", "gone": "–"}
 
 
@@ -80,9 +80,25 @@ def test_classes_without_a_right_answer_are_told() -> None:
     section = narrow_section(shelf(MMC, sce, center, *seen))
     assert section[2].startswith("Of the 2 of these models whose answers were recorded class by class, 1 get no test")
     assert section[2].endswith("some classes: `cifar100-mmc-narrow` 35 of 100.")
-    assert cells(section, MMC.name)[6:] == ["65 of 100", "≤ 0.18", "not run"]
-    assert cells(section, sce.name)[6:] == ["100 of 100", "≤ 0.18", "71.0"]
-    assert cells(section, center.name)[6:] == ["not run"] * 3
+    assert cells(section, MMC.name)[7:] == ["65 of 100", "≤ 0.18", "not run"]
+    assert cells(section, sce.name)[7:] == ["100 of 100", "≤ 0.18", "71.0"]
+    assert cells(section, center.name)[7:] == ["not run"] * 3
+
+
+def test_what_else_sets_the_wider_network_apart_is_told() -> None:
+    narrow = training("cifar100-mmc-narrow", "cifar100-mmc", NARROW, "train.lr=0.02")
+    wide = training("cifar100-mmc", "cifar100-mmc", "train.lr=0.1", result={"last": {"test_accuracy": 0.6881}})
+    trials = [training(f"tune-{rate}", "cifar100-mmc", NARROW, f"train.lr={rate}") for rate in (0.02, 0.1, 0.2)]
+    for each, score in zip(trials, (0.344, 0.341, 0.9), strict=True):
+        each.epochs[0]["validation_accuracy"] = score
+    section = narrow_section(shelf(narrow, wide, *trials))
+    assert "`resnet32wide` (546,192 parameters) also has a 1x1 convolution with batch norm and ReLU" in section[1]
+    assert "which `resnet32` (480,144 parameters) has not, and the learning rates differ" in section[1]
+    assert section[1].endswith(" came on held-out images to 34.4 % at 0.02 and 34.1 % at 0.1 (mmc).")
+    assert cells(section, narrow.name)[2] == "0.02"
+    assert cells(section, narrow.name)[-1] == "68.8 (0.1)"
+    assert "Trials" not in narrow_section(shelf(narrow, wide, *trials[1:]))[1]
+    assert "convolution" not in narrow_section(shelf(narrow))[1]
 
 
 def test_a_column_that_nobody_has_is_left_out_and_lengths_stand_apart() -> None:

@@ -73,6 +73,22 @@ def test_every_curve_has_a_colour_of_its_own_and_a_loss_the_same_everywhere(name
         assert slot == {"sce": "0", "mmc": "1"}.get(name.partition("-")[2], slot)
 
 
+def test_the_end_of_long_trainings_is_drawn_again_on_axes_of_its_own() -> None:
+    falls = [90.0, 70.0, 50.0, *[45.0] * 17]
+    svg = training(shelf(*(run(name, [*falls, *[end] * 20]) for name, end in ((SCE, 29.0), (MMC, 31.0)))), (SCE, MMC))
+    drawn = texts(svg)
+    assert {"30", "35", "40", "50", "70"} <= {*drawn[: drawn.index("test error in %")]}, "ticks that can be read"
+    below = drawn[drawn.index("The last half, enlarged") :]
+    assert {"29.5", "30", "30.5"} <= {*below}
+    assert "70" not in below
+    assert re.findall(r'class="line s(\d)"', svg) == ["0", "1"] * 2
+    assert re.findall(r'class="bar s(\d)"', svg) == ["0", "1"], "one legend is enough"
+    paths = [re.findall(r"[ML]([\d.]+) ([\d.]+)", path) for path in re.findall(r'class="line s\d" d="([^"]+)"', svg)]
+    ends = [float(path[-1][1]) for path in paths]
+    assert ends[2] - ends[3] > 3 * (ends[0] - ends[1]) > 0
+    assert "The last half, enlarged" not in texts(curves(run(SCE, ERRORS), run(MMC, ERRORS)))
+
+
 def test_a_run_that_shared_its_gpu_is_not_timed_on_its_own_either() -> None:
     assert why_not_timed([run(SCE, ERRORS, sharing=2)]) == "the training was not alone on its GPU"
     assert why_not_timed([run(SCE, ERRORS)]) == ""
@@ -191,10 +207,11 @@ def test_no_text_leaves_its_figure() -> None:
     drawn = figures(
         shelf(
             *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)),
-            run(SCE, ERRORS, sharing=2),
+            run(SCE, [*ERRORS, *[8.0] * 30], sharing=2),
             run(MMC, ERRORS, finished=False),
         )
     )
+    assert "The last half" in drawn["training.svg"]
     for svg in drawn.values():
         root = ElementTree.fromstring(svg)
         width, height = float(root.attrib["width"]), float(root.attrib["height"])

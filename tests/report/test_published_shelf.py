@@ -115,7 +115,25 @@ def test_the_best_checkpoint_has_its_own_count() -> None:
     found = shelf(attacked(f"{SHORT}-best", epoch=20), trained()).clean(f"{SHORT}-best")
     assert found is not None
     assert found.rate == Rate(6001.0, 10_000)
-    assert shelf(trained()).clean(SHORT) is None, "a training alone is no evaluation"
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 6308.0),
+        ({"finished": False}, None),
+        ({"settings": {}}, None),  # nobody knows how many test images there were
+        ({"result": {"last": {"epoch": 25}}}, None),
+    ],
+)
+def test_a_finished_training_speaks_for_a_model_that_nobody_attacked(
+    changes: dict[str, Any], count: float | None
+) -> None:
+    alone = shelf(trained(**{"settings": {"data": {"source": "cifar10"}}, **changes}))
+    found = alone.clean(SHORT)
+    assert (None if found is None else found.rate) == (None if count is None else Rate(count, 10_000))
+    assert found is None or not found.limited
+    assert alone.robust(SHORT, "strict") is None
 
 
 @pytest.mark.parametrize(

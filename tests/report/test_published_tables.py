@@ -19,7 +19,7 @@ from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_she
 from maxmahal.report.published.apart import apart_note
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import PGD_8, title_of
-from maxmahal.report.published.shelf import StepPairs, Steps
+from maxmahal.report.published.steps import StepPairs, Steps
 from maxmahal.report.published.tables import (
     budgets_table,
     depth_table,
@@ -244,7 +244,7 @@ def test_the_chosen_trials_are_marked() -> None:
     best = {each.name for each in trials if cells(table, each.name)[-1] == "best"}
     assert best == {"tune-mmc-b", "tune-sce-a", "tune-mmc-e", "tune-mmc-f"}
     assert "ties by validation accuracy" in table
-    assert "At the edge" not in table
+    assert "learning rate tried" not in table
 
 
 def test_trials_that_a_training_took_over_are_told_from_the_best_of_other_batches() -> None:
@@ -259,7 +259,23 @@ def test_trials_that_a_training_took_over_are_told_from_the_best_of_other_batche
     trained = [replace(trials[place], name=name) for place, name in ((1, MMC), (5, SCE))]
     table = tuning_table(shelf(*trials, *trained))
     assert [cells(table, each.name)[-1] for each in trials] == ["", "used", "", "best", "", "used"]
-    assert "At the edge of the learning rates tried: tune-sce-b (0.1 of 0.05 to 0.1); others" in table
+    assert "At the highest learning rate tried: tune-sce-b (0.1 of 0.05 to 0.1); higher ones" in table
+    assert "At the lowest" not in table
+    lowest = trial("mmc-a", 0.9, batch=128, lr=0.02)
+    low = tuning_table(shelf(lowest, trials[1], replace(lowest, name=MMC)))
+    assert "At the lowest learning rate tried: tune-mmc-a (0.02 of 0.02 to 0.05); lower ones" in low
+    assert "At the highest" not in low
+
+
+def test_a_weight_decay_that_was_not_tuned_is_told() -> None:
+    told = "One weight decay alone was tried without attack with resnet32 on CIFAR-10 (0.0002)."
+
+    def tried(name: str, decay: float) -> RunSummary:
+        found = trial(name, 0.8, batch=128)
+        return replace(found, settings={**found.settings, "train": {**found.settings["train"], "weight_decay": decay}})
+
+    assert told in tuning_table(shelf(tried("a", 2e-4), tried("b", 2e-4)))
+    assert "weight decay alone" not in tuning_table(shelf(tried("a", 2e-4), tried("b", 5e-4)))
 
 
 def test_what_is_missing_is_listed_once() -> None:
@@ -272,6 +288,16 @@ def test_what_is_missing_is_listed_once() -> None:
     assert f"`{SCE}`" in never
     assert f"`{MMC}`," not in never
     assert "none of their models is among these results" in told
+
+
+def test_what_was_trained_and_not_attacked_is_told_from_what_was_not_run() -> None:
+    runs = [run(name, [10.0]) for name in (SCE, "cifar10-lgm")]
+    told = missing_list(shelf(*runs, run("cifar10-at-tar-sce", [40.0], finished=False))).splitlines()
+    assert f"- trained, not attacked yet: `{SCE}`, `cifar10-lgm`" in told
+    assert "- in training, or broken off, and not attacked: `cifar10-at-tar-sce`" in told
+    (never,) = [line for line in told if line.startswith("- nothing was run on ")]
+    assert f"`{MMC}`" in never
+    assert not any(f"`{name}`" in never for name in (SCE, "cifar10-lgm", "cifar10-at-tar-sce"))
 
 
 @pytest.mark.parametrize(

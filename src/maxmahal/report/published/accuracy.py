@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import pair_clean
+from maxmahal.report.published.both import Scene, on_both
 from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, tested
 from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.shelf import Shelf, ours_text
 from maxmahal.report.published.variants.paired import ENOUGH, Difference
-
-_SCE, _MMC = "cifar10-sce", "cifar10-mmc"
 
 
 def clean(shelf: Shelf) -> Judgement:
@@ -17,9 +16,15 @@ def clean(shelf: Shelf) -> Judgement:
 
     Does not hold if the whole interval is more than a point below; undecided otherwise. Over three training seeds or
     more that both were trained with it is a t interval; over fewer, one of the same images, of one training of each.
+    On CIFAR-100 too, where it was measured.
     """
-    shown = evidence(shelf, (_SCE, _MMC), ("clean",), strong=False) + _seeds(shelf, (_SCE, _MMC))
-    pairs = clean_pairs(shelf)
+    return on_both(shelf, _clean)
+
+
+def _clean(shelf: Shelf, scene: Scene) -> Judgement:
+    models = (scene.sce, scene.mmc)
+    shown = evidence(shelf, models, ("clean",), strong=False) + _seeds(shelf, models)
+    pairs = clean_pairs(shelf, *models)
     if not pairs:
         return Judgement("not measured", "SCE and MMC-10 have not both been evaluated on the same images.", shown)
     over_seeds = Difference(tuple(100 * pair.difference for pair in pairs))
@@ -33,11 +38,11 @@ def clean(shelf: Shelf) -> Judgement:
     return Judgement(_verdict(*interval), f"MMC-10 less SCE on clean images: {told}.", shown)
 
 
-def clean_pairs(shelf: Shelf) -> list[Comparison]:
+def clean_pairs(shelf: Shelf, sce: str, mmc: str) -> list[Comparison]:
     """MMC-10 and SCE of each training seed that both have, on as many of the same clean images as both saw."""
     found = []
-    for name in shelf.seeds(_SCE):
-        twin = _MMC + name.removeprefix(_SCE)
+    for name in shelf.seeds(sce):
+        twin = mmc + name.removeprefix(sce)
         seen = [[each for each in shelf.evaluations if each.name == model] for model in (twin, name)]
         pairs = [(a, b) for a in seen[0] for b in seen[1] if a.data_fingerprint == b.data_fingerprint]
         if pairs:

@@ -6,11 +6,13 @@ from typing import Any
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.cards_made import centers, images, made, network, options
+from maxmahal.report.published.hierarchical import HM, hm_note
 from maxmahal.report.published.models import DATA, PGD_8, PGD_16, TITLES, ZOO, data_of, title_of
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, in_own_ball, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import listed, typeset
 
+_RESULTS = "../results/"
 _HINT = 5.0  # percent: a model whose worst case is below is not robust by anybody's measure
 
 
@@ -21,6 +23,7 @@ def card(shelf: Shelf, name: str) -> str:
     parts = [
         f"# {name}",
         str(settings.get("about", "")) or title_of(shelf, model),
+        hm_note(shelf, _RESULTS) if model == HM else "",
         _use(name),
         "## Training",
         _training(shelf, model, settings),
@@ -53,9 +56,10 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
         "of your own checkpoints joins in through `$MAXMAHAL_ZOO`, and wins over shipped models of the same name.",
         _command(names[0]),
         markdown(["model", "data", "what it is", "clean", *STRONG], body, 3),
+        hm_note(shelf, _RESULTS) if HM in names else "",
         "Written by `tools/results.py`.",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _settings(shelf: Shelf, model: str) -> dict[str, Any]:

@@ -31,8 +31,11 @@ _DARK: _Palette = {
 COLOURS = 8
 
 
-def with_legend(chart: Chart, legend: Sequence[tuple[int, str]], note: str = "") -> str:
-    """A chart with its title above, its legend below and perhaps a note under that, as an SVG file."""
+def with_legend(chart: Chart, legend: Sequence[tuple[int, str]], note: str = "", more: Sequence[Chart] = ()) -> str:
+    """A chart with its title above, its legend below and perhaps a note under that, as an SVG file.
+
+    More charts of the same width and the same legend stand below the first, each under a title of its own.
+    """
     rows, places, left = 0, [], MARGIN
     for slot, label in legend:
         width = 36 + _LETTER * len(label)
@@ -40,8 +43,10 @@ def with_legend(chart: Chart, legend: Sequence[tuple[int, str]], note: str = "")
             rows, left = rows + 1, MARGIN
         places.append((left, rows, slot, label))
         left += width
-    below = 2 * LINE + chart.height
-    parts = [_title(chart.title), _placed(chart, 1.5 * LINE)]
+    below, parts = 0.0, []
+    for each in (chart, *more):
+        parts += [_title(each.title, below), _placed(each, below + 1.5 * LINE)]
+        below += 2 * LINE + each.height
     for x, line, slot, label in places:
         y = below + line * LINE + 8
         parts.append(element("rect", class_=f"bar s{slot}", x=x, y=y - 9, width=10.0, height=10.0, rx=2))
@@ -97,8 +102,8 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], shares: Se
     return as_file(title, parts, width, top + high * len(rows) + MARGIN)
 
 
-def _title(text: str) -> Markup:
-    return element("text", text, class_="head", x=MARGIN, y=LINE)
+def _title(text: str, above: float = 0.0) -> Markup:
+    return element("text", text, class_="head", x=MARGIN, y=above + LINE)
 
 
 def _placed(chart: Chart, y: float) -> Markup:

@@ -9,6 +9,8 @@ from maxmahal.report.published.tables import DEPTH, DEPTH_CIFAR100, HUNDRED, THR
 
 _TEN = (WHITE_BOX, THREATS, DEPTH)
 _HUNDRED = (HUNDRED, DEPTH_CIFAR100)
+_NEVER = ("nothing was run on", "in training, or broken off, and not attacked:", "trained, not attacked yet:")
+"""Of models without an evaluation: how far they came."""
 _FIGURE = "- Figure 3b (attack paths in two-dimensional features of MNIST): not part of these results."
 
 
@@ -17,9 +19,9 @@ def missing_list(shelf: Shelf) -> str:
     measured = {each.name for each in shelf.evaluations}
     wanted = _wanted(shelf, _TEN)
     hundred = _wanted(shelf, _HUNDRED) | _adversarial(shelf)
-    lines = _lines(wanted, measured)
+    lines = _lines(shelf, wanted)
     if measured & {*HUNDRED.models, *DEPTH_CIFAR100.models, *ADVERSARIAL_CIFAR100}:
-        lines += _lines(hundred, measured)
+        lines += _lines(shelf, hundred)
     else:
         lines.append("- Table 4 and the CIFAR-100 half of Table 5: none of their models is among these results.")
     told = {_attacked(each) for each in shelf.smaller("cifar10")}
@@ -74,7 +76,13 @@ def _adversarial(shelf: Shelf) -> dict[str, list[str]]:
     return {name: [suite for suite in STRONG if shelf.robust(name, suite) is None] for name in names}
 
 
-def _lines(wanted: dict[str, list[str]], measured: set[str]) -> list[str]:
+def _lines(shelf: Shelf, wanted: dict[str, list[str]]) -> list[str]:
+    """What was attacked, each with what it lacks; then what was not, by how far its training came."""
+    measured = {each.name for each in shelf.evaluations}
     lines = [f"- `{model}`: {', '.join(lacks)}" for model, lacks in wanted.items() if lacks and model in measured]
-    never = [f"`{model}`" for model in wanted if model not in measured]
-    return [*lines, f"- nothing was run on {', '.join(never)}"] if never else lines
+    never: dict[str, list[str]] = {words: [] for words in _NEVER}
+    for model in wanted:
+        if model not in measured:
+            run = shelf.run(model.removesuffix("-best"))
+            never[_NEVER[0] if run is None else _NEVER[1] if not run.finished else _NEVER[2]].append(f"`{model}`")
+    return [*lines, *(f"- {words} {', '.join(names)}" for words, names in reversed(never.items()) if names)]

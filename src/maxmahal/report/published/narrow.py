@@ -13,8 +13,10 @@ from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.losses import takes_centers
 from maxmahal.models import BACKBONES
+from maxmahal.report.published.apart import parameters
 from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
+from maxmahal.report.published.trainings import best_validation, learning_rate
 from maxmahal.report.wording import listed
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
@@ -29,8 +31,7 @@ _ABOUT = (
     "stays above C²/2·(1 − 64/99) on average, however long the training. That is a bound and no forecast: other "
     "centers leave more room and the loss may still stay far above it. Losses with a softmax need no feature at its "
     "center. The paper's text names ResNet-32; the network of its code pools 256 values, and so do `resnet32wide` and "
-    "`resnet110wide`, which the tables above are for. One seed each; what 256 values change is the last column where "
-    "that was run."
+    "`resnet110wide`, which the tables above are for. One seed each."
 )
 _CENTERS = (
     "Names of centers: *orthogonal*, *shared* and *rotated* are hierarchical ones of the 20 superclasses, in "
@@ -52,18 +53,56 @@ def narrow_section(shelf: Shelf) -> list[str]:
         return []
     lengths = dict.fromkeys(len(run.epochs) for run in runs)
     tables = [_table(shelf, [run for run in runs if len(run.epochs) == length]) for length in lengths]
-    return ["### Sixty-four values for a hundred centers", _ABOUT, *_lost(shelf, runs), *tables, _CENTERS]
+    about = [f"{_ABOUT} {_confounded(shelf, runs)}".strip(), *_lost(shelf, runs)]
+    return ["### Sixty-four values for a hundred centers", *about, *tables, _CENTERS]
+
+
+def _confounded(shelf: Shelf, runs: Sequence[RunSummary]) -> str:
+    """What else than the number of pooled values sets the last column apart; empty where there is none."""
+    twins = [(run, twin) for run in runs if (twin := _twin(shelf, run)) is not None]
+    sides = list(zip(*twins, strict=True))
+    networks = [dict.fromkeys(name for each in side if (name := _network(each)) in BACKBONES) for side in sides]
+    if not networks or not all(networks):
+        return ""
+    narrow, wide = (listed([f"`{name}` ({parameters(name):,} parameters)" for name in side]) for side in networks)
+    trials = [told for run, twin in twins if (told := _trials(shelf, run, twin))]
+    return (
+        f"The last column is not of more values alone: {wide} also has a 1x1 convolution with batch norm and ReLU "
+        f"before the pooling, which {narrow} has not, and the learning rates differ, tuned on each network by "
+        f"themselves.{f' Trials with 64 values came on held-out images to {listed(trials)}.' if trials else ''}"
+    )
+
+
+def _trials(shelf: Shelf, run: RunSummary, twin: RunSummary) -> str:
+    """What trials of the narrow network came to at either learning rate; empty where not both were tried."""
+    found: dict[float, float] = {}
+    for rate in (learning_rate(run), learning_rate(twin)):
+        alike = (*_tried(run)[:-1], rate)
+        tried = [each for each in shelf.runs if each.name.startswith(TUNING) and _tried(each) == alike]
+        scores = [score for each in tried if (score := best_validation(each)) is not None]
+        found |= {rate: max(scores)} if scores else {}
+    told = [f"{100 * score:.1f} % at {rate:g}" for rate, score in found.items()]
+    return f"{' and '.join(told)} ({run.settings.get('loss', {}).get('name', '')})" if len(told) > 1 else ""
+
+
+def _tried(run: RunSummary) -> tuple[object, ...]:
+    """What a trial has to share with a training, and its learning rate."""
+    settings = run.settings
+    loss, train = settings.get("loss", {}).get("name"), settings.get("train", {})
+    centers = settings.get("centers", {}).get("name") if takes_centers(str(loss)) else None
+    data = settings.get("data", {}).get("source")
+    return (data, _network(run), loss, centers, train.get("batch_size"), train.get("weight_decay"), learning_rate(run))
 
 
 def _table(shelf: Shelf, runs: Sequence[RunSummary]) -> str:
     """What is known of every training, and of what was measured on some of them the columns that hold anything."""
-    header = ["training", "epochs", "centers span", "loss at least", "training loss", "test accuracy"]
+    header = ["training", "epochs", "learning rate", "centers span", "loss at least", "training loss", "test accuracy"]
     body = [_row(run) for run in runs]
     measured: dict[str, Callable[[Shelf, str], str]] = {
         "classes with a right answer": _told,
         "PGD-50 un 8": _pgd,
         "worst case of strict": _worst,
-        "test accuracy with more values": _wider,
+        "test accuracy with more values (its learning rate)": _wider,
     }
     for title, cell in measured.items():
         cells = [cell(shelf, run.name) for run in runs]
@@ -83,7 +122,7 @@ def _row(run: RunSummary) -> list[str]:
         missed = squared_distance_to_flat(centers, _width(settings.model.backbone))
         floor = f"{loss['scale'] * missed / 2:.1f}"
     numbers = [f"{last['train_loss']:.1f}", f"{100 * last['test_accuracy']:.1f}"]
-    return [f"`{run.name}`", str(len(run.epochs)), span, floor, *numbers]
+    return [f"`{run.name}`", str(len(run.epochs)), f"{settings.train.lr:g}", span, floor, *numbers]
 
 
 def _lost(shelf: Shelf, runs: Sequence[RunSummary]) -> list[str]:
@@ -132,8 +171,20 @@ def _worst(shelf: Shelf, name: str) -> str:
 
 def _wider(shelf: Shelf, name: str) -> str:
     """Of the model of the same name without the ending, which the tables of the paper are filled with."""
-    twin = shelf.clean(name.removesuffix(NARROW)) if name.endswith(NARROW) else None
-    return NOT_RUN if twin is None else twin.cell
+    found = shelf.clean(name.removesuffix(NARROW)) if name.endswith(NARROW) else None
+    twin = shelf.run(name.removesuffix(NARROW))
+    rate = f" ({learning_rate(twin):g})" if twin is not None and learning_rate(twin) else ""
+    return NOT_RUN if found is None else f"{found.cell}{rate}"
+
+
+def _twin(shelf: Shelf, run: RunSummary) -> RunSummary | None:
+    """The finished training of the same name without the ending."""
+    twin = shelf.run(run.name.removesuffix(NARROW)) if run.name.endswith(NARROW) else None
+    return twin if twin is not None and twin.finished else None
+
+
+def _network(run: RunSummary) -> str:
+    return str(run.settings.get("model", {}).get("backbone", ""))
 
 
 def _centers(settings: Settings) -> Float[Tensor, "l d"] | None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import claims
+from maxmahal.report.published.hierarchical import hm_note
 from maxmahal.report.published.hundred import losses_verdict
 from maxmahal.report.published.leads import COUNTED
 from maxmahal.report.published.missing import missing_list
@@ -20,7 +22,7 @@ _NOTES = (
     "sample at Linf 8/255 on true labels. "
     "≤ in our numbers stands for none of the samples, with the bound that their number proves; the paper prints ≤ 1 "
     "for what is below 1 %. Clean accuracies are of all test images where these are known, by the training's own count "
-    "where a model was attacked on a few of them."
+    "where a model was attacked on a few of them or not at all."
 )
 
 
@@ -57,6 +59,7 @@ def claims_page(shelf: Shelf) -> str:
         "Table 3 is in whole percents, as of 100 images, and its rule goes by intervals. A rule that lacks a part of "
         "what it asks for never says more than *holds in part*, and *undecided* is what the numbers leave open either "
         "way.",
+        JOINED,
         COUNTED,
         'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
         "two of its tables that disagree about the same model.",
@@ -98,8 +101,8 @@ def readme_block(shelf: Shelf) -> str:
 
 def _hundred_lines(shelf: Shelf) -> list[str]:
     """CIFAR-100 on the front page, as far as it was measured."""
-    table, verdict = hundred_summary(shelf), losses_verdict(shelf)
-    return [line for part in ("CIFAR-100:", table, verdict) if part for line in (part, "")] if table else []
+    table, notes = hundred_summary(shelf), (hm_note(shelf, "results/"), losses_verdict(shelf))
+    return [line for part in ("CIFAR-100:", table, *notes) if part for line in (part, "")] if table else []
 
 
 def _environment(shelf: Shelf) -> str:

@@ -27,6 +27,10 @@ _CURVES = {
     "training-cifar100-at.svg": ADVERSARIAL_CIFAR100,
 }
 
+_TICKS = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 50, 70, 100)
+"""Test errors in percent beside a logarithmic axis: as many as can be read, since curves spend their time low."""
+_ENOUGH = 10  # points of a curve that are worth a chart of their own
+
 _SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
 """Colours of the losses without adversarial training: the two that the paper sets against each other differ most."""
 
@@ -53,7 +57,8 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     xs, errors = ([point[side] for curve in curves for point in curve] for side in (0, 1))
     across = Axis("epoch" if why else "training time in minutes", min(xs), max(xs), "log")
     low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
-    upward = Axis("test error in %", low, high, "log", text=lambda share: f"{100 * share:.3g}")
+    at = tuple(tick / 100 for tick in _TICKS if low <= tick / 100 <= high)
+    upward = Axis("test error in %", low, high, "log", text=_percent, at=at)
     what = f"Test error by {'epoch' if why else 'training time'}"
     data = data_of(names[0])
     figure = " (Figure 3a)" if data == "cifar10" else ""  # which the paper draws of CIFAR-10 alone
@@ -61,7 +66,31 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     for slot, curve in zip(slots, curves, strict=True):
         chart.line([x for x, _ in curve], [y for _, y in curve], slot)
     legend = list(zip(slots, _labels(runs), strict=True))
-    return with_legend(chart, legend, _note(why, {title: run for title, run in known.items() if not is_finished(run)}))
+    note = _note(why, {title: run for title, run in known.items() if not is_finished(run)})
+    return with_legend(chart, legend, note, _last_half(curves, slots, across.label))
+
+
+def _last_half(curves: Sequence[Sequence[tuple[float, float]]], slots: Sequence[int], label: str) -> list[Chart]:
+    """The second half of the way on axes of its own, where curves that end near each other can be told apart.
+
+    Nothing where a curve has too few points there to be one.
+    """
+    last = max(x for curve in curves for x, _ in curve)
+    ends = [[(x, error) for x, error in curve if 2 * x > last] for curve in curves]
+    if min(map(len, ends)) < _ENOUGH:
+        return []
+    errors = [error for end in ends for _, error in end]
+    room = (max(errors) - min(errors) or 0.01) / 20
+    across = Axis(label, min(x for end in ends for x, _ in end), last)
+    upward = Axis("test error in %", max(min(errors) - room, 0.0), max(errors) + room, text=_percent)
+    chart = Chart("The last half, enlarged", across, upward, width=430.0, height=340.0)
+    for slot, end in zip(slots, ends, strict=True):
+        chart.line([x for x, _ in end], [error for _, error in end], slot)
+    return [chart]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}"
 
 
 def transfers(shelf: Shelf) -> dict[str, str]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.summary import Summary, read_run, read_summary
-from maxmahal.report.published.shelf import Shelf, StepPairs, Steps
+from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.steps import StepPairs, Steps
 
 EVALUATIONS, RUNS = "evaluations", "runs"
 STEPS = "train_step_cuda.json"

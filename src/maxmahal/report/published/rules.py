@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from maxmahal.report.published.apart import NEAR, weaker
 from maxmahal.report.published.baseline import is_short_of_it
@@ -13,6 +14,7 @@ from maxmahal.report.published.judging import (
     evidence,
     ours_at,
     share,
+    strong_pair,
     strong_standing,
 )
 from maxmahal.report.published.leads import (
@@ -28,7 +30,7 @@ from maxmahal.report.published.leads import (
 from maxmahal.report.published.models import ADVERSARIAL, PGD_8, PGD_16, title_of
 from maxmahal.report.published.needs import Needs, grid, settle
 from maxmahal.report.published.shelf import STRONG, Shelf
-from maxmahal.report.wording import points
+from maxmahal.report.wording import listed, points
 
 TRUSTED = {"held", "mended"}  # somebody looked for false robustness, and none is left unanswered
 _PGD = (*PGD_8, *PGD_16)
@@ -149,12 +151,9 @@ def _lead_and_strong(
     if not found:
         return Judgement("not measured", f"{title_of(shelf, model)} was not evaluated beside {whom}.", shown)
     state, at_worst = state_of(found), strong_standing(shelf, model, others)
-    told = {None: "nothing was measured", "ahead": "it is ahead", "tied": "nobody is ahead", "behind": "it is behind"}
-    if at_worst == "tied" and _nothing_stands(shelf, (model, *others)):
-        told["tied"] = "nothing is left of any of them, so that they cannot be told apart at this epsilon"
     reason = (
-        f"Under the paper's attacks {title_of(shelf, model)} leads over {whom} in {counted(found)}; "
-        f"at worst (AutoAttack, else strict) {told[at_worst]}."
+        f"Under the paper's attacks {title_of(shelf, model)} leads over {_whom(shelf, others, whom, stages)} in "
+        f"{counted(found)}; at worst (AutoAttack, else strict) {_at_worst(shelf, model, others, at_worst)}."
     )
     needs = Needs(grid((*others, model), stages), pairs=tuple((model, other) for other in others))
     verdict: Verdict = "does not hold" if state == "no lead" else "undecided"
@@ -163,9 +162,30 @@ def _lead_and_strong(
     return settle(verdict, reason, shown, needs.missing(shelf))
 
 
+def _whom(shelf: Shelf, others: Sequence[str], whom: str, stages: Sequence[str]) -> str:
+    """The words for all of the others, or the names of those that have a number where some have none."""
+    known = [other for other in others if any(ours_at(shelf, other, stage) is not None for stage in stages)]
+    if len(known) == len(others):
+        return whom
+    return f"{listed([title_of(shelf, other) for other in known])} ({len(known)} of {len(others)} of {whom})"
+
+
+def _at_worst(shelf: Shelf, model: str, others: Sequence[str], found: Literal["ahead", "tied", "behind"] | None) -> str:
+    """Where the model stands beside those of the others that the same suite attacked, which are named."""
+    seen = [other for other in others if strong_pair(shelf, model, other) is not None]
+    if found is None or not seen:
+        return "nothing was measured"
+    names = [title_of(shelf, each) for each in (*seen, model)]
+    if found == "tied" and _nothing_stands(shelf, (*seen, model)):
+        return f"nothing is left of {listed(names)}, so that they cannot be told apart at this epsilon"
+    told = {"ahead": "it is ahead", "tied": "nobody is ahead", "behind": "it is behind"}[found]
+    return told if len(seen) == len(others) else f"{told} among {listed(names)}"
+
+
 def _nothing_stands(shelf: Shelf, models: Sequence[str]) -> bool:
+    """Of models that were all attacked: one that was not has nothing that could be left or lost."""
     worst = [shelf.strongest(model) for model in models]
-    return all(each is None or (each.rate is not None and each.rate.count == 0) for each in worst)
+    return all(each is not None and each.rate is not None and each.rate.count == 0 for each in worst)
 
 
 def _with_leads(shown: str, found: Sequence[Lead]) -> str:

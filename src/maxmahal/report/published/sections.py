@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
 from maxmahal.report.published.apart import apart_note, clean_note, networks_note
+from maxmahal.report.published.hierarchical import TREES, hm_note
 from maxmahal.report.published.hundred import (
     hundred_models,
     losses_pairs,
@@ -36,17 +37,19 @@ from maxmahal.report.published.tables import (
     white_box_table,
 )
 from maxmahal.report.published.trainings import schedules
+from maxmahal.report.wording import listed
 
 _DISTANCE = "C&W: mean L2 distance of the images it turned from right to wrong; more is better."
 _FEW = (
     f"SPSA by `{SIZES}` is on the first 100 images; the paper does not say how many it took, but its whole percents "
     "suggest as many. Only PGD-10 on the same images may be compared with it."
 )
-_OWN_ROWS = "Random centers and HM (hierarchical centers of 20 superclasses) are rows of our own."
+_OWN_ROWS = "Random centers and HM are rows of our own."
 _JUDGED = (
     "How well these were trained and what the numbers say of the paper's claim: [judged by rule]"
     "(claims.md#adversarial-training-is-better-with-mmc-than-with-sce)."
 )
+_SCANNED = "trees-"  # how the names of models begin that a page of their own is about
 _GRIDS = ("table4", "table5-cifar100", "adversarial-cifar100")
 
 
@@ -85,6 +88,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
         "## CIFAR-100",
         "### Table 4: PGD, SPSA, C&W",
         *_noted(f"{_DISTANCE} {_OWN_ROWS}", hundred_table(shelf)),
+        hm_note(shelf),
         *_beside_the_paper(shelf, TABLE_4, (*PGD_8, *SPSA), "Table 4"),
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
@@ -119,7 +123,7 @@ def _beside_the_paper(shelf: Shelf, models: Sequence[str], stages: Sequence[str]
     """How far from the paper's numbers, and trained how; all of it without adversarial training, whose budget is told
     where its numbers are.
     """
-    notes = [networks_note(shelf, models), clean_note(shelf, models), schedules(shelf, models)]
+    notes = [networks_note(shelf, models), clean_note(shelf, models, table), schedules(shelf, models)]
     notes.append(apart_note(shelf, models, stages, table))
     return [note for note in notes if note]
 
@@ -143,10 +147,18 @@ def _budgets(shelf: Shelf, figures: Sequence[str]) -> list[str]:
 def _others(
     shelf: Shelf, data: str, shown: set[str], title: str = "### Models outside of the paper's tables"
 ) -> list[str]:
-    """Whatever was evaluated on a data set and stands in none of the tables above."""
+    """Whatever was evaluated on a data set and stands in none of the tables above; class trees have a page."""
     measured = [each.name for each in shelf.evaluations if _data(shelf, each.name) == data]
     names = [name for name in dict.fromkeys([*BEYOND, *measured]) if name in measured and name not in shown]
-    return [title, budgets_table(shelf, names)] if names else []
+    rest = [name for name in names if not name.startswith(_SCANNED)]
+    parts = [budgets_table(shelf, rest, sparse=True)] if rest else []
+    if scanned := [each for each in shelf.evaluations if each.name in names and each.name not in rest]:
+        balls = listed(list(dict.fromkeys(f"{each.norm} {each.epsilon}" for each in scanned)))
+        count = len({each.name for each in scanned})
+        parts.append(
+            f"{count} models of the scan of class trees, with their worst cases at {balls}: [{TREES}]({TREES})."
+        )
+    return [title, *parts] if parts else []
 
 
 def _data(shelf: Shelf, model: str) -> str:

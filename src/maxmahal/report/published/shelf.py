@@ -17,6 +17,7 @@ from maxmahal.evaluate.suite import load_suite, suite_names
 from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, pair_stage
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.published.measured import Measured
+from maxmahal.report.published.steps import Steps
 from maxmahal.report.wording import typeset
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names
@@ -33,30 +34,6 @@ ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
 _TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-best$")
 """In names of models that no row of the paper is about."""
-
-
-@dataclass(frozen=True)
-class StepPairs:
-    """Pairs of one training step of MMC and one of SCE: the median of MMC's time over SCE's, and its quartiles."""
-
-    batch: int
-    pairs: int
-    mmc_over_sce: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Training steps of ResNet-32 with MMC and with SCE that a benchmark timed in turn in one process."""
-
-    device: str
-    command: str
-    rows: tuple[StepPairs, ...]
-
-    def at(self, batch: int) -> StepPairs:
-        """The pairs of that batch; those of the largest where it was not timed."""
-        return max(self.rows, key=lambda row: (row.batch == batch, row.batch))
 
 
 @dataclass(frozen=True)
@@ -128,15 +105,14 @@ class Shelf:
 
     def clean(self, model: str) -> Measured | None:
         """Accuracy before any attack, from whichever suite saw the most images; of a model that was evaluated on a few
-        of them, what its training counted on all of them at its end.
+        of them or on none, what its training counted on all of them at its end.
         """
         seen = [each for each in self.evaluations if each.name == model and each.suite != SIZES]
         best = max(seen, key=lambda each: each.samples, default=None)
-        if best is None:
-            return None
-        whole = self._clean_of_training(best) if best.limited else None
-        rate = whole or best.clean
-        return Measured(rate, math.nan, rate.total, best.limited and whole is None)
+        whole = self._clean_of_training(model, best) if best is None or best.limited else None
+        if whole is not None:
+            return Measured(whole, math.nan, whole.total, False)
+        return None if best is None else Measured(best.clean, math.nan, best.clean.total, best.limited)
 
     def robust(self, model: str, suite: str) -> Measured | None:
         """The worst case under one suite."""
@@ -161,15 +137,21 @@ class Shelf:
         common = counted_right(stands, widest[0].limited)
         return apart if lowest.samples > common.samples and lowest.value < common.value else common
 
-    def _clean_of_training(self, summary: Summary) -> Rate | None:
-        """What the training of an evaluated checkpoint counted on the whole test set, where it is known."""
-        source, run = SOURCES.get(summary.data), self.run(summary.name.removesuffix("-best"))
-        if source is None or run is None or not run.finished or not run.made(summary.name, summary.model_fingerprint):
+    def _clean_of_training(self, model: str, evaluated: Summary | None) -> Rate | None:
+        """What the training of a checkpoint counted on the whole test set, where it is known to be of that one."""
+        run = self.run(model.removesuffix("-best"))
+        if run is None or not run.finished:
             return None
-        scores = run.result.get("best" if summary.name.endswith("-best") else "last") or {}
-        accuracy, images = scores.get("test_accuracy"), sum(source.class_counts["test"])
-        if accuracy is None or scores.get("epoch") != summary.model.get("epoch"):
+        scores = run.result.get("best" if model.endswith("-best") else "last") or {}
+        data = run.settings.get("data", {}).get("source", "")
+        if evaluated is not None:
+            data = evaluated.data
+            if not run.made(model, evaluated.model_fingerprint) or scores.get("epoch") != evaluated.model.get("epoch"):
+                return None
+        source, accuracy = SOURCES.get(data), scores.get("test_accuracy")
+        if source is None or accuracy is None:
             return None
+        images = sum(source.class_counts["test"])
         return Rate(float(round(images * accuracy)), images)
 
     def run(self, name: str) -> RunSummary | None:

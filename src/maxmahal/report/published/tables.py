@@ -21,7 +21,7 @@ from maxmahal.report.published.models import (
     row_title,
     title_of,
 )
-from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Shelf, counted_right, paper_text
+from maxmahal.report.published.shelf import NOT_RUN, PROTOCOL, SIZES, Shelf, counted_right, ours_text, paper_text
 
 STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
 
@@ -100,14 +100,20 @@ def hundred_summary(shelf: Shelf) -> str:
     return _rows(shelf, "Table 4", models, stages, strong=True) if models else ""
 
 
-def budgets_table(shelf: Shelf, models: Sequence[str]) -> str:
-    """Any models with what they were trained for, clean, under the paper's strongest attack, and at worst."""
-    body = []
-    for name in models:
-        numbers = [shelf.clean(name), shelf.stage(name, "pgd50-un-8")]
-        numbers += [shelf.robust(name, suite) for suite in STRONG_TITLES]
-        body.append([name, _epochs(shelf, name), *(NOT_RUN if each is None else each.full for each in numbers)])
-    return markdown(["model", "epochs", "clean", "PGD-50 un 8", *STRONG_TITLES.values()], body)
+def budgets_table(shelf: Shelf, models: Sequence[str], *, sparse: bool = False) -> str:
+    """Any models with what they were trained for, clean, under the paper's strongest attack, and at worst.
+
+    ``sparse`` leaves out columns that none of them has a number in.
+    """
+    columns = {
+        "clean": [shelf.clean(name) for name in models],
+        "PGD-50 un 8": [shelf.stage(name, "pgd50-un-8") for name in models],
+        **{title: [shelf.robust(name, suite) for name in models] for suite, title in STRONG_TITLES.items()},
+    }
+    shown = {title: found for title, found in columns.items() if any(found) or not sparse}
+    cells = zip(*([ours_text(each) for each in found] for found in shown.values()), strict=True)
+    body = [[name, _epochs(shelf, name), *row] for name, row in zip(models, cells, strict=True)]
+    return markdown(["model", "epochs", *shown], body)
 
 
 def paper_table(shelf: Shelf, table: PaperTable, stages: Sequence[str] = ()) -> str:

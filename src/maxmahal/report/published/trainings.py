@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.evaluate.summary import RunSummary
-from maxmahal.report.published.models import DATA, data_of
+from maxmahal.report.published.models import DATA, data_of, title_of
 from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import duration, listed
@@ -16,8 +16,9 @@ _SHARED = (
 _CHOICE = (
     "Best of its network and loss: under attack the highest validation PGD-10, ties by validation accuracy; without "
     "attack the highest validation accuracy among the trials of one batch. Used: by a longer training among these "
-    "results. Without attack all losses take the same batch, so that their curves can be compared, and random centers "
-    "take MMC's settings, without trials of their own."
+    "results. Without attack all losses take the same batch, so that their curves can be compared. Random centers and, "
+    "on CIFAR-100, hierarchical ones (HM) take MMC's settings, and center loss takes SCE's there, without trials of "
+    "their own."
 )
 
 
@@ -65,7 +66,7 @@ def tuning_table(shelf: Shelf) -> str:
     if not body:
         return ""
     table = markdown([*header, "best validation PGD-10", "choice"], body, 4)
-    return "\n\n".join([table, _CHOICE, *_at_an_edge(trials, used)])
+    return "\n\n".join([table, _CHOICE, *_one_decay(trials), *_at_an_edge(trials, used)])
 
 
 def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
@@ -79,18 +80,30 @@ def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
     return list(best.values())
 
 
+def _one_decay(trials: Sequence[RunSummary]) -> list[str]:
+    """Networks without attack whose trials all took one weight decay, which these could not choose."""
+    tried: dict[str, set[float]] = {}
+    for run in trials:
+        decay = run.settings.get("train", {}).get("weight_decay")
+        if _score(run, _ATTACKED) is None and decay is not None:
+            tried.setdefault(f"{_network(run)} on {_data(run)}", set()).add(float(decay))
+    found = [f"{where} ({decays.pop():g})" for where, decays in tried.items() if len(decays) == 1]
+    return [f"One weight decay alone was tried without attack with {listed(found)}."] if found else []
+
+
 def _at_an_edge(trials: Sequence[RunSummary], used: Sequence[RunSummary]) -> list[str]:
     """Which of the learning rates that were used are the lowest or highest that was tried with that batch."""
-    found = []
+    found: dict[str, list[str]] = {"highest": [], "lowest": []}
     for run in used:
-        tried = {_lr(each) for each in trials if _group(each) == _group(run)}
-        if len(tried) > 1 and _lr(run) in (min(tried), max(tried)):
-            found.append(f"{run.name} ({_lr(run):g} of {min(tried):g} to {max(tried):g})")
-    return (
-        [f"At the edge of the learning rates tried: {listed(found)}; others beyond it might do better."]
-        if found
-        else []
-    )
+        tried = {learning_rate(each) for each in trials if _group(each) == _group(run)}
+        for word, edge in (("highest", max(tried)), ("lowest", min(tried))):
+            if len(tried) > 1 and learning_rate(run) == edge:
+                found[word].append(f"{run.name} ({edge:g} of {min(tried):g} to {max(tried):g})")
+    return [
+        f"At the {word} learning rate tried: {listed(names)}; {side} ones might do better."
+        for (word, names), side in zip(found.items(), ("higher", "lower"), strict=True)
+        if names
+    ]
 
 
 def _group(run: RunSummary) -> tuple[object, ...]:
@@ -112,7 +125,8 @@ def _way(run: RunSummary) -> tuple[object, ...]:
     )
 
 
-def _lr(run: RunSummary) -> float:
+def learning_rate(run: RunSummary) -> float:
+    """0 where nobody wrote it down."""
     return float(run.settings.get("train", {}).get("lr", 0.0))
 
 
@@ -121,18 +135,22 @@ def _rank(run: RunSummary) -> tuple[float, float]:
 
 
 def schedules(shelf: Shelf, models: Sequence[str]) -> str:
-    """How these models were trained, each way once, as a sentence; empty where nothing is known of any."""
-    ways: list[str] = []
+    """How these models were trained, each way once with their names, as a sentence; empty where nothing is known."""
+    ways: dict[str, list[str]] = {}
     for model in models:
         known = [each.model.get("settings", {}) for each in shelf.evaluations if each.name == model]
         known += [run.settings for run in [shelf.run(model)] if run is not None]
         train = next((settings["train"] for settings in known if "lr" in settings.get("train", {})), None)
         if train is not None:
-            ways.append(
+            way = (
                 f"{train['epochs']} epochs in batches of {train['batch_size']}, learning rate {train['lr']:g}, "
                 f"weight decay {train['weight_decay']:g}"
             )
-    return f"Trained for {'; or for '.join(dict.fromkeys(ways))}." if ways else ""
+            ways.setdefault(way, []).append(title_of(shelf, model))
+    if len(ways) < 2:
+        return f"Trained for {next(iter(ways))}." if ways else ""
+    told = "; or for ".join(f"{way} ({listed(names)})" for way, names in ways.items())
+    return f"Trained for {told}; [how these were chosen](#tuning)."
 
 
 def _data(run: RunSummary) -> str:
@@ -152,6 +170,11 @@ def _network(run: RunSummary) -> str:
 
 def _loss(run: RunSummary) -> str:
     return str(run.settings.get("loss", {}).get("name", ""))
+
+
+def best_validation(run: RunSummary) -> float | None:
+    """The best accuracy of its epochs on held-out images, as a share."""
+    return _score(run, _CLEAN)
 
 
 def _score(run: RunSummary, key: str) -> float | None:
