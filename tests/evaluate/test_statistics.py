@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.statistics import Comparison, Rate, clopper_pearson, lower_tail, mcnemar, upper_tail
+from maxmahal.evaluate.statistics import (
+    Comparison,
+    Rate,
+    clopper_pearson,
+    lower_tail,
+    mcnemar,
+    points_apart,
+    upper_tail,
+)
 
 # Thousands of sums: checking every annotation on the way would take minutes.
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -97,3 +105,13 @@ def test_a_rate_of_none_can_be_printed_with_its_interval_too() -> None:
 def test_impossible_rates_are_refused(count: float, total: int) -> None:
     with pytest.raises(ArgumentError, match="rate needs"):
         Rate(count, total)
+
+
+def test_rates_of_different_images_are_apart_by_newcombes_interval() -> None:
+    # Newcombe's (1998) method 10 has Wilson's intervals; these are exact ones, and a little wider.
+    gap, low, high = points_apart(Rate(56.0, 70), Rate(48.0, 80))
+    assert gap == pytest.approx(20.0)
+    assert 3.9 < low < 5.24  # 5.24 and 33.39 in his Table II
+    assert 33.39 < high < 34.8
+    backwards = points_apart(Rate(48.0, 80), Rate(56.0, 70))
+    assert backwards == pytest.approx((-gap, -high, -low))

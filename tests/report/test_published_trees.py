@@ -17,11 +17,9 @@ from maxmahal.centers import hierarchical_centers, tree_from_superclasses
 from maxmahal.data import CIFAR100_SUPERCLASSES, load_dataset
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.severity import measure_severity
-from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.published.trees import trees_pages
 from maxmahal.report.published.trees_beside import Beside
-from maxmahal.report.published.trees_figures import beyond
 from maxmahal.report.published.trees_rules import choose, epochs_to, head_start, reached, verdict
 from maxmahal.report.published.trees_study import (
     AT_MMC,
@@ -300,16 +298,6 @@ def test_the_effects_have_an_interval_for_each_arm_and_measure(tmp_path: Path) -
     arms, measures = 4, 5
     assert found.count('class="mark') == arms * measures
     assert found.count('class="line') == arms * measures + 1  # and MMC's zero
-
-
-def test_the_scan_is_drawn_as_a_difference_with_newcombes_interval() -> None:
-    # Newcombe's (1998) method 10 has Wilson's intervals; these are exact ones, and a little wider.
-    gap, low, high = beyond(Rate(56.0, 70), Rate(48.0, 80))
-    assert gap == pytest.approx(20.0)
-    assert 3.9 < low < 5.24  # 5.24 and 33.39 in his Table II
-    assert 33.39 < high < 34.8
-    backwards = beyond(Rate(48.0, 80), Rate(56.0, 70))
-    assert backwards == pytest.approx((-gap, -high, -low))
 
 
 def test_every_form_has_a_mark_a_ratio_and_an_interval(tmp_path: Path) -> None:

@@ -58,6 +58,18 @@ def clopper_pearson(count: float, total: int, confidence: float = CONFIDENCE) ->
     return low, high
 
 
+def points_apart(ours: Rate, theirs: Rate) -> tuple[float, float, float]:
+    """How many points one rate is above another, with Newcombe's interval, made of the two's own.
+
+    For rates of different images: where both models saw the same ones, ``Comparison`` knows more.
+    """
+    gap = ours.value - theirs.value
+    (low, high), (bottom, top) = ours.interval, theirs.interval
+    down = math.hypot(ours.value - low, top - theirs.value)
+    up = math.hypot(high - ours.value, theirs.value - bottom)
+    return 100 * gap, 100 * (gap - down), 100 * (gap + up)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Two models on the same images."""

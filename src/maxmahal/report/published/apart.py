@@ -6,7 +6,7 @@ from functools import cache
 from maxmahal.models import BACKBONES
 from maxmahal.report.published.hierarchical import settings_of
 from maxmahal.report.published.judging import POINT, ours_at
-from maxmahal.report.published.models import TITLES, data_of, title_of
+from maxmahal.report.published.models import TITLES, data_of, network_title, title_of
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.wording import listed, points
 
@@ -14,12 +14,6 @@ NEAR, FAR = 5.0, 10.0  # points: what still counts as the paper's number, and wh
 _CODES_NETWORK, _CODES_BATCH = "resnet47v2", 50
 _CODE = f"its code trains a ResNet v2 with bottlenecks, 47 layers deep (`{_CODES_NETWORK}`)"
 _IMAGE, _FEATURES = (3, 32, 32), 256
-_NETWORKS = {
-    "resnet32": "ResNet-32",
-    "resnet110": "ResNet-110",
-    "resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)",
-    "resnet110wide": "ResNet-110 with 256 pooled values (`resnet110wide`)",
-}
 _OPEN = (
     f"The paper prints ResNet-32, but {_CODE}; it leaves open the batch and, for losses of others, every setting of "
     "their own (each model's card in [the zoo](../zoo/README.md) has ours). What of this makes the difference was not "
@@ -110,7 +104,7 @@ def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
     known = [str(each.model.get("backbone", "")) for each in shelf.evaluations if each.name in models]
     trained = [run.settings for run in shelf.runs if run.name in models and run.finished]
     known += [str(settings.get("model", {}).get("backbone", "")) for settings in trained]
-    named = [_NETWORKS.get(name, f"`{name}`") for name in dict.fromkeys(known) if name]
+    named = [network_title(name) for name in dict.fromkeys(known) if name]
     return f"Networks: {listed(named)}." if named else ""
 
 

@@ -1,10 +1,10 @@
 """What HM is, said wherever it stands beside MMC: its centers, how they were chosen, and whether the two differ."""
 
 import math
-from statistics import NormalDist
 from typing import Any
 
-from maxmahal.evaluate.statistics import CONFIDENCE
+from maxmahal.data import CIFAR100_SUPERCLASSES
+from maxmahal.evaluate.statistics import points_apart
 from maxmahal.evaluate.summary import pair_clean
 from maxmahal.report.published.judging import between, tested
 from maxmahal.report.published.leads import of_images
@@ -24,8 +24,9 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
     form, ratio = _FORMS.get(centers.get("subspaces", ""), "coordinates of some form"), _ratio(centers.get("norms", []))
     rates = [settings_of(shelf, model).get("train", {}).get("lr") for model in (HM, _MMC)]
     rate = f" and learning rate ({rates[0]:g})" if rates[0] is not None and rates[0] == rates[1] else ""
+    groups = len(set(CIFAR100_SUPERCLASSES))
     told = [
-        f"HM (`{HM}`) is MMC with hierarchical centers of CIFAR-100's 20 superclasses (appendix B.3) in {form}"
+        f"HM (`{HM}`) is MMC with hierarchical centers of CIFAR-100's {groups} superclasses (appendix B.3) in {form}"
         f"{ratio}, a form and a ratio chosen on held-out images from [the scan of class trees]({folder}{TREES}).",
         f"It takes MMC-10's loss{rate} without trials of its own, and was trained with one seed.",
         _beside_mmc(shelf),
@@ -60,10 +61,8 @@ def _beside_mmc(shelf: Shelf) -> str:
         gap = of_images(whole[0])
         size, interval, how = gap.size, gap.interval(), f"on the same images, {tested(whole[0])}"
     else:
-        size = ours.value - theirs.value
-        spread = sum(each.rate.value * (1 - each.rate.value) / each.rate.total for each in (ours, theirs) if each.rate)
-        reach = 100 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(spread)
-        interval, how = (size - reach, size + reach), f"by counts of {ours.samples:,} images, not paired"
+        size, *ends = points_apart(ours.rate, theirs.rate)
+        interval, how = (ends[0], ends[1]), f"by counts of {ours.samples:,} images, not paired"
     apart = interval[0] > 0 or interval[1] < 0
     verdict = "more than chance over images explains" if apart else "not to be told apart"
     return f"On clean images HM less MMC-10 is {between(size, interval)} ({how}): {verdict}."

@@ -5,6 +5,14 @@ from maxmahal.report.published.shelf import TUNING, Shelf
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 """The data sets of these results: as our names of models begin, and as people write them."""
 
+NETWORKS = {
+    "resnet32": "ResNet-32",
+    "resnet110": "ResNet-110",
+    "resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)",
+    "resnet110wide": "ResNet-110 with 256 pooled values (`resnet110wide`)",
+}
+"""Backbones as people call them."""
+
 PLAIN = ("cifar10-sce", "cifar10-center", "cifar10-mmlda", "cifar10-lgm", "cifar10-mmc-rand", "cifar10-mmc")
 OTHER_LOSSES = PLAIN[:4]
 ADVERSARIAL = ("cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-at-un-sce", "cifar10-at-un-mmc")
@@ -69,6 +77,11 @@ def title_of(shelf: Shelf, model: str) -> str:
     row = row_title(shelf.rows(model).partition(";")[0])
     prefix, _, rest = model.partition("-")
     return row or _OWN.get(model) or (rest if prefix in DATA and rest else model)
+
+
+def network_title(backbone: str) -> str:
+    """What people call it, or its own name."""
+    return NETWORKS.get(backbone, f"`{backbone}`")
 
 
 def row_title(place: str) -> str:

@@ -1,9 +1,8 @@
 """Figures of the page about trees: effects with intervals, the scan over C2/C1, and how fast arms learn."""
 
-import math
 from collections.abc import Sequence
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.statistics import Rate, points_apart
 from maxmahal.report.published.drawing import COLOURS, with_legend
 from maxmahal.report.published.trees_rules import SCAN_SEED
 from maxmahal.report.published.trees_study import (
@@ -146,16 +145,7 @@ def _beyond(rates: dict[str, Rate], family: Family) -> dict[str, tuple[float, fl
     if MMC not in rates:
         return {}
     named = {value: f"{family.name}-{value}" for value in LEARNED.values}
-    return {value: beyond(rates[name], rates[MMC]) for value, name in named.items() if name in rates}
-
-
-def beyond(ours: Rate, theirs: Rate) -> tuple[float, float, float]:
-    """The difference in points with Newcombe's interval, made of the two rates' own; as if the images were others."""
-    gap = ours.value - theirs.value
-    (low, high), (bottom, top) = ours.interval, theirs.interval
-    down = math.hypot(ours.value - low, top - theirs.value)
-    up = math.hypot(high - ours.value, theirs.value - bottom)
-    return 100 * gap, 100 * (gap - down), 100 * (gap + up)
+    return {value: points_apart(rates[name], rates[MMC]) for value, name in named.items() if name in rates}
 
 
 def _curve(results: Results, arm: str) -> list[float]:

@@ -149,8 +149,12 @@ def checked(results: Results, near: Results, beside: Beside) -> str:
         rows.append([titles[arm], *cells, "–" if arm == MMC else effect(against)])
     first = f"the first {count:,}"
     header = [
-        *("worst case at 1/255", f"by `{results.study.suite}`", "later attacks broke", f"by it, {first}"),
-        *(f"by `{near.study.suite}`, {first}", f"by `{near.study.suite}`, less MMC-10"),
+        f"worst case at {near.study.epsilon}",
+        f"by `{results.study.suite}`",
+        "later attacks broke",
+        f"by it, {first}",
+        f"by `{near.study.suite}`, {first}",
+        f"by `{near.study.suite}`, less MMC-10",
     ]
     return markdown(header, rows)
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.data.registry import SOURCES
 from maxmahal.report.published.judging import POINT
+from maxmahal.report.published.models import network_title
 from maxmahal.report.published.trees_beside import Beside, looseness
 from maxmahal.report.published.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
 from maxmahal.report.published.trees_study import (
@@ -54,7 +55,6 @@ _ONE_SEED = (
     "Until then an interval is over the test images alone wherever a number is of one training: what another seed "
     "would change is not in it, so no arm is said to be better than another."
 )
-_NETWORKS = {"resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)"}
 _SCHEDULES = {"linear": "falling linearly to 0", "cosine": "falling to 0 as a cosine", "step": "falling in steps"}
 _TRAINING = (
     *("model.backbone", "train.epochs", "train.batch_size", "train.lr", "train.schedule", "train.warmup"),
@@ -201,7 +201,7 @@ def _kind(settings: dict[str, Any]) -> str:
     warmup = f", rising over the first {100 * settings['train.warmup']:g} %" if settings["train.warmup"] else ""
     how = "" if settings["method.name"] == "standard" else f"{settings['method.name']} training, "
     return (
-        f"{_NETWORKS.get(network, f'`{network}`')}, {how}{settings['train.epochs']} epochs in batches of "
+        f"{network_title(network)}, {how}{settings['train.epochs']} epochs in batches of "
         f"{settings['train.batch_size']}, learning rate {settings['train.lr']:g}{warmup} and "
         f"{_SCHEDULES.get(schedule, schedule)}, weight decay {settings['train.weight_decay']:g}, "
         f"{settings['data.validation']:,} training images held out for validation"
