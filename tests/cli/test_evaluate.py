@@ -113,6 +113,14 @@ def test_what_is_recorded_already_is_told_in_one_line(run, here: Path) -> None:
     assert told == ["  recorded before, and not done again: clean; PGD-2 [own]; square"]
 
 
+def test_without_a_folder_records_go_where_the_last_line_says_and_several_models_share_it(run, here: Path) -> None:
+    first = run("evaluate", "clinets:make", *ARGUMENTS[:4])
+    assert (first.code, first.err) == (0, "")
+    assert "Records in runs/evaluations; `maxmahal report runs/evaluations --out report.html`" in first.out
+    assert run("evaluate", "clinets:other", *ARGUMENTS[:4]).code == 0
+    assert [each.name for each in read_evaluations(here / "runs" / "evaluations")] == ["make", "other"]
+
+
 def test_every_diagnostic_is_announced(run, on_a_terminal: Callable[..., str], here: Path) -> None:
     (here / "small.toml").write_text(SUITE.replace("chunk = 4", "chunk = 4\ndiagnose = true"))
     piped = run("evaluate", "clinets:make", *ARGUMENTS).out

@@ -25,7 +25,9 @@ def evaluate_command(
             help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder of records; the same command goes on after a kill.")],
+    out: Annotated[Path, typer.Option(help="The folder of records; the same command goes on after a kill.")] = Path(
+        "runs/evaluations"
+    ),
     suite: Annotated[str, typer.Option(help="quick, paper, strict, autoattack, or a .toml file.")] = "strict",
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
