@@ -73,11 +73,20 @@ def collect(out: Path, root: Path = ROOT) -> list[Path]:
                 print(f"Kept {path.name}: the training in {folder} is not finished, and the published one is.")
                 continue
             written.append(path)
-            write_summary(path, summarise_run(folder))
+            write_summary(path, _with_known_weights(summarise_run(folder), path))
     forget(root / RESULTS / EVALUATIONS, weights)
     if not written:
         raise SystemExit(f"{out} holds no finished evaluation and no run; give the folder of `maxmahal reproduce`.")
     return written
+
+
+def _with_known_weights(summary: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A run whose checkpoints were not brought along keeps the fingerprints that are published of the same training."""
+    if path.exists():
+        old = read_run(path)
+        if list(old.epochs) == summary["epochs"]:
+            return {**summary, "weights": {**old.weights, **summary["weights"]}}
+    return summary
 
 
 def forget(folder: Path, weights: dict[str, str]) -> None:

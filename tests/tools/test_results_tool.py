@@ -138,6 +138,25 @@ def test_a_training_that_is_only_begun_leaves_a_finished_one_as_it_was(
     )
 
 
+def test_weights_that_stayed_behind_keep_their_fingerprint_unless_they_were_trained_anew(
+    tool: Any, out: Path, tmp_path: Path
+) -> None:
+    root, run = tmp_path / "root", out / "models" / "cifar10-sce"
+    tool.collect(out, root)
+    path = root / "results" / "runs" / "cifar10-sce.json"
+    before = path.read_bytes()
+    assert json.loads(before)["weights"]
+    for checkpoint in run.glob("*.safetensors"):
+        checkpoint.unlink()
+    tool.collect(out, root)
+    assert path.read_bytes() == before
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    metrics[-1]["train_loss"] += 1
+    (run / "metrics.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in metrics))
+    tool.collect(out, root)
+    assert json.loads(path.read_bytes())["weights"] == {}
+
+
 def test_records_of_two_models_of_one_name_are_refused(tool: Any, out: Path, tmp_path: Path) -> None:
     with sqlite3.connect(out / "records" / FILE) as connection:
         connection.execute("UPDATE evaluations SET name = 'cifar10-sce', seed = 4 WHERE samples = 12 AND finished = 1")
