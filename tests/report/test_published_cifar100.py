@@ -212,10 +212,25 @@ def test_losses_are_paired_with_sce_checkpoint_by_checkpoint() -> None:
     assert told["best", "AT (HM)", "autoattack"][1:] == ["not run", "not run"]
     assert ("best", "AT (HM)", "strict") not in told, "a row without a number"
     verdict = losses_verdict(things)
-    assert "AT (MMC-10) is ahead of AT (SCE): +3.0 points" in verdict
+    assert (
+        "last checkpoints, p by Holm's method over these 3 comparisons: AT (MMC-10) is ahead of AT (SCE): +3" in verdict
+    )
     assert "AT (HM) is not to be told apart from AT (SCE)" in verdict
+    assert "AT (HM) is behind AT (MMC-10): −3.1 points" in verdict
+    assert "On clean images: AT (SCE) 80.0 %, AT (MMC-10) 80.0 % and AT (HM) 80.0 %. One training seed each" in verdict
     assert cells(losses_table(things), f"{AT_SCE}-best")[2].startswith("80.0 %")
     assert f"| {AT_HM}-best |" not in losses_table(things)
+
+
+def test_a_difference_that_several_comparisons_explain_is_none_and_trainings_tell_how_far_they_came() -> None:
+    models = [hundred(name, "autoattack", robust=value, samples=1000) for name, value in ((AT_SCE, 20), (AT_MMC, 19.4))]
+    trained = replace(run(AT_MMC, [80.0, 70.0]), epochs=({"train_loss": 50.2}, {"train_loss": 44.4}))
+    two = losses_verdict(shelf(*models, trained))
+    assert "AT (MMC-10) is behind AT (SCE): −0.6 points, p = 0.031" in two
+    assert "Holm" not in two
+    assert two.endswith("The losses on attacked training images fell with AT (MMC-10) from 50.2 to 44.4 in 2 epochs.")
+    three = losses_verdict(shelf(*models, hundred(AT_HM, "autoattack", robust=20, samples=1000)))
+    assert "AT (MMC-10) is not to be told apart from AT (SCE): −0.6 points, p = 0.094" in three
 
 
 def test_short_budgets_and_seeds_are_compared_among_themselves() -> None:

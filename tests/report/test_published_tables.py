@@ -267,6 +267,23 @@ def test_trials_that_a_training_took_over_are_told_from_the_best_of_other_batche
     assert "At the highest" not in low
 
 
+def test_hierarchical_centers_have_trials_of_their_own_and_a_tie_that_went_the_other_way_is_told() -> None:
+    def of_a_tree(found: RunSummary) -> RunSummary:
+        return replace(found, settings={**found.settings, "centers": {"name": "hierarchical"}})
+
+    trials = [
+        trial("mmc-a", 0.20, 0.1280, lr=0.2),
+        of_a_tree(trial("mmc-b", 0.1965, 0.1340, lr=0.1)),
+        of_a_tree(trial("mmc-c", 0.1985, 0.1340, lr=0.2)),
+    ]
+    trained = [replace(trials[0], name=MMC), replace(trials[1], name="cifar10-hm")]
+    table = tuning_table(shelf(*trials, *trained))
+    assert [cells(table, each.name)[-1] for each in trials] == ["used", "used", "best"]
+    assert cells(table, "tune-mmc-b")[3] == "mmc, hierarchical"
+    assert "Used without being the best: tune-mmc-b (13.40 and 19.65 against 13.40 and 19.85 of tune-mmc-c).\n" in table
+    assert "Used without" not in tuning_table(shelf(*trials, trained[0]))
+
+
 def test_a_weight_decay_that_was_not_tuned_is_told() -> None:
     told = "One weight decay alone was tried without attack with resnet32 on CIFAR-10 (0.0002)."
 

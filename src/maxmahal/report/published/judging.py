@@ -50,9 +50,14 @@ def strong_pair(shelf: Shelf, first: str, second: str) -> tuple[Summary, Summary
     return next((pair for suite in STRONG if (pair := shelf.pair(first, second, suite)) is not None), None)
 
 
-def standing(comparison: Comparison, least: float = 0.0) -> Literal["ahead", "tied", "behind"]:
-    """Where the first model stands: a difference counts if the paired test sees it and it is of some size."""
-    if comparison.p_value >= ALPHA or abs(100 * comparison.difference) < least:
+def standing(
+    comparison: Comparison, least: float = 0.0, chance: float | None = None
+) -> Literal["ahead", "tied", "behind"]:
+    """Where the first model stands: a difference counts if the paired test sees it and it is of some size.
+
+    ``chance`` is the test's p value where it was corrected because there are others.
+    """
+    if (comparison.p_value if chance is None else chance) >= ALPHA or abs(100 * comparison.difference) < least:
         return "tied"
     return "ahead" if comparison.difference > 0 else "behind"
 
@@ -76,16 +81,20 @@ def mean_clean(shelf: Shelf, *groups: Sequence[str]) -> list[float] | None:
     return [sum(each) / len(each) for each in values]
 
 
-def said(comparison: Comparison) -> str:
-    """A paired comparison in a table's cell."""
-    return f"{points(comparison.difference)} points, {tested(comparison)}"
+def said(comparison: Comparison, chance: float | None = None) -> str:
+    """A paired comparison in a table's cell; ``chance`` as in :func:`standing`."""
+    return f"{points(comparison.difference)} points, {_split(comparison, chance)}"
 
 
 def tested(comparison: Comparison) -> str:
     """The paired test alone: "p = 0.385 (362 to 338 of 10,000 images)"."""
-    chance = p_value(comparison.p_value)
+    return _split(comparison, None)
+
+
+def _split(comparison: Comparison, chance: float | None) -> str:
+    p = p_value(comparison.p_value if chance is None else chance)
     split = f"{comparison.first_only} to {comparison.second_only} of {comparison.total:,} images"
-    return f"p {chance if chance.startswith('<') else f'= {chance}'} ({split})"
+    return f"p {p if p.startswith('<') else f'= {p}'} ({split})"
 
 
 def between(size: float, interval: tuple[float, float]) -> str:

@@ -16,9 +16,9 @@ _SHARED = (
 _CHOICE = (
     "Best of its network and loss: under attack the highest validation PGD-10, ties by validation accuracy; without "
     "attack the highest validation accuracy among the trials of one batch. Used: by a longer training among these "
-    "results. Without attack all losses take the same batch, so that their curves can be compared. Random centers and, "
-    "on CIFAR-100, hierarchical ones (HM) take MMC's settings, and center loss takes SCE's there, without trials of "
-    "their own."
+    "results. Without attack all losses take the same batch, so that their curves can be compared, and some have no "
+    "trials of their own: random centers and, on CIFAR-100, hierarchical ones (HM) take MMC's settings, center loss "
+    "SCE's there."
 )
 
 
@@ -44,7 +44,7 @@ def tuning_table(shelf: Shelf) -> str:
     """The trials that settings were chosen from, with those that were used; empty where none was collected."""
     trials = [run for run in shelf.runs if run.name.startswith(TUNING)]
     best = _best(trials)
-    used = [run for run in best if _way(run) in {_way(each) for each in shelf.runs if each not in trials}]
+    used = [run for run in trials if _way(run) in {_way(each) for each in shelf.runs if each not in trials}]
     body = []
     for run in trials:
         train = run.settings.get("train", {})
@@ -66,7 +66,15 @@ def tuning_table(shelf: Shelf) -> str:
     if not body:
         return ""
     table = markdown([*header, "best validation PGD-10", "choice"], body, 4)
-    return "\n\n".join([table, _CHOICE, *_one_decay(trials), *_at_an_edge(trials, used)])
+    return "\n\n".join(
+        [
+            table,
+            _CHOICE,
+            *_behind(best, used),
+            *_one_decay(trials),
+            *_at_an_edge(trials, [run for run in used if run in best]),
+        ]
+    )
 
 
 def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
@@ -78,6 +86,23 @@ def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
             if group not in best or _rank(run) > _rank(best[group]):
                 best[group] = run
     return list(best.values())
+
+
+def _behind(best: Sequence[RunSummary], used: Sequence[RunSummary]) -> list[str]:
+    """The trials that were used without being the best of their group, with both scores."""
+    first = {_group(run): run for run in best}
+    found = [
+        f"{run.name} ({_chosen_by(run)} against {_chosen_by(first[_group(run)])} of {first[_group(run)].name})"
+        for run in used
+        if _group(run) in first and run not in best
+    ]
+    return [f"Used without being the best: {listed(found)}."] if found else []
+
+
+def _chosen_by(run: RunSummary) -> str:
+    """The scores that choose it, in percent, as exact as a tie needs them."""
+    scores = [score for key in (_ATTACKED, _CLEAN) if (score := _score(run, key)) is not None]
+    return " and ".join(f"{100 * score:.2f}" for score in scores)
 
 
 def _one_decay(trials: Sequence[RunSummary]) -> list[str]:
@@ -169,7 +194,9 @@ def _network(run: RunSummary) -> str:
 
 
 def _loss(run: RunSummary) -> str:
-    return str(run.settings.get("loss", {}).get("name", ""))
+    """With the centers where they are of a tree, whose trials are their own."""
+    name = str(run.settings.get("loss", {}).get("name", ""))
+    return f"{name}, hierarchical" if run.settings.get("centers", {}).get("name") == "hierarchical" else name
 
 
 def best_validation(run: RunSummary) -> float | None:
