@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import SCE
+from maxmahal.losses import MMC, SCE
 from maxmahal.models import BACKBONES, Classifier, ResNet18, ResNetV1, ResNetV2, SmallCNN
 
 
@@ -46,6 +47,35 @@ def test_resnet18_has_its_usual_count() -> None:
 def test_resnet_32_and_110_have_as_many_layers_as_their_names_say(blocks: int, layers: int) -> None:
     assert count(ResNetV1(blocks, feature_dim=None), nn.Conv2d, nn.Linear) == layers - 1  # the head is the last
     assert count(ResNetV1(blocks), nn.Linear) == 1
+
+
+def test_quiet_blocks_pass_on_what_they_get_and_are_the_deep_networks() -> None:
+    torch.manual_seed(0)
+    images = torch.rand(4, 3, 32, 32)
+    quiet, loud = (ResNetV1(3, feature_dim=None, quiet=each) for each in (True, False))
+    stem = F.relu(quiet.bn(quiet.conv(images)))
+    expected = F.pad(stem[:, :, ::4, ::4], (0, 0, 0, 0, 24, 24)).mean(dim=(2, 3))
+    torch.testing.assert_close(quiet(images), expected)
+    assert loud(images).norm() > 2 * expected.norm()
+    deep = {name: net for name in BACKBONES if (net := BACKBONES[name]((3, 32, 32), 8)) and isinstance(net, ResNetV1)}
+    starts = {name: all(not block.bn2.weight.any() for block in net.blocks) for name, net in deep.items()}
+    assert starts == {"resnet32": False, "resnet110": True, "resnet32wide": False, "resnet110wide": True}
+
+
+@pytest.mark.parametrize("name", ["resnet110", "resnet110wide"])
+def test_a_deep_network_takes_its_first_steps_towards_centers_without_diverging(name: str) -> None:
+    torch.manual_seed(0)
+    model = Classifier(BACKBONES[name]((3, 32, 32), 256), MMC(centers=max_mahalanobis_centers(10, 256, norm=10.0)))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    images, labels = torch.rand(16, 3, 32, 32), torch.arange(16) % 10
+    losses = []
+    for _ in range(4):
+        optimiser.zero_grad()
+        loss = model.loss(images, labels)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert max(losses) < 1.5 * 10**2 / 2, losses  # features at the origin cost half of 10², and nothing is learnt yet
 
 
 def test_a_widened_network_pools_more_values_and_is_otherwise_the_same() -> None:
