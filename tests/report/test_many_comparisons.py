@@ -62,7 +62,7 @@ def test_comparisons_of_several_studies_are_counted_together() -> None:
 
 def test_the_tally_sets_what_was_seen_beside_what_chance_would_show() -> None:
     gaps = {"large": (300, 310, 320), "small": (30, 31, 32), "none": (-100, 100, 0)}
-    told = tally([compared(gaps)])  # type: ignore[arg-type]
+    told = tally([compared(gaps)])
     assert told.startswith("3 comparisons in all: 2 intervals leave out zero, 1 of them with a difference of 1 point")
     assert "about 0 would leave out zero" in told
 

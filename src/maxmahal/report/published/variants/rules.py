@@ -69,8 +69,14 @@ def effect(difference: Difference) -> str:
     """ "+1.2 points [−0.3, 2.7], n = 3"."""
     if difference.n < 2:
         return "not run"
+    mean, ends = between(difference).split(" ", 1)
+    return f"{mean} points {ends}, n = {difference.n}"
+
+
+def between(difference: Difference) -> str:
+    """ "+1.2 [−0.3, +2.7]"."""
     low, high = difference.interval
-    return f"{signed(difference.mean)} points [{signed(low)}, {signed(high)}], n = {difference.n}"
+    return f"{signed(difference.mean)} [{signed(low)}, {signed(high)}]"
 
 
 def sentences(results: Results) -> list[str]:
