@@ -25,6 +25,7 @@ from maxmahal.report.svg import Chart
 
 _GREY = COLOURS - 1
 _SCANNED: tuple[Metric, ...] = ("clean", "near")
+_SLOT, _LETTER = 120.0, 6.5  # of a measure, at least, and of a letter of its name
 _APART = 0.14  # between two forms at one ratio
 _NOTE = (
     "Bars: 95 % over the test images, as if each model had seen other ones; what another seed would change is not in "
@@ -67,10 +68,10 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
     ends = [end for each in judged for end in each.difference.interval]
     names = {float(place): NAMES[metric] for place, metric in enumerate(metrics)}
     chart = Chart(
-        f"{results.study.title}: difference to MMC, mean and 95 % interval over {_seeds(judged)} on the same images",
+        f"Difference to MMC ({results.study.epsilon}): mean and 95 % interval over {_seeds(judged)} on the same images",
         Axis("measure", -0.5, len(metrics) - 0.5, at=tuple(names), text=lambda place: names[place]),
         Axis("points; above 0 is better", min(*ends, 0.0) - 0.5, max(*ends, 0.0) + 0.5),
-        width=90 + 120.0 * len(metrics),
+        width=90 + max(_SLOT, _LETTER * max(map(len, names.values()))) * len(metrics),
         height=360.0,
     )
     chart.line([-0.5, len(metrics) - 0.5], [0.0, 0.0], _GREY)

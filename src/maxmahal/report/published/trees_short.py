@@ -88,7 +88,9 @@ class Short:
         told = [f"images right before and after the paper's PGD-10 {listed(told)}"] if told else []
         told += [self.long.nothing_left] if self.long.nothing_left else []
         if told:
-            said.append(f"**Robustness after {self.long.epochs} epochs**, one seed each: {'; '.join(told)}.")
+            said.append(
+                f"**Robustness after {self.long.epochs} epochs**, one seed each, against MMC-10: {'; '.join(told)}."
+            )
         return said
 
     def _small(self) -> str:

@@ -86,8 +86,8 @@ def _notes(every: Sequence[Results]) -> list[str]:
     told += _equal(every[0])
     if any(each.arm in LEARNED.names for results in every for each in results.study.contrasts):
         told.append(
-            "All are judged by the given tree's superclasses, which the learned tree does not follow: that it is lower "
-            "there says that the two trees differ, not that the learned one is the worse for its own."
+            "All are judged by the given tree's superclasses, which the learned tree does not follow: where it is "
+            "lower by these, that shows how the two trees differ and nothing of its own superclasses."
         )
     return told
 
@@ -120,7 +120,7 @@ def _undecided(every: Sequence[Results], long: Long) -> list[str]:
         (plain, LEARNED.names, (MMC,), "the learned tree against MMC"),
         (plain, LEARNED.names, ORTHOGONAL.names, "the learned tree against the given one"),
         (near, given, (MMC,), f"hierarchical centers against MMC by `{near.study.suite}` at {near.study.epsilon}"),
-        (strict, AT_ORTHOGONAL.names, (AT_MMC,), "the same with adversarial training"),
+        (strict, AT_ORTHOGONAL.names, (AT_MMC,), "hierarchical centers against MMC with adversarial training"),
     )
     missing = [words for results, arms, references, words in asked if not judged_of(results, arms, references)]
     told = [f"**Not decided**, for it takes three seeds of both: {listed(missing)}."] if missing else []
