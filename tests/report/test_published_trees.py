@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from made_up_summaries import run
 
 from maxmahal import evaluate_models, train_model
 from maxmahal.attacks.threats import parse_epsilon
@@ -20,20 +21,20 @@ from maxmahal.evaluate.severity import measure_severity
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.published.trees import trees_pages
 from maxmahal.report.published.trees_beside import Beside
-from maxmahal.report.published.trees_rules import choose, epochs_to, head_start, reached, verdict
+from maxmahal.report.published.trees_long import Long
+from maxmahal.report.published.trees_rules import choose, epochs_to, head_start, reached
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     EMC,
-    LEARNED,
     MMC,
     NEAR,
     ORTHOGONAL,
-    RANDOM,
     STRICT,
     TREE_STUDIES,
     TREES,
     with_contrasts,
 )
+from maxmahal.report.published.trees_verdict import verdicts
 from maxmahal.report.published.trees_words import attacks, centers, even_ratio, training
 from maxmahal.report.published.variants import STUDIES, collect_study
 from maxmahal.report.published.variants.results import Results, from_table
@@ -135,18 +136,31 @@ def test_epochs_to_an_error_are_counted_from_one_and_may_never_come() -> None:
 # Verdicts
 
 
-def test_a_trade_a_help_a_harm_and_nothing() -> None:
-    results = made_up(TREES, everything())
-    trade = verdict(results, ORTHOGONAL.names, (MMC,))
-    assert trade.startswith("a trade; better in superclass accuracy (orthogonal subspaces, ratio 1 +7.0 points")
-    assert "share of mistakes within the superclass (orthogonal subspaces, ratio 1 +" in trade
-    assert "worse in clean accuracy (orthogonal subspaces, ratio 1 −3.0 points [−3.0, −3.0], n = 3)" in trade
-    assert verdict(results, ORTHOGONAL.names, RANDOM.names).startswith("helps; better in clean accuracy")
-    assert verdict(results, LEARNED.names, ORTHOGONAL.names).startswith("hurts; better in nothing; worse in clean")
-    assert verdict(results, EMC.names, (MMC,)).startswith("helps; better in test accuracy over the first epochs")
-    same = made_up(TREES, [*seeds(MMC, 600, 150), *seeds("trees-orthogonal-1", 600, 150)])
-    assert verdict(same, ORTHOGONAL.names, (MMC,)) == "no difference seen in any of 5 comparisons."
-    assert "not decided" in verdict(same, LEARNED.names, (MMC,))
+def row(page: str, start: str) -> str:
+    """The line of a table that begins with this cell."""
+    (found,) = {line for line in page.splitlines() if line.startswith(f"| {start} |")}
+    return found
+
+
+def verdict_of(runs: list[dict[str, Any]], near: Sequence[dict[str, Any]] = ()) -> str:
+    every = [made_up(study, list(each)) for study, each in ((TREES, runs), (NEAR, near), (STRICT, ()))]
+    return "\n\n".join(verdicts(every, Long()))
+
+
+def test_every_pair_of_arms_has_a_row_with_what_is_higher_and_what_is_lower() -> None:
+    told = verdict_of(everything())
+    trade = row(told, "orthogonal subspaces, ratio 1 against MMC-10")
+    assert trade.endswith("| superclass +7.0, mistakes within +20.8, first epochs +7.8 | clean −3.0 | worst case |")
+    assert row(told, "orthogonal subspaces, ratio 1 against random tree, ratio 1").endswith("| – | worst case |")
+    assert row(told, "learned tree, ratio 1 against orthogonal subspaces, ratio 1").endswith(" | worst case |")
+    assert row(told, "EMC, α 0.1 against MMC-10").split(" | ")[1] == "first epochs +17.6"
+    contrasts = made_up(TREES, everything()).study.contrasts
+    pairs = [line for line in told.splitlines() if line.startswith("| ") and " against " in line]
+    assert len(pairs) == len({(each.arm, each.reference) for each in contrasts})
+    assert "hurts" not in told
+    same = verdict_of([*seeds(MMC, 600, 150), *seeds("trees-orthogonal-1", 600, 150)])
+    assert row(same, "orthogonal subspaces, ratio 1 against MMC-10").split(" | ")[1:3] == ["–", "–"]
+    assert "- **Not decided**, for it takes three seeds of both: EMC against MMC, " in same
 
 
 def test_one_seed_is_scanned_and_not_judged() -> None:
@@ -183,15 +197,22 @@ def test_the_whole_page(tmp_path: Path) -> None:
     strict = [run for arm in (AT_MMC, "trees-at-orthogonal-1") for run in seeds(arm, 600, 100)]
     found = pages_of(tmp_path, everything(), strict)
     page = found["trees.md"]
-    assert "- **Hierarchical centers against MMC:** a trade;" in page
-    assert "- **With adversarial training, hierarchical centers against MMC:** no difference seen" in page
-    assert "- **In the paper's ball, hierarchical centers against MMC:** not decided" in page
-    assert "| orthogonal subspaces, ratio 1 | **hurts** −3.0 points [−3.0, −3.0], n = 3 |" in page
+    assert row(page, "AT, orthogonal subspaces, ratio 1 against AT, MMC-10 (`strict` at 8/255)").endswith(
+        "| – | – | clean, superclass, mistakes within, worst case, superclass, attacked, mistakes within, attacked |"
+    )
+    assert "- **In the paper's ball, 8/255, without adversarial training:** not decided, for it takes three" in page
+    assert (
+        "| against MMC-10, in points, n = 3 | clean | superclass | mistakes within | worst case | first epochs |"
+        in page
+    )
+    assert "| orthogonal subspaces, ratio 1 | **−3.0 [−3.0, −3.0]** | **+7.0 [" in page
+    for reference in ("EMC, α 0.1", "random tree, ratio 1", "orthogonal subspaces, ratio 1", "AT, MMC-10"):
+        assert f"| against {reference}, in points, n = 3 |" in page
     assert "*The paper* (appendix B.3) *predicts:*" in page
     assert "**Did not come true**" in page
     assert "*What would change this:*" in page
     assert "| MMC-10 | 4.0 | 5.0 |" in page  # epochs to 80 % and 70 %
-    assert "| orthogonal subspaces, ratio 1 | 3.0 (−1.0 [−1.0, −1.0]) |" in page
+    assert "| orthogonal subspaces, ratio 1 | 3.0 (−1.0) |" in page  # no interval of whole epochs that agree
     missing = "0.05: not run, 0.1: not run, 0.2: not run"
     chosen = "orthogonal subspaces, ratio 1"
     assert f"| orthogonal subspaces | {missing}, 0.5: 50.0, 1: 60.0, 1.4: not run | {chosen} | {chosen} |" in page
@@ -231,7 +252,12 @@ def test_a_scan_alone_says_what_is_missing(tmp_path: Path) -> None:
     found = pages_of(tmp_path, first_seeds("trees-scan"), [])
     page = found["trees.md"]
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them. Until then an interval" in page
-    assert page.count("not decided, for it takes three seeds of both.") == page.count(":** not decided") == 8
+    assert (
+        "- **Not decided**, for it takes three seeds of both: hierarchical centers against MMC, EMC against MMC" in page
+    )
+    assert "- **Milder mistakes: not decided**, for it takes three seeds." in page
+    assert "- **Clean accuracy: not decided.**\n" in page
+    assert "against MMC-10 |" not in page
     assert "comparisons in all" not in page
     assert "*first epochs*" not in page
     assert "trees-strict.json" not in page
@@ -248,7 +274,7 @@ def test_a_learned_tree_stands_beside_the_scan_before_there_are_seeds(tmp_path: 
     page = found["trees.md"]
     assert "| learned tree | 0.2: 60.0, 0.5: 60.0, 1: 60.0, 1.4: 60.0 | learned tree, ratio 0.2 | not run |" in page
     assert "| learned tree, ratio 0.5 | 60.0 [56.9, 63.1] |" in page
-    assert "- **The learned tree against MMC:** not decided" in page
+    assert "the learned tree against MMC, the learned tree against the given one, " in page
     assert "**Three seeds: not run.** `maxmahal reproduce trees-seeds` makes them." in page
     assert found.keys() == {"trees.md", *SCAN_FIGURES}
     assert "learned tree, ratio 0.5: +0.0 points [−4.4, +4.4]" in found["figures/trees-scan-clean.svg"]
@@ -272,8 +298,8 @@ def test_the_careful_suite_stands_beside_the_short_one_and_gives_a_verdict_of_it
     difference = "−4.0 points [−4.0, −4.0], n = 3"
     assert f"| orthogonal subspaces, ratio 1 | 10.0 ± 0.0 | not run | not run | 4.0 ± 0.0 | {difference} |" in page
     assert "| learned tree, ratio 1 | 10.0 ± 0.0 | not run | not run | not run | not run |" in page
-    verdict_of_it = "hurts; better in nothing; worse in worst-case accuracy (orthogonal subspaces, ratio 1"
-    assert f"- **The same under the careful suite `strict` at 1/255:** {verdict_of_it} {difference})." in page
+    told = row(page, "orthogonal subspaces, ratio 1 against MMC-10 (`strict` at 1/255)")
+    assert told.endswith("| – | worst case −4.0 | – |")
 
 
 @pytest.mark.parametrize("study", [TREES, STRICT], ids=lambda study: study.name)
@@ -314,11 +340,27 @@ def test_how_arms_were_trained_comes_from_their_settings(tmp_path: Path) -> None
     assert f"All arms: ResNet-32 with 256 pooled values (`resnet32wide`), {told}" in page
     runs = [measured(MMC, 0, 600, 150), measured("trees-orthogonal-1", 0, 600, 150)]
     runs[0]["settings"] = {"train.epochs": 8}
-    assert training(made_up(TREES, runs)).startswith("MMC-10: ResNet-32 with 256 pooled values (`resnet32wide`), 8 ep")
-    assert "orthogonal subspaces, ratio 1: ResNet-32 with 256 pooled values (`resnet32wide`), 7" in training(
-        made_up(TREES, runs)
+    each = training(made_up(TREES, runs), Beside())
+    assert "- MMC-10: ResNet-32 with 256 pooled values (`resnet32wide`), 8 epochs" in each
+    assert "- orthogonal subspaces, ratio 1: ResNet-32 with 256 pooled values (`resnet32wide`), 7" in each
+    assert training(from_table(TREES, {"about": ABOUT, "runs": runs}), Beside()) == ""
+
+
+def test_arms_that_wait_for_attacks_have_their_own_training_told() -> None:
+    settings: dict[str, Any] = {}
+    for name, value in {**SHARED, "method.name": "adversarial", "train.epochs": 3, "train.lr": 0.2}.items():
+        part, _, key = name.partition(".")
+        settings.setdefault(part, {})[key] = value
+    beside = Beside(runs=(run(f"{AT_MMC}-seed0", [50.0], settings={"about": "x", **settings}),))
+    attacked = made_up(STRICT, [measured(MMC, 0, 600, 150)])
+    told = training(attacked, beside, (AT_MMC, "trees-at-orthogonal-1")).splitlines()
+    assert len(told) == 2
+    assert told[0].startswith("- MMC-10: ResNet-32 with 256 pooled values (`resnet32wide`), 7 epochs")
+    assert told[1].startswith(
+        "- AT, MMC-10: ResNet-32 with 256 pooled values (`resnet32wide`), adversarial training, 3"
     )
-    assert training(from_table(TREES, {"about": ABOUT, "runs": runs})) == ""
+    assert "learning rate 0.2" in told[1]
+    assert training(attacked, beside).startswith("All arms: ")
 
 
 def test_all_test_images_are_called_all() -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 from maxmahal.report.published import trees_words as words
 from maxmahal.report.published.trees_beside import Beside, read_beside
 from maxmahal.report.published.trees_figures import alternative, draw_figures
-from maxmahal.report.published.trees_rules import TRAINED, verdicts
+from maxmahal.report.published.trees_long import Long, read_long
+from maxmahal.report.published.trees_rules import TRAINED
+from maxmahal.report.published.trees_scan import edges_told, same_ratio_table, small_predicted
+from maxmahal.report.published.trees_short import Short
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
-    MMC,
     NEAR,
     PLAIN,
     STRICT,
@@ -19,8 +21,9 @@ from maxmahal.report.published.trees_study import (
     with_contrasts,
 )
 from maxmahal.report.published.trees_tables import checked, choices, convergence, effects, geometry, scan
+from maxmahal.report.published.trees_verdict import Kept, verdicts
 from maxmahal.report.published.variants.results import Results, read_results
-from maxmahal.report.published.variants.rules import change, is_run, judge, predicted, tally
+from maxmahal.report.published.variants.rules import change, is_run, judge, lasting, predicted
 
 _ADVERSARIAL = (AT_MMC, *AT_ORTHOGONAL.names)
 
@@ -31,68 +34,81 @@ def trees_pages(results: Path) -> dict[str, str]:
     if not any(each.runs for each in every):
         return {}
     plain, near, strict = every
-    beside = read_beside(results)
+    beside, long, kept = read_beside(results), read_long(results), lasting(every)
     drawn = draw_figures([plain, strict])
     parts = [
         "# Hierarchical centers on CIFAR-100, put to the test (appendix B.3)",
         words.intro(results),
+        "## In short",
+        Short(plain, near, strict, beside, long, kept).lines(),
+        "## Centers",
         words.centers(),
-        words.RULE,
-        words.SEVERITY,
-        words.ATTACKED,
+        "## Rules and measures",
+        f"{words.rule(plain)}\n{words.SEVERITY}",
         "## Verdict",
-        verdicts(plain, near, strict),
-        *([tally(every)] if any(is_run(each) for each in every) else []),
-        *(_plain(plain, near, beside, list(drawn)) if plain.runs else [_missing("trees-scan")]),
-        *_strict(strict, beside, list(drawn)),
+        *verdicts(every, long),
+        *(_plain(plain, near, beside, list(drawn), kept) if plain.runs else [_missing("trees-scan")]),
+        *_strict(strict, beside, long, list(drawn), kept),
     ]
     return {"trees.md": "\n\n".join(parts) + "\n", **{f"figures/{name}": text for name, text in drawn.items()}}
 
 
-def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[str]) -> list[str]:
+def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[str], kept: Kept) -> list[str]:
     parts = [
         f"## {TREES.title}",
         TREES.asks,
         "`maxmahal reproduce trees-scan`, then `trees-learned` and `trees-seeds`",
-        *filter(None, [words.training(results)]),
+        *filter(None, [words.training(results, beside)]),
         words.attacks(results),
     ]
     if is_run(results):
-        parts += [effects(results, MMC), *_shown(figures, "trees-effects.svg"), *_words(results)]
-        parts += ["### Convergence", convergence(results), *_shown(figures, "trees-convergence.svg")]
+        first, *others = _references(results)
+        parts += [effects(results, first, kept), *_shown(figures, "trees-effects.svg")]
+        parts += [effects(results, reference, kept) for reference in others]
+        parts += _words(results, small_predicted(results))
+        parts += ["### Convergence", words.CONVERGENCE, convergence(results), *_shown(figures, "trees-convergence.svg")]
     else:
-        parts.append(words.one_seed(results, "trees-seeds", beside))
+        parts += [words.one_seed(results, "trees-seeds", beside), *small_predicted(results)]
     parts += [f"### {NEAR.title}", words.bounds(results, beside), "`maxmahal reproduce trees-near`"]
     parts.append(checked(results, near, beside))
     parts += ["### The scan, and what validation chose", choices(results, PLAIN, beside)]
-    parts += [*words.learned(results, beside), scan(results, [arm.name for arm in TREES.arms], beside)]
+    parts += [*edges_told(results, PLAIN, beside), *words.learned(results, beside)]
+    parts += [scan(results, [arm.name for arm in TREES.arms], beside)]
     parts += [words.fit(results, beside), *_shown(figures, "trees-scan-clean.svg", "trees-scan-near.svg")]
+    if table := same_ratio_table(results):
+        parts += ["### Trees at one ratio", words.SAME_RATIO, table]
     return [*parts, "### Where the centers lie", words.GEOMETRY, geometry(results)]
 
 
-def _strict(results: Results, beside: Beside, figures: Sequence[str]) -> list[str]:
+def _strict(results: Results, beside: Beside, long: Long, figures: Sequence[str], kept: Kept) -> list[str]:
     parts = [f"## {STRICT.title}", STRICT.asks, "`maxmahal reproduce trees-adversarial`, then `trees-strict`"]
     if not results.runs:
         begun = any(beside.seeds(arm) for arm in _ADVERSARIAL)
         return [*parts, f"**{TRAINED.capitalize()}.**" if begun else "**Not run.** The commands above make it."]
-    parts += [*filter(None, [words.training(results)]), words.attacks(results)]
+    parts += [*filter(None, [words.training(results, beside, _ADVERSARIAL)]), words.attacks(results)]
     if is_run(results):
-        references = dict.fromkeys(each.reference for each in results.study.contrasts)
-        parts += [effects(results, reference) for reference in references]
+        parts += [effects(results, reference, kept) for reference in _references(results)]
         parts += [*_shown(figures, "trees-strict-effects.svg"), *_words(results)]
     else:
         parts.append(words.one_seed(results, "trees-strict", beside))
-    return [*parts, choices(results, (AT_ORTHOGONAL,), beside, AT_MMC), scan(results, _ADVERSARIAL, beside)]
+    parts += [f"Trained for {long.epochs} epochs, {long.nothing_left}."] if long.nothing_left else []
+    parts += [choices(results, (AT_ORTHOGONAL,), beside, AT_MMC), *edges_told(results, (AT_ORTHOGONAL,), beside)]
+    return [*parts, scan(results, _ADVERSARIAL, beside)]
+
+
+def _references(results: Results) -> list[str]:
+    """MMC first, then what else arms are set against."""
+    return list(dict.fromkeys(each.reference for each in results.study.contrasts))
 
 
 def _missing(grid: str) -> str:
     return f"`maxmahal reproduce {grid}` is **not run**."
 
 
-def _words(results: Results) -> list[str]:
+def _words(results: Results, more: Sequence[str] = ()) -> list[str]:
     """What the table does not say: what became of the paper's hope, and what would change the verdicts."""
     judged = [judge(results, contrast) for contrast in results.study.contrasts]
-    return [sentence for sentence in (*predicted(results), change(results, judged)) if sentence]
+    return [sentence for sentence in (*predicted(results), *more, change(results, judged)) if sentence]
 
 
 def _shown(figures: Sequence[str], *names: str) -> list[str]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.evaluate.statistics import Rate
@@ -59,6 +60,12 @@ class Beside:
         """A training's score on held-out images."""
         return next((validation_score(each.epochs) for each in self.runs if each.name == name), None)
 
+    def settings(self, arm: str) -> dict[str, Any]:
+        """Of an arm's first finished training, by names such as "train.epochs"; empty where there is none."""
+        found = next((each.settings for each in self.runs if each.name.rpartition("-seed")[0] == arm), {})
+        tables = {part: values for part, values in found.items() if isinstance(values, dict)}
+        return {f"{part}.{key}": value for part, values in tables.items() for key, value in values.items()}
+
     def training_loss(self, name: str, fingerprint: str = "") -> float | None:
         """The mean over the last epoch; of these weights, where they are given."""
         found = [each for each in self.runs if each.name == name and (not fingerprint or each.made(name, fingerprint))]
@@ -99,6 +106,27 @@ def looseness(results: Results, beside: Beside) -> str:
         f"{_range(close)} where they lie closer"
     )
     return f"{said}: {'there the bounds are looser' if min(close) > max(far) else 'no clear order'}."
+
+
+def favours(results: Results, arms: Sequence[str], beside: Beside) -> tuple[str, str]:
+    """Whom the short suite's bounds favour, and by which shares: where its later attacks still break more of what the
+    first one left, a longer suite would have broken more. Both empty where that is not known.
+    """
+    means = {arm: _mean_later(results, arm, beside) for arm in (MMC, *arms)}
+    base, others = means.pop(MMC), [share for share in means.values() if share is not None]
+    if base is None or not others:
+        return "", ""
+    side = "neither side clearly"
+    if all(share > base for share in others):
+        side = "hierarchical centers"
+    elif all(share < base for share in others):
+        side = "MMC-10"
+    return side, f"{_range([100 * share for share in others])} with the given tree, {100 * base:.0f} % with MMC-10"
+
+
+def _mean_later(results: Results, arm: str, beside: Beside) -> float | None:
+    found = [rate.value for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
+    return sum(found) / len(found) if found else None
 
 
 def _range(shares: Sequence[float]) -> str:

@@ -10,6 +10,7 @@ from maxmahal.report.published.trees_study import (
     GIVEN,
     LEARNED,
     MMC,
+    NAMES,
     PLAIN_METRICS,
     RANDOM,
     STRICT_METRICS,
@@ -23,16 +24,8 @@ from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
 
 _GREY = COLOURS - 1
-_SHORT: dict[Metric, str] = {
-    "clean": "clean",
-    "superclass": "superclass",
-    "near": "near mistakes",
-    "worst": "worst case",
-    "early": "first epochs",
-    "worst-superclass": "worst superclass",
-    "worst-near": "near, attacked",
-}
 _SCANNED: tuple[Metric, ...] = ("clean", "near")
+_SLOT, _LETTER = 120.0, 6.5  # of a measure, at least, and of a letter of its name
 _APART = 0.14  # between two forms at one ratio
 _NOTE = (
     "Bars: 95 % over the test images, as if each model had seen other ones; what another seed would change is not in "
@@ -41,8 +34,8 @@ _NOTE = (
 _ALTERNATIVES = {
     "trees-scan-clean.svg": "Clean accuracy of each form of hierarchical centers less MMC-10's, in points, over C2/C1",
     "trees-scan-near.svg": "Share of mistakes within the superclass less MMC-10's, in points, over C2/C1",
-    "trees-effects.svg": "Differences to MMC-10 over three seeds, measure by measure, with 95 % intervals",
-    "trees-strict-effects.svg": "Differences to MMC-10 at 8/255 over three seeds, measure by measure, with intervals",
+    "trees-effects.svg": "Differences to MMC-10 over seeds on the same images, measure by measure, with 95 % intervals",
+    "trees-strict-effects.svg": "Differences to MMC-10 at 8/255 over seeds on the same images, with 95 % intervals",
     "trees-convergence.svg": "Test accuracy over the epochs of training, the mean over seeds, a line an arm",
 }
 
@@ -73,12 +66,12 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
     arms = list(dict.fromkeys(each.contrast.arm for each in judged))
     titles = {arm.name: arm.title for arm in results.study.arms}
     ends = [end for each in judged for end in each.difference.interval]
-    names = {float(place): _SHORT[metric] for place, metric in enumerate(metrics)}
+    names = {float(place): NAMES[metric] for place, metric in enumerate(metrics)}
     chart = Chart(
-        f"{results.study.title}: difference to MMC, mean and 95 % interval",
+        f"Difference to MMC ({results.study.epsilon}): mean and 95 % interval over {_seeds(judged)} on the same images",
         Axis("measure", -0.5, len(metrics) - 0.5, at=tuple(names), text=lambda place: names[place]),
         Axis("points; above 0 is better", min(*ends, 0.0) - 0.5, max(*ends, 0.0) + 0.5),
-        width=90 + 120.0 * len(metrics),
+        width=90 + max(_SLOT, _LETTER * max(map(len, names.values()))) * len(metrics),
         height=360.0,
     )
     chart.line([-0.5, len(metrics) - 0.5], [0.0, 0.0], _GREY)
@@ -86,7 +79,7 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
         slot = arms.index(each.contrast.arm)
         x = metrics.index(each.contrast.metric) + (slot - (len(arms) - 1) / 2) * 0.8 / max(len(arms), 1)
         low, high = each.difference.interval
-        tip = f"{titles[each.contrast.arm]}, {METRICS[each.contrast.metric]}: {effect(each.difference)}"
+        tip = f"{titles[each.contrast.arm]}, {NAMES[each.contrast.metric]}: {effect(each.difference)}"
         chart.line([x, x], [low, high], slot % _GREY)
         chart.points([x], [each.difference.mean], slot % _GREY, [tip])
     return with_legend(chart, [(slot % _GREY, titles[arm]) for slot, arm in enumerate(arms)])
@@ -138,6 +131,11 @@ def draw_curves(results: Results) -> str:
     for slot, curve in enumerate(curves.values()):
         chart.line([float(epoch) for epoch in range(1, len(curve) + 1)], curve, slot % COLOURS)
     return with_legend(chart, [(slot % COLOURS, titles[arm]) for slot, arm in enumerate(curves)])
+
+
+def _seeds(judged: Sequence[Judged]) -> str:
+    counts = sorted({each.difference.n for each in judged})
+    return f"{' to '.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} seeds"
 
 
 def _beyond(rates: dict[str, Rate], family: Family) -> dict[str, tuple[float, float, float]]:

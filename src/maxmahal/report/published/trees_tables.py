@@ -17,32 +17,41 @@ from maxmahal.report.published.trees_rules import (
     seeds_told,
     validation,
 )
-from maxmahal.report.published.trees_study import EMC, MMC, PLAIN, Family
+from maxmahal.report.published.trees_study import AT_MMC, EMC, MMC, NAMES, PLAIN, Family
+from maxmahal.report.published.trees_verdict import Kept, mark
 from maxmahal.report.published.variants.page import spread
 from maxmahal.report.published.variants.paired import Difference
 from maxmahal.report.published.variants.results import Results, Run
-from maxmahal.report.published.variants.rules import effect, judge
-from maxmahal.report.published.variants.spec import METRICS, Contrast
+from maxmahal.report.published.variants.rules import Judged, between, effect, judge, signed
+from maxmahal.report.published.variants.spec import Contrast
 
 _CHECKED = 1000  # images, where no run tells how many the careful suite has seen
 
 
-def effects(results: Results, reference: str) -> str:
-    """Means in the first row, then differences with intervals, verdicts in bold."""
+def effects(results: Results, reference: str, kept: Kept) -> str:
+    """Means in the first row, then differences with intervals: bold by the rule of the page, a dagger if alone."""
     contrasts = [each for each in results.study.contrasts if each.reference == reference]
+    judged = [judge(results, each) for each in contrasts]
     metrics = list(dict.fromkeys(each.metric for each in contrasts))
     titles = {arm.name: arm.title for arm in results.study.arms}
+    counts = {each.difference.n for each in judged}
+    seeds = f", n = {counts.pop()}" if len(counts) == 1 else ""
     rows = [[titles[reference], *(spread(list(results.of(reference, metric).values())) for metric in metrics)]]
     for arm in dict.fromkeys(each.arm for each in contrasts):
-        judged = [judge(results, each) for each in contrasts if each.arm == arm]
-        cells = {each.contrast.metric: _judged_cell(each.difference, each.verdict) for each in judged}
+        cells = {
+            each.contrast.metric: _judged_cell(each, mark(results, each, kept), count=not seeds)
+            for each in judged
+            if each.contrast.arm == arm
+        }
         rows.append([titles[arm], *(cells[metric] for metric in metrics)])
-    return markdown(["against " + titles[reference], *(METRICS[metric] for metric in metrics)], rows)
+    return markdown([f"against {titles[reference]}, in points{seeds}", *(NAMES[metric] for metric in metrics)], rows)
 
 
-def _judged_cell(difference: Difference, outcome: str) -> str:
-    said = effect(difference)
-    return f"**{outcome}** {said}" if outcome in ("helps", "hurts") else said
+def _judged_cell(judged: Judged, dagger: str, *, count: bool) -> str:
+    if judged.verdict == "not run":
+        return NOT_RUN
+    said = between(judged.difference) + (f", n = {judged.difference.n}" if count else "")
+    return f"**{said}**{dagger}" if judged.verdict in ("helps", "hurts") else said
 
 
 def convergence(results: Results) -> str:
@@ -55,24 +64,27 @@ def convergence(results: Results) -> str:
 
 
 def _epochs(results: Results, arm: str, error: int) -> str:
+    every = sum(run.arm == arm for run in results.runs)
     found = Difference(tuple(reached(results, arm, error).values()))
     if not found.n:
         return "never"
     said = f"{found.mean:.1f}"
+    said = said if found.n == every else f"{said} ({found.n} of {every} seeds)"
     difference = head_start(results, arm, MMC, error)
     if arm == MMC or difference.n < 2:
         return said
-    low, high = difference.interval
-    return f"{said} ({difference.mean:+.1f} [{low:+.1f}, {high:+.1f}])".replace("-", "−")
+    # Whole epochs that agree by chance have a deviation of 0 and would make an interval of no width.
+    return f"{said} ({between(difference) if difference.deviation else signed(difference.mean)})"
 
 
 def choices(results: Results, families: Sequence[Family], beside: Beside, reference: str = MMC) -> str:
     """By accuracy on held-out images; of adversarially trained models by that under PGD-10."""
     title = next(arm.title for arm in results.study.arms if arm.name == reference)
-    score = validation(results, reference, beside)
-    first = [title, NOT_RUN if score is None else f"{100 * score:.1f}", "–", seeds_told(results, reference, beside)]
+    known = validation(results, reference, beside)
+    first = [title, NOT_RUN if known is None else f"{100 * known:.1f}", "–", seeds_told(results, reference, beside)]
     rows = [_choice(results, choose(results, family, beside), beside) for family in families]
-    return markdown(["form", "validation accuracy at seed 0, in %", "chosen", "run with three seeds"], [first, *rows])
+    score = "validation accuracy under PGD-10" if reference == AT_MMC else "validation accuracy"
+    return markdown(["form", f"{score} at seed {SCAN_SEED}, in %", "chosen", "run with three seeds"], [first, *rows])
 
 
 def _choice(results: Results, choice: Choice, beside: Beside) -> list[str]:

@@ -13,43 +13,51 @@ from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.data.registry import SOURCES
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.models import network_title
-from maxmahal.report.published.trees_beside import Beside, looseness
+from maxmahal.report.published.trees_beside import Beside, favours, looseness
 from maxmahal.report.published.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
     EMC,
+    GIVEN,
     LEARNED,
     MMC,
     NEAR,
     PLAIN,
+    RANDOM,
     RATIOS,
+    ROTATED,
+    SMALL,
     TREE_STUDIES,
     TREES,
+    seeded,
 )
+from maxmahal.report.published.trees_verdict import ALONE
 from maxmahal.report.published.variants.paired import EQUAL
 from maxmahal.report.published.variants.results import EARLY, FOLDER, Results
 from maxmahal.report.wording import listed
 
-RULE = (
-    "Arms are set against each other seed by seed: the mean difference in percentage points, with a 95 % t interval "
-    "over the seeds. It *helps* or *hurts* if the interval leaves out zero and the mean is at least "
-    f"{POINT:g} point, and there are three seeds; two are equal if the interval stays within ±{EQUAL:g} points."
-)
 SEVERITY = (
-    "*Superclass*: the accuracy that forgives mistakes within the true superclass. *Mistakes within*: the share of the "
-    "mistakes that stay within it. All arms are judged by the data set's own tree, whichever they were trained with."
-)
-ATTACKED = (
-    "*Mistakes within, attacked*: the same share of what the suite made of every image, those included that were wrong "
-    "before any attack. It makes close siblings look mild by construction: an image that is wrong is not attacked "
-    "again, and an attack that flees the true class ends at the nearest center, which is a sibling's where siblings "
-    "lie close. No attack looked for a far mistake, so it is no proof that none can be forced, and worst-case "
-    "superclass accuracies are upper bounds too."
+    "- **Superclass**: the accuracy that forgives mistakes within the true superclass. **Mistakes within**: the share "
+    "of the mistakes that stay within it, which follows from the clean and the superclass accuracy. All arms are "
+    "judged by the data set's own tree, whichever they were trained with.\n"
+    "- **Attacked**: the same of what the suite made of every image, those included that were wrong before. Close "
+    "siblings look mild by construction: an attack that flees the true class ends at the nearest center, which is then "
+    "a sibling's, and an image that is wrong is not attacked again.\n"
+    "- **No attack looked for a far mistake**, so it is no proof that none can be forced, and superclass accuracies "
+    "under attack are upper bounds too."
 )
 GEOMETRY = (
     "*Nearest two*: the distance between the two centers that lie closest; *nearest across*: the same for classes of "
     "different superclasses of the data set."
+)
+CONVERGENCE = (
+    "The mean over the seeds that get there, and in brackets the difference to MMC-10 with its interval. Epochs are "
+    "whole: where all seeds differ by the same number that is chance, and no interval is given."
+)
+SAME_RATIO = (
+    "The seeds above compare ratios that validation chose, which differ from tree to tree. Here both have one ratio, "
+    "one training each; intervals are over images, as if each model had seen other ones."
 )
 _ONE_SEED = (
     "Until then an interval is over the test images alone wherever a number is of one training: what another seed "
@@ -83,6 +91,7 @@ def centers() -> str:
             f"- **Hierarchical centers**: {groups} superclasses of {size} classes. A center is its superclass's, of "
             "length C1, plus an offset within the superclass, of length C2, with C1² + C2² = 10². The *ratio* is "
             "C2/C1: the smaller, the closer lie siblings, the classes of one superclass.",
+            f"- **The paper's ratios**: it has C2 ≪ C1 and gives no number; here that is ratios up to {SMALL:g}.",
             "- **Three forms** of them: in *orthogonal subspaces* every superclass has coordinates of its own for its "
             "offsets; in *shared coordinates*, the paper's plain form, all use the same ones, so centers of "
             "different superclasses may come close; *shared and rotated* turns the offsets of every superclass at "
@@ -90,7 +99,26 @@ def centers() -> str:
             "- **Two other trees**, in orthogonal subspaces: one *learned* from a model's mistakes, and a *random* one "
             "with the given sizes, which tells the tree from its geometry.",
             f"- **Where the ratios end**: at √({groups * (size - 1)}/{groups - 1}) = {even_ratio():.2f} centers in "
-            f"orthogonal subspaces are all equally far apart, which is MMC-10 again. So the scan ends at {RATIOS[-1]}.",
+            "orthogonal subspaces are all equally far apart, of the given tree and of a random one: MMC-10 again. "
+            f"That the scan ends at {RATIOS[-1]} for shared coordinates and for the learned tree has no such reason.",
+        ]
+    )
+
+
+def rule(results: Results) -> str:
+    """How arms are compared, what an interval is over, and what a seed changes."""
+    images = results.about.get("samples")
+    told = f"the same {images:,} test images" if images else "the same test images"
+    return "\n".join(
+        [
+            f"- **Compared** are arms seed by seed on {told}: the mean difference in points with a 95 % t interval "
+            "over the seeds. What other images would change is in none of them, and of three seeds some are by chance "
+            "narrower than that alone.",
+            f"- **A difference** counts, and is **bold**, if the interval leaves out zero, the mean is at least "
+            f"{POINT:g} point, and there are three seeds; {ALONE} marks those that do not outlast the number of "
+            f"comparisons. Two are equal if the interval stays within ±{EQUAL:g} points.",
+            f"- **A seed** draws the centers anew in *{ROTATED.title}* and of the *{RANDOM.title}*, and leaves them as "
+            f"they are in the other forms; the *{LEARNED.title}* is one tree.",
         ]
     )
 
@@ -101,20 +129,24 @@ def even_ratio() -> float:
     return math.sqrt(groups * (size - 1) / (groups - 1))
 
 
-def training(results: Results) -> str:
-    """Network, epochs, batch, learning rate and schedule, from the settings of the runs; a sentence for each kind."""
+def training(results: Results, beside: Beside, waiting: Sequence[str] = ()) -> str:
+    """Network, epochs, batch, learning rate and schedule, from the settings of the runs; a sentence for each kind.
+
+    Arms that are ``waiting`` for attacks have them from their trainings.
+    """
+    found = {run.arm: {**results.shared, **run.settings} for run in reversed(results.runs)}
+    found |= {arm: beside.settings(arm) for arm in waiting if arm not in found}
     kinds: dict[tuple[Any, ...], list[str]] = {}
-    for run in results.runs:
-        settings = {**results.shared, **run.settings}
+    for arm, settings in found.items():
         if all(key in settings for key in _TRAINING):
-            kinds.setdefault(tuple(settings[key] for key in _TRAINING), []).append(run.arm)
+            kinds.setdefault(tuple(settings[key] for key in _TRAINING), []).append(arm)
     said = []
     for kind, arms in kinds.items():
         told = [arm.title for arm in results.study.arms if arm.name in arms]
         said.append(
-            f"{listed(told) if len(kinds) > 1 else 'All arms'}: {_kind(dict(zip(_TRAINING, kind, strict=True)))}."
+            f"{'; '.join(told) if len(kinds) > 1 else 'All arms'}: {_kind(dict(zip(_TRAINING, kind, strict=True)))}."
         )
-    return " ".join(said)
+    return "\n".join(f"- {each}" for each in said) if len(said) > 1 else "".join(said)
 
 
 def attacks(results: Results) -> str:
@@ -138,10 +170,18 @@ def bounds(results: Results, beside: Beside) -> str:
         f"The suite `{TREES.suite}` is short{told}: one start each, no diagnostics, and every attack sees only the "
         "images that those before it left. It has not converged, so its worst cases are upper bounds.",
         looseness(results, beside),
+        _bias(results, beside),
         f"The check is the suite `{NEAR.suite}` in the same ball. *Later attacks broke*: the share of what the first "
         "attack left.",
     )
-    return " ".join(filter(None, said))
+    return "\n".join(f"- {each}" for each in said if each)
+
+
+def _bias(results: Results, beside: Beside) -> str:
+    """Which way the comparison with MMC errs, by the arms that have three seeds."""
+    given = seeded(results, [name for family in GIVEN for name in family.names])
+    side, shares = favours(results, given, beside)
+    return f"Over three seeds they break {shares}: compared so, the bounds favour {side}." if side else ""
 
 
 def one_seed(results: Results, grid: str, beside: Beside) -> str:

@@ -50,6 +50,20 @@ class Difference:
         """Which true differences are compatible with these seeds."""
         return self.mean - self.half_width, self.mean + self.half_width
 
+    @property
+    def p_value(self) -> float:
+        """Of the paired t test, two-sided: how likely so large a mean is where there is no difference."""
+        if self.n < 2 or not self.mean:
+            return 1.0
+        error = self.deviation / math.sqrt(self.n)
+        return 1.0 - _within(abs(self.mean) / error, self.n - 1) if error else 0.0
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Whether no difference at all is incompatible with these seeds, however small the one that was seen."""
+        low, high = self.interval
+        return low > 0 or high < 0
+
     def verdict(self, least: float = POINT) -> Verdict:
         """A difference counts if its interval leaves out zero and it is of some size."""
         if self.n < ENOUGH:

@@ -1,9 +1,10 @@
 """From the numbers of a study to its sentences: effect, verdict, what became of a prediction, what is open."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from maxmahal.report.published.judging import POINT
+from maxmahal.report.published.judging import ALPHA, POINT
 from maxmahal.report.published.variants.paired import EQUAL, Difference, Verdict, paired
 from maxmahal.report.published.variants.results import EARLY, Results
 from maxmahal.report.published.variants.spec import METRICS, Contrast, Expected, Prediction
@@ -68,8 +69,14 @@ def effect(difference: Difference) -> str:
     """ "+1.2 points [−0.3, 2.7], n = 3"."""
     if difference.n < 2:
         return "not run"
+    mean, ends = between(difference).split(" ", 1)
+    return f"{mean} points {ends}, n = {difference.n}"
+
+
+def between(difference: Difference) -> str:
+    """ "+1.2 [−0.3, +2.7]"."""
     low, high = difference.interval
-    return f"{_signed(difference.mean)} points [{_signed(low)}, {_signed(high)}], n = {difference.n}"
+    return f"{signed(difference.mean)} [{signed(low)}, {signed(high)}]"
 
 
 def sentences(results: Results) -> list[str]:
@@ -135,8 +142,23 @@ def _pair(results: Results, contrast: Contrast) -> str:
     return f"{titles[contrast.arm]} against {titles[contrast.reference]}, {metric}"
 
 
-def _signed(value: float) -> str:
-    return f"{'−' if round(value, 1) < 0 else '+'}{abs(value):.1f}"
+def signed(value: float) -> str:
+    """One digit, or as many as it takes to see on which side of zero a small number lies, where three are enough."""
+    digits = next((count for count in (1, 2, 3) if round(abs(value), count)), 1)
+    return f"{'−' if round(value, digits) < 0 else '+'}{abs(value):.{digits}f}"
+
+
+def lasting(every: Sequence[Results]) -> frozenset[tuple[str, Contrast]]:
+    """Which of all comparisons stay differences when each is one of many: Benjamini and Hochberg's method over their
+    paired t tests, so that of those it keeps about 5 % are false. Each is named by its study and contrast.
+    """
+    found = [(judge(each, contrast), each.study.name) for each in every for contrast in each.study.contrasts]
+    ranked = sorted(
+        ((one.difference.p_value, name, one.contrast) for one, name in found if one.verdict != "not run"),
+        key=lambda each: each[0],
+    )
+    below = [place for place, (chance, _, _) in enumerate(ranked, start=1) if chance <= ALPHA * place / len(ranked)]
+    return frozenset((name, contrast) for _, name, contrast in ranked[: max(below, default=0)])
 
 
 def tally(results: list[Results]) -> str:
@@ -146,10 +168,11 @@ def tally(results: list[Results]) -> str:
     seen = [each for each in made if each.verdict != "no difference seen"]
     if not made:
         return "Nothing was run yet."
+    apart = sum(each.difference.leaves_out_zero for each in made)
     return (
-        f"{len(made)} comparisons in all, {len(seen)} of them with a difference; as each interval is one of 95 % by "
-        f"itself, about {0.05 * len(made):.0f} would leave out zero if nothing made any difference, fewer of them by a "
-        f"whole point."
+        f"{len(made)} comparisons in all: {apart} intervals leave out zero, {len(seen)} of them with a difference of "
+        f"{POINT:g} point or more. As each interval is one of 95 % by itself, about {ALPHA * len(made):.0f} would "
+        "leave out zero if nothing made any difference."
     )
 
 

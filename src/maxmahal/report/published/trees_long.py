@@ -1,0 +1,106 @@
+"""The pair that was trained long: hierarchical centers and MMC on the same images, from the published summaries."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxmahal.evaluate.summary import Summary, pair_clean, pair_stage, read_summary
+from maxmahal.report.published.judging import between
+from maxmahal.report.published.leads import Gap, of_images
+from maxmahal.report.published.reading import EVALUATIONS
+from maxmahal.report.published.trees_study import ORTHOGONAL, SHARED, STRICT
+
+HM, BASE = "cifar100-hm", "cifar100-mmc"
+_FORMS = {"orthogonal": ORTHOGONAL, "shared": SHARED}
+_STAGES = {"pgd10-tar-8": "targeted", "pgd10-un-8": "untargeted"}
+
+
+@dataclass(frozen=True)
+class Long:
+    """Summaries of both, of every suite and seed; the first seed's are compared."""
+
+    ours: tuple[Summary, ...] = ()
+    theirs: tuple[Summary, ...] = ()
+
+    @property
+    def epochs(self) -> int | None:
+        """How long both were trained; None where they were trained differently, or are not there."""
+        found = {each.model.get("settings", {}).get("train", {}).get("epochs") for each in (*self.ours, *self.theirs)}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def form(self) -> str:
+        """Of the hierarchical centers: subspaces and ratio; empty where the settings do not tell."""
+        settings: dict[str, Any] = self.ours[0].model.get("settings", {}) if self.ours else {}
+        centers = settings.get("centers", {})
+        family, norms = _FORMS.get(centers.get("subspaces", "")), centers.get("norms", [])
+        return f"{family.title}, {family.symbol} {norms[1] / norms[0]:.3g}" if family and len(norms) == 2 else ""
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """How many trainings there are of each."""
+        return len({each.name for each in self.ours}), len({each.name for each in self.theirs})
+
+    @property
+    def clean(self) -> Gap | None:
+        """How far hierarchical centers are ahead on clean images."""
+        found = [pair_clean(*pair) for pair in self._pairs]
+        return of_images(max(found, key=lambda each: each.total)) if found else None
+
+    @property
+    def attacked(self) -> dict[str, Gap]:
+        """The same under PGD-10 as the paper has it, of images right before it and after; by the attack's kind."""
+        alike = [pair for pair in self._pairs if pair[0].suite == pair[1].suite and pair[0].radius == pair[1].radius]
+        pairs = {stage: [found for pair in alike if (found := pair_stage(*pair, stage))] for stage in _STAGES}
+        return {_STAGES[stage]: of_images(each[0]) for stage, each in pairs.items() if each}
+
+    @property
+    def worst(self) -> tuple[Summary, Summary] | None:
+        """Both under the careful suite in the paper's ball."""
+        wanted = [
+            pair for pair in self._pairs if all((x.suite, x.epsilon) == (STRICT.suite, STRICT.epsilon) for x in pair)
+        ]
+        return wanted[0] if wanted else None
+
+    @property
+    def nothing_left(self) -> str:
+        """That neither has an image left in the paper's ball; empty where one has, or nobody looked."""
+        if self.worst is None or any(each.robust.count for each in self.worst):
+            return ""
+        ours, theirs = self.worst
+        return (
+            f"`{STRICT.suite}` at {STRICT.epsilon} leaves 0 of {ours.robust.total:,} images of `{ours.name}` and of "
+            f"`{theirs.name}`"
+        )
+
+    @property
+    def _pairs(self) -> list[tuple[Summary, Summary]]:
+        return [
+            (ours, theirs)
+            for ours in self.ours
+            for theirs in self.theirs
+            if (ours.name, theirs.name) == (HM, BASE)
+            and ours.data_fingerprint == theirs.data_fingerprint
+            and len(ours.right) == len(theirs.right)
+        ]
+
+
+def read_long(results: Path) -> Long:
+    """From the folder of results; what is not there is not told."""
+    return Long(_of(results, HM), _of(results, BASE))
+
+
+def gap_told(gap: Gap) -> str:
+    """With its interval over images."""
+    return between(gap.size, gap.interval())
+
+
+def apart(gap: Gap) -> bool:
+    """Whether the images alone tell the two from each other."""
+    low, high = gap.interval()
+    return low > 0 or high < 0
+
+
+def _of(results: Path, model: str) -> tuple[Summary, ...]:
+    files = (path for ending in ("--", "-seed*--") for path in (results / EVALUATIONS).glob(f"{model}{ending}*.json"))
+    return tuple(read_summary(path) for path in sorted(files))

@@ -1,0 +1,197 @@
+"""The page about trees in short: does it help, where, for whom, what would change the answer; all of it computed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from maxmahal.report.published.judging import POINT
+from maxmahal.report.published.trees_beside import Beside, favours
+from maxmahal.report.published.trees_long import Long, apart, gap_told
+from maxmahal.report.published.trees_scan import edges, same_ratio, small_ratios, spanned
+from maxmahal.report.published.trees_study import (
+    AT_MMC,
+    AT_ORTHOGONAL,
+    GIVEN,
+    LEARNED,
+    MMC,
+    ORTHOGONAL,
+    PLAIN,
+    RANDOM,
+    SMALL,
+    ratio_of,
+    seeded,
+)
+from maxmahal.report.published.trees_verdict import ALONE, Kept, judged_of, mark
+from maxmahal.report.published.variants.paired import ENOUGH
+from maxmahal.report.published.variants.results import Results
+from maxmahal.report.published.variants.rules import Judged, signed
+from maxmahal.report.published.variants.spec import Metric
+from maxmahal.report.wording import listed
+
+_GIVEN = tuple(name for family in GIVEN for name in family.names)
+
+
+@dataclass(frozen=True)
+class Short:
+    """What the summary is made from."""
+
+    plain: Results
+    near: Results
+    strict: Results
+    beside: Beside
+    long: Long
+    kept: Kept
+
+    def lines(self) -> str:
+        """As bullets, in the order of the questions."""
+        told = (*self._milder(), self._clean(), *self._robust(), self._small(), self._tree(), self._learned())
+        lines = "\n".join(f"- {each}" for each in (*told, self._use(), self._change()) if each)
+        note = f"\n\n{ALONE} One of many comparisons, and may be chance: see the verdict."
+        return lines + (note if ALONE in lines else "")
+
+    def _milder(self) -> list[str]:
+        whole, within = self._of("superclass"), self._of("near")
+        if not whole:
+            return ["**Milder mistakes: not decided**, for it takes three seeds."]
+        seen, nearer = _helped(whole), _helped(within)
+        answer = "yes" if seen else "by their share alone" if nearer else "none seen"
+        return [
+            f"**Milder mistakes: {answer}.** {self._trained()}, in points against MMC-10: superclass accuracy "
+            f"{self._each(seen or whole)}.",
+            f"**Of the mistakes, the share within the superclass**, likewise: {self._each(nearer or within)}.",
+        ]
+
+    def _clean(self) -> str:
+        found, gap = self._of("clean"), self.long.clean
+        seen = {each.verdict for each in found} - {"no difference seen"}
+        answer = "not decided" if not found else "no difference seen"
+        if seen:
+            answer = "depends on the form" if len(seen) > 1 else "higher" if "helps" in seen else "lower"
+        told = [f"**Clean accuracy: {answer}.**"]
+        told += [f"{self._trained()}: {self._each(found)} points."] if found else []
+        if gap is not None:
+            word = "more than chance over images explains" if apart(gap) else "not to be told apart"
+            form = f" ({self.long.form})" if self.long.form else ""
+            told.append(f"After {self.long.epochs}{form}, one seed each, same images: {gap_told(gap)}, {word}.")
+        return " ".join(told)
+
+    def _robust(self) -> list[str]:
+        found, said = self._of("worst"), []
+        if found:
+            gains = _helped([*found, *judged_of(self.near, _GIVEN, (MMC,))])
+            side, _ = favours(self.plain, seeded(self.plain, _GIVEN), self.beside)
+            said = [
+                f"**Robustness: {'a gain' if gains else 'no gain seen'}.** Worst case at {self.plain.study.epsilon} "
+                f"against MMC-10: {self._each(found, ends=True)} points"
+                + (f", by upper bounds that favour {side}." if side else ".")
+            ]
+        told = [f"{gap_told(gap)} ({name})" for name, gap in self.long.attacked.items()]
+        told = [f"images right before and after the paper's PGD-10 {listed(told)}"] if told else []
+        told += [self.long.nothing_left] if self.long.nothing_left else []
+        if told:
+            said.append(
+                f"**Robustness after {self.long.epochs} epochs**, one seed each, against MMC-10: {'; '.join(told)}."
+            )
+        return said
+
+    def _small(self) -> str:
+        metrics: tuple[Metric, ...] = ("clean", "superclass", "worst")
+        clean, whole, worst = (list(small_ratios(self.plain, metric).values()) for metric in metrics)
+        if not clean:
+            return f"**The paper's own ratios (C2 ≪ C1): not measured**, none up to {SMALL:g}."
+        cost = "cost accuracy" if all(high < 0 for _, _, high in clean) else "do not all cost accuracy"
+        more = f", superclass accuracy {spanned(whole)}" if whole else ""
+        return (
+            f"**The paper's own ratios, C2 ≪ C1, {cost}.** Up to {SMALL:g}, one seed, in points against MMC-10: clean "
+            f"accuracy {spanned(clean)}{more}, worst case {spanned(worst)}."
+        )
+
+    def _tree(self) -> str:
+        random = judged_of(self.plain, RANDOM.names, (MMC,))
+        given = judged_of(self.plain, ORTHOGONAL.names, RANDOM.names)
+        if not random or not given:
+            return "**Is it the tree? Not decided**, for a random tree takes three seeds."
+        ahead = [each for each in _helped(given) if each.contrast.metric == "superclass"]
+        same = all(each.verdict == "no difference seen" for each in random)
+        widest = max(each.difference.half_width for each in random)
+        told = f"no difference to MMC-10 in {len(random)} measures (±{widest:.1f} points at most)"
+        above = [
+            f"{each.difference.mean:.1f} points above it (ratio {ratio_of(each.contrast.arm)} against "
+            f"{ratio_of(each.contrast.reference)})"
+            for each in ahead
+        ]
+        equal = list(same_ratio(self.plain, ORTHOGONAL, RANDOM, "superclass").values())
+        more = f"; at equal ratios, seed 0, {spanned(equal)} points" if equal else ""
+        return (
+            f"**Is it the tree? {'Yes' if same and ahead else 'Not shown'}.** A random tree shows "
+            f"{told if same else 'a difference to MMC-10 too'}; the given tree's superclass accuracy is "
+            f"{listed(above) if above else 'not above it'}{more}."
+        )
+
+    def _learned(self) -> str:
+        found = judged_of(self.plain, LEARNED.names, (MMC,))
+        if not found:
+            return ""
+        seen = [each for each in found if each.verdict != "no difference seen"]
+        told = f"a difference to MMC-10 in {len(seen)} of" if seen else "no difference to MMC-10 in any of"
+        return f"**A tree learned from mistakes** (one tree): {told} {len(found)} measures."
+
+    def _use(self) -> str:
+        mild, gap = _helped(self._of("superclass")), self.long.clean
+        if not self._of("superclass"):
+            return ""
+        told = []
+        if mild:
+            where = "; ".join(self._title(each) for each in mild)
+            long = f"; after {self.long.epochs} this was not measured" if self.long.epochs else ""
+            told.append(
+                "**Of use** where a mistake outside the superclass costs more than one inside it "
+                f"({where}; after {self._epochs()} epochs{long})."
+            )
+        against = [] if _helped(self._of("worst")) else ["robustness"]
+        against += (
+            ["accuracy after a long training"] if gap is not None and not (apart(gap) and gap.size >= POINT) else []
+        )
+        told += [f"**Not of use**, as far as seen, for {listed(against)}."] if against else []
+        return " ".join(told)
+
+    def _change(self) -> str:
+        told = []
+        if min(self.long.seeds) < ENOUGH:
+            told.append(f"three seeds at {self.long.epochs or 'many'} epochs, and their mistakes by superclass")
+        highest = edges(self.plain, PLAIN, self.beside)["highest"]
+        if highest:
+            forms = listed([family.title for family in highest])
+            told.append(f"ratios beyond {highest[0].values[-1]}, the highest tried and chosen ({forms})")
+        ratios = [{ratio_of(arm) for arm in seeded(self.plain, family.names)} for family in (ORTHOGONAL, RANDOM)]
+        if all(ratios) and not ratios[0] & ratios[1]:
+            told.append(f"three seeds of the given tree at the random one's ratio ({listed(sorted(ratios[1]))})")
+        if not judged_of(self.near, _GIVEN, (MMC,)):
+            told.append(f"`{self.near.study.suite}` at {self.near.study.epsilon}")
+        if not judged_of(self.strict, AT_ORTHOGONAL.names, (AT_MMC,)):
+            trained, attacked = len(self.beside.seeds(AT_MMC)), len(self.strict.of(AT_MMC, "clean"))
+            told.append(f"three seeds of adversarial training ({trained} trained, {attacked} attacked)")
+        return f"**What would change this**, not measured yet: {'; '.join(told)}." if told else ""
+
+    def _of(self, metric: Metric) -> list[Judged]:
+        return [each for each in judged_of(self.plain, _GIVEN, (MMC,)) if each.contrast.metric == metric]
+
+    def _each(self, judged: Sequence[Judged], *, ends: bool = False) -> str:
+        return listed([f"{self._told(each, ends=ends)} ({self._title(each)})" for each in judged])
+
+    def _told(self, judged: Judged, *, ends: bool) -> str:
+        low, high = (signed(end) for end in judged.difference.interval)
+        said = f"{signed(judged.difference.mean)}{mark(self.plain, judged, self.kept)}"
+        return f"{said} [{low}, {high}]" if ends else said
+
+    def _title(self, judged: Judged) -> str:
+        return next(arm.title for arm in self.plain.study.arms if arm.name == judged.contrast.arm)
+
+    def _epochs(self) -> str:
+        return str(self.plain.shared.get("train.epochs", "so many"))
+
+    def _trained(self) -> str:
+        return f"After {self._epochs()} epochs, three seeds"
+
+
+def _helped(judged: Sequence[Judged]) -> list[Judged]:
+    return [each for each in judged if each.verdict == "helps"]

@@ -1,0 +1,147 @@
+"""Every comparison of the page about trees in one table: higher, lower or neither, and what is not decided."""
+
+from collections.abc import Sequence
+
+from maxmahal.report.published.tables import markdown
+from maxmahal.report.published.trees_long import Long
+from maxmahal.report.published.trees_scan import SAME_RATIO, same_ratio
+from maxmahal.report.published.trees_study import (
+    AT_MMC,
+    AT_ORTHOGONAL,
+    EMC,
+    GIVEN,
+    LEARNED,
+    MMC,
+    NAMES,
+    ORTHOGONAL,
+    RANDOM,
+    TREES,
+    ratio_of,
+)
+from maxmahal.report.published.variants.results import Results
+from maxmahal.report.published.variants.rules import Judged, judge, lasting, signed, tally
+from maxmahal.report.published.variants.spec import Contrast
+from maxmahal.report.wording import listed
+
+ALONE = "†"
+"""Marks a difference that does not outlast the number of comparisons."""
+Kept = frozenset[tuple[str, Contrast]]
+
+
+def judged_of(results: Results, arms: Sequence[str], references: Sequence[str]) -> list[Judged]:
+    """The comparisons of these arms with these references that have seeds enough."""
+    wanted = [each for each in results.study.contrasts if each.arm in arms and each.reference in references]
+    return [found for each in wanted if (found := judge(results, each)).verdict != "not run"]
+
+
+def mark(results: Results, judged: Judged, kept: Kept) -> str:
+    """A dagger where there is a difference and it stands alone."""
+    seen = judged.verdict in ("helps", "hurts")
+    return ALONE if seen and (results.study.name, judged.contrast) not in kept else ""
+
+
+def verdicts(every: Sequence[Results], long: Long) -> list[str]:
+    """A row a pair of arms, then what is not decided, then how many comparisons these are."""
+    kept = lasting(every)
+    rows = [row for results in every for row in _rows(results, kept)]
+    header = ["comparison", "higher, so better, in", "lower in", "no difference seen in"]
+    parts = [markdown(header, rows, 4)] if rows else []
+    told = [*(_notes(every) if rows else []), *_undecided(every, long)]
+    parts += ["\n".join(f"- {each}" for each in told)] if told else []
+    return [*parts, _many(every, kept)] if rows else parts
+
+
+def _rows(results: Results, kept: Kept) -> list[list[str]]:
+    titles = {arm.name: arm.title for arm in results.study.arms}
+    pairs = dict.fromkeys((each.reference, each.arm) for each in results.study.contrasts)
+    rows = []
+    for reference, arm in pairs:
+        judged = judged_of(results, (arm,), (reference,))
+        if judged:
+            cells = [_where(results, judged, wanted, kept) for wanted in ("helps", "hurts", "no difference seen")]
+            rows.append([f"{titles[arm]} against {titles[reference]}{_suite(results)}", *cells])
+    return rows
+
+
+def _where(results: Results, judged: Sequence[Judged], wanted: str, kept: Kept) -> str:
+    found = [each for each in judged if each.verdict == wanted]
+    if wanted == "no difference seen":
+        return ", ".join(NAMES[each.contrast.metric] for each in found) or "–"
+    told = (
+        f"{NAMES[each.contrast.metric]} {signed(each.difference.mean)}{mark(results, each, kept)}" for each in found
+    )
+    return ", ".join(told) or "–"
+
+
+def _suite(results: Results) -> str:
+    return "" if results.study.name == TREES.name else f" (`{results.study.suite}` at {results.study.epsilon})"
+
+
+def _notes(every: Sequence[Results]) -> list[str]:
+    """What the table must not be read as."""
+    told = [
+        "In points, the mean over seeds; intervals stand in the tables below. *Mistakes within* follow from the clean "
+        "and the superclass accuracy, so they are no third finding.",
+    ]
+    told += _equal(every[0])
+    if any(each.arm in LEARNED.names for results in every for each in results.study.contrasts):
+        told.append(
+            "All are judged by the given tree's superclasses, which the learned tree does not follow: where it is "
+            "lower by these, that shows how the two trees differ and nothing of its own superclasses."
+        )
+    return told
+
+
+def _equal(plain: Results) -> list[str]:
+    """Superclass accuracies at equal ratios, where trees of different ones are compared."""
+    told = []
+    for ours, theirs, title in SAME_RATIO:
+        pairs = [(each.contrast.arm, each.contrast.reference) for each in judged_of(plain, ours.names, theirs.names)]
+        ratios = dict.fromkeys(ratio_of(name) for pair in pairs for name in pair)
+        found = same_ratio(plain, ours, theirs, "superclass")
+        if len(ratios) > 1:
+            said = [f"{signed(found[ratio][0])} at {ratio}" for ratio in sorted(ratios) if ratio in found]
+            told += [f"{title} {listed(said)}"] if said else []
+    if not told:
+        return []
+    where = "[more below](#trees-at-one-ratio)"
+    return [f"Trees above differ in their ratios too; at equal ones (seed 0, superclass): {'; '.join(told)} ({where})."]
+
+
+def _undecided(every: Sequence[Results], long: Long) -> list[str]:
+    plain, near, strict = every
+    given = tuple(name for family in GIVEN for name in family.names)
+    asked: tuple[tuple[Results, Sequence[str], Sequence[str], str], ...] = (
+        (plain, given, (MMC,), "hierarchical centers against MMC"),
+        (plain, EMC.names, (MMC,), "EMC against MMC"),
+        (plain, given, EMC.names, "hierarchical centers against EMC"),
+        (plain, ORTHOGONAL.names, RANDOM.names, "the given tree against a random one"),
+        (plain, RANDOM.names, (MMC,), "a random tree against MMC"),
+        (plain, LEARNED.names, (MMC,), "the learned tree against MMC"),
+        (plain, LEARNED.names, ORTHOGONAL.names, "the learned tree against the given one"),
+        (near, given, (MMC,), f"hierarchical centers against MMC by `{near.study.suite}` at {near.study.epsilon}"),
+        (strict, AT_ORTHOGONAL.names, (AT_MMC,), "hierarchical centers against MMC with adversarial training"),
+    )
+    missing = [words for results, arms, references, words in asked if not judged_of(results, arms, references)]
+    told = [f"**Not decided**, for it takes three seeds of both: {listed(missing)}."] if missing else []
+    if not judged_of(strict, ORTHOGONAL.names, (MMC,)):
+        told.append(f"**In the paper's ball, {strict.study.epsilon}, without adversarial training:** {_ball(long)}")
+    return told
+
+
+def _ball(long: Long) -> str:
+    if not long.nothing_left:
+        return "not decided, for it takes three seeds of both."
+    return (
+        f"nothing is left of either after {long.epochs} epochs: {long.nothing_left}, one seed each. Three seeds here "
+        "are not run, and would have to leave something to decide anything."
+    )
+
+
+def _many(every: Sequence[Results], kept: Kept) -> str:
+    judged = [(each, judge(each, contrast)) for each in every for contrast in each.study.contrasts]
+    alone = sum(bool(mark(results, one, kept)) for results, one in judged)
+    return (
+        f"{tally(list(every))} Benjamini and Hochberg's method at 5 % over all of these t tests keeps {len(kept)} of "
+        f"them; {alone} differences that it does not keep are marked {ALONE}: each stands alone, and may be chance."
+    )
