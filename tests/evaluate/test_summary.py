@@ -13,10 +13,11 @@ from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate import Evaluation, RecordsError, compare, give_verdict
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.records import Finding
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.statistics import Comparison, Rate
 from maxmahal.evaluate.summary import (
     Summary,
     pair_clean,
+    pair_near,
     pair_stage,
     pair_up,
     read_run,
@@ -72,6 +73,20 @@ def test_classes_that_are_never_answered_are_counted(tmp_path: Path) -> None:
     columns = replace(clean.columns, label=np.array([7, 7, 2, 2, 0, 3]))
     summary = there_and_back(made_up(replace(clean, columns=columns)), tmp_path)
     assert summary.answered == Rate(2.0, 4)  # 7 and 0, not 2 and 3
+
+
+def test_answers_in_the_right_superclass_are_kept_of_data_that_has_superclasses(tmp_path: Path) -> None:
+    clean = stage_records("clean", np.array([1.0, 0, 0]), counts=False, kind="clean", threat="")
+    # 4 and 30 are water mammals, 1 is a fish.
+    columns = replace(clean.columns, label=np.array([4, 4, 4]), clean_prediction=np.array([4, 30, 1]))
+    made = made_up(replace(clean, columns=columns))
+    found = there_and_back(replace(made, data="cifar100"), tmp_path)
+    assert found.near is not None
+    assert found.near.tolist() == [True, True, False]
+    assert there_and_back(made, tmp_path).near is None
+    other = replace(found, near=np.array([False, True, False]))
+    assert pair_near(found, other) == Comparison(1, 0, 3)
+    assert pair_near(found, replace(found, near=None)) is None
 
 
 def test_the_distance_is_the_mean_over_what_was_right_and_broke(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from made_up_summaries import run, stage, summary
 
@@ -345,6 +346,27 @@ def test_attacks_are_paired_on_images_right_before_and_after() -> None:
     found = Long((kept(HM, 50.0, 60.0),), (kept(BASE, 55.0, 45.0),)).attacked
     assert {name: round(gap.size, 6) for name, gap in found.items()} == {"untargeted": 5.0}
     assert Long((kept(HM, 50.0, 60.0),), (replace(kept(BASE, 55.0, 45.0), data_fingerprint="other"),)).attacked == {}
+
+
+def test_mistakes_of_the_long_pair_are_told_by_superclass() -> None:
+    def known(name: str, near: float) -> Any:
+        return replace(summary(name, "strict", 0.0, 70.0, samples=1000), near=np.arange(1000) < 10 * near)
+
+    long = Long((known(HM, 81.0),), (known(BASE, 79.0),))
+    told = short(results(TREES, *MILD), long=long)
+    assert (
+        "- **Milder after 200 epochs, too: yes.** One seed each, same images: superclass accuracy +2.0 points [" in told
+    )
+    assert "of the mistakes 36.7 % stay within the superclass, with MMC-10 30.0 %." in told
+    assert "after 30 epochs, and after 200)" in line(told, "Of use")
+    assert "mistakes by superclass" not in told
+    same = short(results(TREES, *MILD), long=Long((known(HM, 79.0),), (known(BASE, 79.0),)))
+    assert "Milder after 200 epochs, too: not to be told.**" in same
+    assert "not so after 200)" in line(same, "Of use")
+    unknown = short(results(TREES, *MILD), long=pair(70.0, 70.0))
+    assert "Milder after" not in unknown
+    assert "after 200 this was not measured" in line(unknown, "Of use")
+    assert "three seeds at 200 epochs, and their mistakes by superclass" in unknown
 
 
 def test_the_form_that_was_trained_long_comes_from_its_settings() -> None:

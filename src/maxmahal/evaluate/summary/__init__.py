@@ -2,7 +2,7 @@
 
 from maxmahal.evaluate.summary.evaluations import file_name, read_summary, summarise, write_summary
 from maxmahal.evaluate.summary.runs import RunSummary, read_run, summarise_run
-from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_stage, pair_up
+from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_near, pair_stage, pair_up
 
 __all__ = [
     "RunSummary",
@@ -10,6 +10,7 @@ __all__ = [
     "Summary",
     "file_name",
     "pair_clean",
+    "pair_near",
     "pair_stage",
     "pair_up",
     "read_run",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
 from maxmahal.evaluate.records.schema import RecordsError
@@ -27,6 +28,7 @@ _IDENTITY = (
     *("model_fingerprint", "data_fingerprint"),
 )
 _MODEL = ("kind", "parameters", "loss", "backbone", "epoch", "table", "settings", "stochastic", "draws")
+_SUPERCLASSES = {"cifar100": CIFAR100_SUPERCLASSES}
 _ENVIRONMENT = ("device", "versions", "started", "commit")
 
 
@@ -52,6 +54,7 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
         "stages": [_stage_table(each, len(clean)) for each in verdict.stages],
         "right": pack(clean.right_share >= 0.5),
         "stands": pack(stands(evaluation)),
+        **_near(evaluation.data, clean),
     }
 
 
@@ -117,6 +120,14 @@ def _is_limited(evaluation: Evaluation) -> bool:
 def _answered(clean: Columns) -> list[int]:
     """Classes of which the model gets any image right, and classes in all."""
     return [len(np.unique(clean.label[clean.right_share >= 0.5])), len(np.unique(clean.label))]
+
+
+def _near(data: str, clean: Columns) -> dict[str, str]:
+    """Which answers lie in the right superclass, of data that is known to have superclasses."""
+    if data not in _SUPERCLASSES:
+        return {}
+    groups = np.array(_SUPERCLASSES[data])
+    return {"near": pack(groups[clean.label] == groups[clean.clean_prediction])}
 
 
 def _compact(value: object) -> str:
@@ -194,4 +205,5 @@ def _from_table(content: dict[str, Any]) -> Summary:
         right=unpack(content["right"], samples),
         stands=unpack(content["stands"], samples),
         answered=_rate(content["answered"]) if "answered" in content else None,
+        near=unpack(content["near"], samples) if "near" in content else None,
     )

@@ -86,6 +86,8 @@ class Summary:
     """Which of them no counting attack broke."""
     answered: Rate | None = None
     """Of how many classes any image is answered right, of those there are; None where nobody wrote it down."""
+    near: Bool[np.ndarray, " n"] | None = None
+    """Which clean samples' answers lie in the right superclass, right ones among them; None where that is not known."""
 
     def stage(self, name: str) -> StageSummary | None:
         """The stage of that name, where there is one."""
@@ -118,6 +120,12 @@ def pair_clean(first: Summary, second: Summary) -> Comparison:
     """Two models on the same clean images."""
     _refuse_other_images(first, second)
     return _split(first.right, second.right)
+
+
+def pair_near(first: Summary, second: Summary) -> Comparison | None:
+    """Two models on the same clean images, by the superclass of their answers; None where that is not known of both."""
+    _refuse_other_images(first, second)
+    return None if first.near is None or second.near is None else _split(first.near, second.near)
 
 
 def _refuse_other_attacks(first: Summary, second: Summary) -> None:

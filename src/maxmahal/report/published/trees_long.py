@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxmahal.evaluate.summary import Summary, pair_clean, pair_stage, read_summary
+from maxmahal.evaluate.summary import Summary, pair_clean, pair_near, pair_stage, read_summary
 from maxmahal.report.published.judging import between
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.reading import EVALUATIONS
@@ -46,6 +46,21 @@ class Long:
         """How far hierarchical centers are ahead on clean images."""
         found = [pair_clean(*pair) for pair in self._pairs]
         return of_images(max(found, key=lambda each: each.total)) if found else None
+
+    @property
+    def superclass(self) -> Gap | None:
+        """The same by the superclass of the answer."""
+        found = [each for pair in self._pairs if (each := pair_near(*pair)) is not None]
+        return of_images(max(found, key=lambda each: each.total)) if found else None
+
+    @property
+    def within(self) -> tuple[float, float] | None:
+        """Of the mistakes of each, how many percent stay within the superclass."""
+        known = [pair for pair in self._pairs if all(each.near is not None for each in pair)]
+        if not known:
+            return None
+        ours, theirs = max(known, key=lambda pair: pair[0].samples)
+        return _within(ours), _within(theirs)
 
     @property
     def attacked(self) -> dict[str, Gap]:
@@ -99,6 +114,12 @@ def apart(gap: Gap) -> bool:
     """Whether the images alone tell the two from each other."""
     low, high = gap.interval()
     return low > 0 or high < 0
+
+
+def _within(summary: Summary) -> float:
+    assert summary.near is not None, "only asked where it is known"
+    wrong = ~summary.right
+    return 100 * float(summary.near[wrong].mean()) if wrong.any() else float("nan")
 
 
 def _of(results: Path, model: str) -> tuple[Summary, ...]:
