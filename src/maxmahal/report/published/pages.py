@@ -17,8 +17,9 @@ from maxmahal.report.wording import listed
 _MADE = "Written by `tools/results.py` from the summaries beside this page; no number is typed by hand."
 _NOTES = (
     "Accuracies in %, on the test sets. *paper / ours* in one cell; attacks of the paper's protocol run as its code "
-    "ran them: epsilons in 256ths, steps of 2/256, the last iterate, away from the model's own prediction or towards "
-    "one of the wrong classes. That is no measure of robustness. `strict` and AutoAttack are: the worst case per "
+    "ran them: epsilons in 256ths, steps of 2/256, the last iterate; PGD goes away from the model's own prediction, "
+    "SPSA and C&W from the true label, and targeted ones towards one of the wrong classes. That is no measure of "
+    "robustness. `strict` and AutoAttack are: the worst case per "
     "sample at Linf 8/255 on true labels. "
     "≤ in our numbers stands for none of the samples, with the bound that their number proves; the paper prints ≤ 1 "
     "for what is below 1 %. Clean accuracies are of all test images where these are known, by the training's own count "
