@@ -7,11 +7,13 @@ from maxmahal.report.published.apart import apart_note, clean_note, distances_ap
 from maxmahal.report.published.hierarchical import TREES, hm_note
 from maxmahal.report.published.hundred import (
     hundred_models,
+    losses_note,
     losses_pairs,
     losses_table,
     losses_verdict,
 )
 from maxmahal.report.published.models import (
+    ADVERSARIAL_CIFAR100,
     BEYOND,
     DATA,
     PGD_8,
@@ -41,6 +43,7 @@ from maxmahal.report.published.tables import (
     white_box_table,
 )
 from maxmahal.report.published.trainings import schedules
+from maxmahal.report.published.undertrained import undertrained
 from maxmahal.report.wording import listed
 
 _FEW = (
@@ -99,9 +102,10 @@ def hundred_section(shelf: Shelf) -> list[str]:
         depth_table(shelf, "cifar100"),
         networks_note(shelf, TABLE_5_CIFAR100),
         "### Adversarial training of three losses",
-        *_noted("Untargeted PGD-10 at 8/255, the same budget and the same tuning for each.", losses_table(shelf)),
+        *_noted(losses_note(shelf), losses_table(shelf)),
         losses_pairs(shelf),
         losses_verdict(shelf),
+        undertrained(shelf, ADVERSARIAL_CIFAR100),
         *narrow_section(shelf),
         *_others(shelf, "cifar100", shown),
     ]
