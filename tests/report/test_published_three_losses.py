@@ -8,7 +8,7 @@ import pytest
 from made_up_summaries import run, shelf, summary
 
 from maxmahal.evaluate.summary import RunSummary, Summary
-from maxmahal.report.published import readme_block, results_page
+from maxmahal.report.published import card, index, readme_block, results_page
 from maxmahal.report.published.claims import RULES
 from maxmahal.report.published.hundred import compared, losses_note, losses_pairs, losses_table, losses_verdict
 from maxmahal.report.published.missing import missing_list
@@ -110,6 +110,8 @@ def test_a_best_checkpoint_says_how_it_was_chosen_and_whether_it_is_the_last() -
     same = replace(best, model_fingerprint=f"weights of {AT_HM}")
     assert "Of AT (HM) it is the last one, with the same weights" in losses_note(shelf(*THREE, *runs, same))
     assert "Best:" not in losses_note(shelf(*THREE, *runs))
+    ten = [summary(name, "autoattack", robust=20) for name in ("cifar10-at-un-sce", "cifar10-at-un-sce-best")]
+    assert "Best: the checkpoint of the epoch with a score that was not recorded." in results_page(shelf(*ten), [])
 
 
 def trial(rate: float, pgd: float, clean: float) -> RunSummary:
@@ -137,6 +139,9 @@ def test_rates_that_differ_are_told_with_what_equal_ones_say() -> None:
         in told
     )
     assert "([class trees](trees.md))" in told
+    assert "([class trees](../results/trees.md))" in card(shelf(*THREE, *runs, *TRIALS, *ALIKE), AT_HM)
+    assert "Learning rates:" in index(shelf(*THREE, *runs), list(ADVERSARIAL_CIFAR100))
+    assert "Learning rates:" not in index(shelf(*THREE, *runs), [AT_HM])
     page = readme_block(shelf(*THREE, *runs, *TRIALS, *ALIKE))
     assert "([class trees](results/trees.md))" in page
     assert "the same tuning" not in results_page(shelf(*THREE, *runs, *TRIALS, *ALIKE), [])

@@ -6,6 +6,7 @@ from itertools import combinations
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import pair_up
+from maxmahal.report.published.checkpoints import best_note
 from maxmahal.report.published.judging import ALPHA, bounded, said, standing
 from maxmahal.report.published.leads import holm, of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
@@ -19,7 +20,6 @@ GRID, WHOLE = "adversarial-cifar100", "adversarial-cifar100-whole"
 _SCE, _MMC, _ = ADVERSARIAL_CIFAR100
 _WORDS = {"ahead": "ahead of", "tied": "not to be told apart from", "behind": "behind"}
 _LINK = "README.md#adversarial-training-of-three-losses"
-_SCORES = {"validation_pgd10": "PGD-10 accuracy", "validation_accuracy": "accuracy"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ def hundred_models(shelf: Shelf) -> list[str]:
 
 def losses_note(shelf: Shelf) -> str:
     """How they were trained, and what a best checkpoint is; for above the tables."""
-    parts = ["Untargeted PGD-10 at 8/255.", schedules(shelf, ADVERSARIAL_CIFAR100), _best(shelf)]
+    parts = ["Untargeted PGD-10 at 8/255.", schedules(shelf, ADVERSARIAL_CIFAR100)]
+    parts.append(best_note(shelf, ADVERSARIAL_CIFAR100))
     return " ".join(part for part in parts if part)
 
 
@@ -131,20 +132,6 @@ def _few(found: list[Compared]) -> str:
         f"What is not told apart need not be equal: {min(tied):,} images cannot tell differences of a few points, and "
         f"`maxmahal reproduce {WHOLE}` would look at all of them."
     )
-
-
-def _best(shelf: Shelf) -> str:
-    """How the best checkpoints were chosen, and which of them are the last ones; empty where none was measured."""
-    weights = {each.name: each.model_fingerprint for each in shelf.evaluations}
-    bests = [name for name in ADVERSARIAL_CIFAR100 if f"{name}-best" in weights]
-    runs = [run for name in bests if (run := shelf.run(name)) is not None]
-    scores = {words for run in runs for key, words in _SCORES.items() if key in (run.result.get("best") or {})}
-    if not bests:
-        return ""
-    by = f"the highest {' or '.join(sorted(scores))} on held-out images" if scores else "a score that was not recorded"
-    same = [title_of(shelf, name) for name in bests if weights.get(name) == weights[f"{name}-best"]]
-    told = f" Of {listed(same)} it is the last one, with the same weights, so that it says nothing new." if same else ""
-    return f"Best: the checkpoint of the epoch with {by}.{told}"
 
 
 def _clean(shelf: Shelf) -> str:

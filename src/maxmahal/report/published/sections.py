@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
 from maxmahal.report.published.apart import apart_note, clean_note, distances_apart, networks_note
+from maxmahal.report.published.checkpoints import best_note
 from maxmahal.report.published.hierarchical import TREES, hm_note
 from maxmahal.report.published.hundred import (
     hundred_models,
@@ -16,9 +17,11 @@ from maxmahal.report.published.models import (
     ADVERSARIAL_CIFAR100,
     BEYOND,
     DATA,
+    LONG,
     PGD_8,
     PGD_16,
     PLAIN,
+    SHORT,
     SPSA,
     TABLE_1,
     TABLE_2,
@@ -148,6 +151,7 @@ def _budgets(shelf: Shelf, figures: Sequence[str]) -> list[str]:
     sce, mmc = spreads(shelf).values()
     return [
         _JUDGED,
+        *_told(best_note(shelf, (*LONG, *SHORT))),
         budgets_table(shelf, models),
         paired_table(shelf),
         f"AT (MMC-10) less AT (SCE) under AutoAttack, last checkpoints: at the long budget {long_told(shelf)}; at the "

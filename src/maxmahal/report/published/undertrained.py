@@ -61,7 +61,7 @@ def undertrained(shelf: Shelf, models: Sequence[str]) -> str:
         ]
         parts.append(
             "Over the last tenth of the epochs, the learning rate falling to nothing, the accuracy on clean test "
-            f"images still rose: {listed(gains)}. Both are signs of too little training: more epochs may change "
+            f"images still rose: {listed(gains)}. These are signs of too little training: more epochs may change "
             "their order."
         )
     edge = [title for title, run in runs.items() if _is_at_the_edge(shelf, run)]
