@@ -152,6 +152,8 @@ def test_equal_rates_leave_nothing_to_tell() -> None:
     things = shelf(*THREE, *runs, *TRIALS, *ALIKE)
     assert rates_note(things) == ""
     assert "learning rate" not in losses_verdict(things)
+    followed = [*runs[:2], trained(AT_HM, AT_HM, 0.1)]
+    assert "the rule for trials" not in rates_note(shelf(*followed, trial(0.1, 0.2, 0.2), TRIALS[1])), "the best one"
     elsewhere = [ALIKE[0], trained("trees-at-orthogonal-1-seed0", AT_HM, 0.1)]
     apart = [*runs[:2], trained(AT_HM, AT_HM, 0.1)]
     assert "Trained alike" not in rates_note(shelf(*THREE, *apart, *elsewhere)), "not at one rate either"
