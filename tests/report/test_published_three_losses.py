@@ -16,8 +16,8 @@ from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
 from maxmahal.report.published.rates import rates_note
 from maxmahal.report.published.trainings import cost_table, tuning_table
 from maxmahal.report.published.undertrained import caution, rise, silent_loss, undertrained
+from maxmahal.settings import to_table
 from maxmahal.train import load_settings
-from maxmahal.train.config import to_table
 
 AT_SCE, AT_MMC, AT_HM = ADVERSARIAL_CIFAR100
 PRESETS = {AT_SCE: "cifar100-at-sce-long", AT_MMC: "cifar100-at-mmc-long", AT_HM: "cifar100-at-hm-long"}
@@ -67,7 +67,7 @@ def test_every_two_losses_are_paired_checkpoint_by_checkpoint() -> None:
 def test_tests_and_intervals_are_corrected_for_all_pairs_of_a_suite() -> None:
     models = [attacked(AT_SCE, 20, samples=1000), attacked(AT_MMC, 19.4, samples=1000)]
     (two,) = compared(shelf(*models))
-    assert (two.chance, two.confidence) == (pytest.approx(2 * 0.5**6), 0.95)
+    assert [two.chance, two.confidence] == pytest.approx([2 * 0.5**6, 0.95])
     assert "AT (MMC-10) is behind AT (SCE): −0.6 points [−1.1, −0.1], p = 0.031" in losses_verdict(shelf(*models))
     three = compared(shelf(*models, attacked(AT_HM, 20, samples=1000)))
     assert three[0].chance == pytest.approx(3 * 2 * 0.5**6)
@@ -173,7 +173,7 @@ def test_a_model_that_answers_nothing_has_the_loss_of_its_settings() -> None:
 def test_trainings_that_were_still_gaining_say_so() -> None:
     curve = [0.30] * 36 + [0.31, 0.32, 0.33, 0.34]
     entries = tuple({"epoch": at + 1, "test_accuracy": value} for at, value in enumerate(curve))
-    assert rise(replace(run(AT_MMC, [60.0]), epochs=entries)) == (pytest.approx(4.0), 36)
+    assert rise(replace(run(AT_MMC, [60.0]), epochs=entries)) == pytest.approx((4.0, 36))
     assert rise(None) is None
     tried = [trained(f"tune-{AT_MMC}-lr{rate:g}", AT_MMC, rate) for rate in (0.1, 0.2)]
     runs = [trained(AT_MMC, AT_MMC, 0.2), trained(AT_HM, AT_HM, 0.1), *TRIALS, *tried]
