@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_up_summaries import run, shelf, summary
+from made_up_summaries import run, shelf, stage, summary
 from torch import nn
 
 import maxmahal
 from maxmahal.data import ImageData, load_dataset
+from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published import card
 
@@ -54,6 +55,38 @@ def test_a_card_says_what_the_model_is_and_how_it_was_made() -> None:
     assert told["time"] == "1 min 40 s on NVIDIA H200, shared by 4 trainings"
     assert told["trained by"] == "maxmahal 0.1.0, torch 2.11, commit abc"
     assert told["measured by"] == "maxmahal 0.1.0, torch 2.11, commit def-dirty"
+
+
+def test_what_was_left_as_it_is_stands_on_no_card() -> None:
+    tree = {
+        "name": "hierarchical",
+        "length": 0.0,
+        "norms": [8.0, 6.0],
+        "rotation_seed": -1,
+        "shuffle_seed": 3,
+        "tree": "",
+    }
+    table = {**SETTINGS, "centers": {**tree, "subspaces": "orthogonal"}, "loss": {"name": "mmc", "form": ""}}
+    told = facts(card(shelf(replace(TRAINED, settings=table)), NAME))
+    assert told["centers"] == "hierarchical, norms 8.0 and 6.0, shuffle_seed 3, subspaces orthogonal, in 256 dimensions"
+    assert told["loss"] == "mmc"
+    drawn = {**SETTINGS, "centers": {"name": "random", "norm": 10.0, "seed": 0}}
+    told = facts(card(shelf(replace(TRAINED, settings=drawn)), NAME))
+    assert told["centers"] == "random, norm 10.0, seed 0, in 256 dimensions", "the draw is told"
+
+
+def test_a_budget_is_told_in_epochs() -> None:
+    about = {**SETTINGS, "about": "Adversarial training of MMC-10, a large budget on one GPU"}
+    assert "training of MMC-10, 80 epochs\n" in card(shelf(replace(TRAINED, settings=about)), NAME)
+
+
+def test_attacks_without_gradients_and_distances_stand_on_the_card() -> None:
+    few = stage("spsa-un-8", 17.0, 1000, kind="spsa", right=None)
+    far = stage("cw-tar", 0.75, 500, right=None, accuracy=Rate(41.0, 500))
+    text = card(shelf(measured("paper-table4", more=(few, far))), NAME)
+    assert "| SPSA un 8, paper's protocol, first 1,000 images | 69.6 | 17.0 % [14.7, 19.5] |" in text
+    assert "mean distance, first 500 images | 1.55 | 0.75 (41 of 500 not turned) |" in text
+    assert "SPSA" not in card(shelf(measured()), NAME)
 
 
 def test_what_does_not_apply_or_is_not_known_is_not_made_up() -> None:

@@ -272,7 +272,7 @@ CASES: list[tuple[str, str, Things]] = [
     ("threats", "holds in part", [table2(SCE, 10), table2(MMC, 50, **{"cw-un": 0.01})]),
     ("threats", "does not hold", [table2(SCE, 10), table2(MMC, 5)]),
     ("threats", "undecided", [table2(SCE, 10), table2(MMC, 10.9, **dict.fromkeys(DISTANCES, 0.104))]),
-    ("threats", "undecided", [older(table2(SCE, 10)), older(table2(MMC, 50))]),
+    ("threats", "holds in part", [older(table2(SCE, 10)), older(table2(MMC, 50))]),  # SPSA by counts
     ("threats", "not measured", [table2(MMC, 5)]),
     ("spsa", "holds in part", sizes([57, 41, 37], [57, 41, 38], 36, images=100)),
     ("spsa", "holds in part", sizes([57, 41, 37], [57, 41, 38.5], 34)),
@@ -394,14 +394,14 @@ def test_a_transfer_that_left_nothing_was_compared_all_the_same() -> None:
     assert judgement.verdict == "does not hold"
 
 
-@pytest.mark.parametrize(("unbroken", "ahead"), [((MMC,), 6), (("cifar10-lgm",), 4), ((MMC, "cifar10-lgm"), 4)])
-def test_an_attack_that_breaks_nobody_is_the_best_for_the_defender(unbroken: tuple[str, ...], ahead: int) -> None:
+@pytest.mark.parametrize("unbroken", [(MMC,), ("cifar10-lgm",), (MMC, "cifar10-lgm")])
+def test_an_attack_without_a_bound_that_breaks_nobody_says_nothing(unbroken: tuple[str, ...]) -> None:
     things = []
     for each in (*TABLE_2, table2(MMC, 50)):
         stages = [replace(s, distortion=None) if s.name.startswith("cw-") else s for s in each.stages]
         things.append(replace(each, stages=tuple(stages)) if each.name in unbroken else each)
     for order in (things, things[::-1]):
-        assert f"leads in {ahead} of 6 columns" in RULES["threats"](shelf(*order)).reason
+        assert "leads in 4 of 6 columns (not tested in 2)" in RULES["threats"](shelf(*order)).reason
 
 
 def test_a_model_that_the_paper_does_not_print_is_said_to_be_one() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_summaries import shelf, stage, summary
 
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.evaluate.statistics import Comparison, Rate, points_apart
 from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.both import on_both
 from maxmahal.report.published.judging import Judgement, Verdict, mean_clean
@@ -18,6 +18,7 @@ from maxmahal.report.published.leads import (
     judge,
     leads,
     leads_table,
+    of_counts,
     of_distances,
     of_images,
     over_kinds,
@@ -142,14 +143,39 @@ def distance(value: float, error: float | None = 0.001) -> Measured:
         (distance(0.104), distance(0.1), "open"),  # beyond chance, but hardly farther
         (distance(0.12, 0.01), distance(0.1, 0.01), "open"),
         (distance(0.1), distance(0.1), "no lead"),
-        (distance(math.nan), distance(0.1), "ahead"),
-        (distance(0.1), distance(math.nan), "no lead"),
-        (distance(math.nan), distance(math.nan), "no lead"),
+        (distance(math.nan), distance(0.1), "not tested"),
+        (distance(0.1), distance(math.nan), "not tested"),
+        (replace(distance(0.9), left=Rate(6.0, 100)), distance(0.1), "not tested"),
+        (distance(0.1), replace(distance(0.9), left=Rate(6.0, 100)), "not tested"),
+        (replace(distance(0.9), left=Rate(5.0, 100)), distance(0.1), "ahead"),
         (distance(0.2, None), distance(0.1), "not tested"),
     ],
 )
 def test_distances_lead_by_their_errors(ours: Measured, theirs: Measured, state: str) -> None:
     assert judge({"C&W": {"SCE": of_distances(ours, theirs)}})[0].state == state
+
+
+def test_counts_that_nobody_can_pair_are_compared_by_the_textbook() -> None:
+    """Two shares of 1,000: the pooled z-test by hand, and Newcombe's interval from the two's own."""
+    found = of_counts(Rate(245.0, 1000), Rate(220.0, 1000))
+    error = math.sqrt(0.2325 * 0.7675 * 2 / 1000)
+    assert found.p_value == pytest.approx(math.erfc(0.025 / error / math.sqrt(2)))
+    assert found.interval() == pytest.approx(points_apart(Rate(245.0, 1000), Rate(220.0, 1000))[1:])
+    assert found.words == "+2.5 points (by counts of 1,000 images, not paired)"
+    assert of_counts(Rate(0.0, 1000), Rate(0.0, 1000)).p_value == 1.0
+
+
+def test_only_attacks_on_the_true_label_are_compared_by_counts() -> None:
+    values = {"spsa-un-8": 20.0, "pgd10-un-8": 20.0}
+    things = [under(MMC, values), under(SCE, dict.fromkeys(values, 5.0))]
+    few = [replace(each, stages=tuple(replace(x, right=None) for x in each.stages)) for each in things]
+    states = {lead.title: lead.state for lead in leads(shelf(*few), MMC, (SCE,), ("spsa-un-8", "pgd10-un-8"))}
+    assert states == {"SPSA un 8": "ahead", "PGD-10 un 8": "not tested"}
+    elsewhere = replace(few[1], data_fingerprint="other images")
+    fewer = replace(few[1], stages=(stage("spsa-un-8", 5.0, 1000, right=None),))
+    for other in (elsewhere, fewer):
+        (lead,) = leads(shelf(few[0], other), MMC, (SCE,), ("spsa-un-8",))
+        assert lead.state == "not tested"
 
 
 @pytest.mark.parametrize(

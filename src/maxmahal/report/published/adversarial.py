@@ -1,13 +1,14 @@
 """AT (SCE) against AT (MMC-10) at two budgets: the comparison that the paper's fourth claim stands or falls with."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from maxmahal.evaluate.summary import Summary, pair_up
 from maxmahal.report.published.baseline import baseline, is_short_of_it, own_training, why_unfair
+from maxmahal.report.published.hundred import beside_ten
 from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, mean_clean, said, tested
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.models import LONG, PGD_8, SHORT
@@ -50,6 +51,11 @@ def at(shelf: Shelf) -> Judgement:
     a t interval over at least three pairs of training seeds. Best checkpoints decide nothing. Only beside a fair
     baseline.
     """
+    judged = _judge(shelf)
+    return replace(judged, reason=judged.reason + beside_ten(shelf))
+
+
+def _judge(shelf: Shelf) -> Judgement:
     shown = _shown(shelf)
     if unfair := why_unfair(shelf):
         return Judgement("not measured", unfair, shown)

@@ -1,15 +1,17 @@
 """Where our numbers are far from the paper's under its own protocol, said below the table that shows both."""
 
+import math
 from collections.abc import Sequence
 from functools import cache
 
 from maxmahal.models import BACKBONES
 from maxmahal.report.published.hierarchical import settings_of
 from maxmahal.report.published.judging import POINT, ours_at
-from maxmahal.report.published.models import TITLES, data_of, network_title, title_of
+from maxmahal.report.published.models import DISTANCES, TITLES, data_of, network_title, title_of
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.wording import listed, points
 
+QUARTER = 0.25  # of a distance
 NEAR, FAR = 5.0, 10.0  # points: what still counts as the paper's number, and what a reader should be told of
 _CODES_NETWORK, _CODES_BATCH = "resnet47v2", 50
 _CODE = f"its code trains a ResNet v2 with bottlenecks, 47 layers deep (`{_CODES_NETWORK}`)"
@@ -89,6 +91,16 @@ def apart_note(shelf: Shelf, models: Sequence[str], stages: Sequence[str], table
     return f"More than {FAR:.0f} points from the paper's numbers: {listed(found)}. {_OPEN}" if found else ""
 
 
+def distances_apart(shelf: Shelf, models: Sequence[str], table: str) -> str:
+    """C&W's mean distances that are not the paper's by more than a quarter, as ratios; empty where none is."""
+    found = []
+    for model in models:
+        ratios = {stage: ratio for stage in DISTANCES if (ratio := _ratio(shelf, model, stage, table)) is not None}
+        if far := [f"{TITLES[stage]} {ratio:.2g} times" for stage, ratio in ratios.items() if abs(ratio - 1) > QUARTER]:
+            found.append(f"{title_of(shelf, model)} ({', '.join(far)})")
+    return f"C&W's distances are more than a quarter from the paper's: {listed(found)}." if found else ""
+
+
 def weaker(shelf: Shelf, models: Sequence[str], stages: Sequence[str]) -> list[str]:
     """Models that keep less than the paper prints, by more than seeds would explain, each with its columns."""
     found = []
@@ -106,6 +118,14 @@ def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
     known += [str(settings.get("model", {}).get("backbone", "")) for settings in trained]
     named = [network_title(name) for name in dict.fromkeys(known) if name]
     return f"Networks: {listed(named)}." if named else ""
+
+
+def _ratio(shelf: Shelf, model: str, stage: str, table: str) -> float | None:
+    """Ours over the paper's."""
+    printed, ours = shelf.paper(model, stage, table), ours_at(shelf, model, stage)
+    if not printed or ours is None or math.isnan(ours.value) or not printed[0].value:
+        return None
+    return ours.value / printed[0].value
 
 
 def _gap(shelf: Shelf, model: str, stage: str, table: str) -> float | None:

@@ -3,13 +3,13 @@
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.models import LONG, SHORT
 from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.undertrained import RISING, rise
 from maxmahal.report.wording import listed, points
 
 FAIR_CLEAN, FAIR_PGD = 76.0, 41.0
 """Percent that a finished training reaches on this network, clean and under PGD-50 on true labels."""
 ASKED = f"clean at least {FAIR_CLEAN:g} % and PGD-50 at least {FAIR_PGD:g} %"
 PAPERS_EPOCHS = 200
-RISING = 0.5  # points on clean images over the last tenth of the epochs: what rises by more is not at its end
 _SCE, _MMC = LONG
 _TITLES = {_SCE: "AT (SCE)", _MMC: "AT (MMC-10)"}
 
@@ -96,7 +96,7 @@ def _rising(shelf: Shelf) -> str:
     found = []
     for words, bases in (("short", SHORT), ("long", LONG)):
         for title, base in zip(_TITLES.values(), bases, strict=True):
-            rises = [rise for name in shelf.seeds(base) if (rise := _rise(shelf, name)) is not None]
+            rises = [each[0] for name in shelf.seeds(base) if (each := rise(shelf.run(name))) is not None]
             mean = sum(rises) / len(rises) if rises else 0.0
             if mean > RISING:
                 found.append(f"{title}, {words} ({points(mean / 100)} points)")
@@ -106,10 +106,3 @@ def _rising(shelf: Shelf) -> str:
         "Over the last tenth of the epochs, the learning rate falling to nothing, the accuracy on clean test images "
         f"was still rising with {listed(found)}: longer training could change the comparison."
     )
-
-
-def _rise(shelf: Shelf, name: str) -> float | None:
-    run = shelf.run(name)
-    curve = [] if run is None else [x for entry in run.epochs if isinstance(x := entry.get("test_accuracy"), float)]
-    last = max(len(curve) // 10, 1)
-    return 100 * (curve[-1] - curve[-1 - last]) if len(curve) > last else None

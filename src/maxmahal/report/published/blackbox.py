@@ -1,4 +1,4 @@
-"""Verdicts on attacks that do not see the model's gradients: C&W beside SPSA and transfer, and SPSA's batches."""
+"""The verdict on SPSA with larger batches: whether it comes down to PGD, which sees the gradients."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,24 +8,18 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.evaluate.statistics import Comparison
-from maxmahal.evaluate.summary import StageSummary, Summary, pair_stage
-from maxmahal.report.published.judging import ALPHA, POINT, Judgement, Verdict, evidence, ours_at, said
-from maxmahal.report.published.leads import Gap, columns, counted, judge, leads_table, of_images, over_kinds
-from maxmahal.report.published.models import ADVERSARIAL, DISTANCES, OTHER_LOSSES, SPSA, SPSA_SIZES, title_of
-from maxmahal.report.published.needs import Needs, grid, settle
+from maxmahal.report.published.judging import ALPHA, POINT, Judgement, Verdict, ours_at, said
+from maxmahal.report.published.leads import of_images
+from maxmahal.report.published.models import SPSA_SIZES
+from maxmahal.report.published.needs import settle
 from maxmahal.report.published.shelf import PROTOCOL, SIZES, Shelf, counted_right, ours_text, paper_text
-from maxmahal.report.published.tables import crafting, is_transfer, markdown
+from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import listed, points
 
-WAYS = ("PGD", "MIM")
-"""How the paper's Figure 4 crafts the images that it shows to other models."""
-SOURCES = ADVERSARIAL[:2]
-"""The models of Figure 4 that are neither SCE nor MMC-10."""
-FIGURE_4 = "paper-figure4"
 NEAR = 5.0  # points from PGD that count as having come down to it
 MODES = ("un", "tar")
 LEVEL = ALPHA / len(MODES)  # of a test of one of them, so that both together have the chance of an error of one
-_SCE, _MMC = "cifar10-sce", "cifar10-mmc"
+_MMC = "cifar10-mmc"
 _FALLS = {
     "falls": "a fall beyond chance",
     "open": "no fall beyond chance, none ruled out",
@@ -38,21 +32,6 @@ _ENDS = {
     "perhaps below": "below it, but not beyond chance",
     "open": "near it or far from it, which these images cannot tell",
 }
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Two models on the same images that others were attacked with, one way of crafting: mean accuracies in percent."""
-
-    ours: float
-    theirs: float
-    gaps: dict[str, Gap | None]
-    """By the models that the images were crafted on; both saw all of them, and neither is one of them."""
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Those models."""
-        return tuple(self.gaps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,54 +71,6 @@ class Approach:
             f"{fall.second_only}); PGD-10 leaves {pgd} % of the same images, and SPSA ends {_ENDS[self.end]}: "
             f"{said(end)}, interval [{points(low / 100)}, {points(high / 100)}]"
         )
-
-
-def threats(shelf: Shelf) -> Judgement:
-    """Holds if MMC leads in every column of C&W, SPSA and transfer by PGD and by MIM; in part if in all of one of them.
-
-    Does not hold if in each of the three that was run a lead is ruled out in some column; undecided otherwise. Transfer
-    is compared with SCE alone, on images crafted on models that are neither of the two and that both saw.
-    """
-    stages = (*DISTANCES, *SPSA)
-    moved = transferred(shelf, _MMC, _SCE)
-    kinds = [columns(shelf, _MMC, OTHER_LOSSES, each) for each in (DISTANCES, SPSA)]
-    kinds.append(
-        {
-            f"transfer by {way} from {title_of(shelf, source)}": {title_of(shelf, _SCE): gap}
-            for way, each in moved.items()
-            for source, gap in each.gaps.items()
-        }
-    )
-    found = judge({title: gaps for kind in kinds for title, gaps in kind.items()})
-    shown = evidence(shelf, (*OTHER_LOSSES, _MMC), stages, strong=False)
-    shown += f"\n\nTransfer (Figure 4), mean accuracy over images crafted on other models: {_told(shelf, moved)}."
-    if not found:
-        return Judgement("not measured", "None of these attacks was run.", shown)
-    shown += f"\n\n{leads_table(found)}"
-    included = f"transfer by {listed(list(moved))} included" if moved else "transfer not run"
-    reason = f"MMC-10 leads in {counted(found)}, {included}."
-    missing = Needs(grid((*OTHER_LOSSES, _MMC), stages)).missing(shelf)
-    for way in WAYS:
-        seen = moved[way].sources if way in moved else ()
-        missing += [f"transfer by {way} from {title_of(shelf, each)}" for each in SOURCES if each not in seen]
-    verdict = over_kinds([[lead for lead in found if lead.title in kind] for kind in kinds])
-    return settle(verdict, reason, shown, missing)
-
-
-def transferred(shelf: Shelf, ours: str, theirs: str) -> dict[str, Moved]:
-    """Each way of crafting that both models met on the same images."""
-    found: dict[str, Moved] = {}
-    for suite in (FIGURE_4, *PROTOCOL):
-        pair = shelf.pair(ours, theirs, suite)
-        if pair is None:
-            continue
-        for way in WAYS:
-            first, second = (_by_source(each, way) for each in pair)
-            common = tuple(source for source in first if source in second and source not in (ours, theirs))
-            if common and way not in found:
-                gaps = {source: _gap(pair, first[source], second[source]) for source in common}
-                found[way] = Moved(_mean(first, common), _mean(second, common), gaps)
-    return found
 
 
 def spsa(shelf: Shelf) -> Judgement:
@@ -223,31 +154,3 @@ def _row_of_the_paper(shelf: Shelf, stage: str, table: str) -> str:
 
 def _paired(ours: Bool[np.ndarray, " n"], theirs: Bool[np.ndarray, " n"]) -> Comparison:
     return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
-
-
-def _by_source(summary: Summary, way: str) -> dict[str, StageSummary]:
-    return {
-        stage.source: stage
-        for stage in summary.stages
-        if is_transfer(stage) and stage.accuracy is not None and crafting(stage).startswith(way)
-    }
-
-
-def _gap(pair: tuple[Summary, Summary], ours: StageSummary, theirs: StageSummary) -> Gap | None:
-    counts = pair_stage(*pair, ours.name) if ours.name == theirs.name else None
-    return None if counts is None else of_images(counts)
-
-
-def _mean(seen: dict[str, StageSummary], sources: tuple[str, ...]) -> float:
-    rates = [seen[source].accuracy for source in sources]
-    return sum(100 * rate.value for rate in rates if rate is not None) / len(rates)
-
-
-def _told(shelf: Shelf, moved: dict[str, Moved]) -> str:
-    names = [title_of(shelf, model) for model in (_MMC, _SCE)]
-    told = [
-        f"{way} {names[0]} {each.ours:.1f} %, {names[1]} {each.theirs:.1f} % "
-        f"(from {listed([title_of(shelf, source) for source in each.sources])})"
-        for way, each in moved.items()
-    ]
-    return "; ".join(told) or "not run"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from maxmahal.report.published.judging import Judgement, Verdict
-from maxmahal.report.published.models import DATA, OTHER_LOSSES, PGD_8, PGD_16, TABLE_4
+from maxmahal.report.published.models import DATA, OTHER_LOSSES, PGD_8, PGD_16, SPSA, TABLE_4
 from maxmahal.report.published.shelf import Shelf
 
 
@@ -21,6 +21,10 @@ class Scene:
     """The PGD attacks that the paper reports for all of them."""
     levels: tuple[float, ...]
     """Test errors in percent that a curve passes on its way."""
+    black_box: tuple[str, ...]
+    """The SPSA attacks that the paper reports for all of them."""
+    transfer: bool = False
+    """Whether the paper shows models images that were crafted on others."""
 
     @property
     def sce(self) -> str:
@@ -33,8 +37,8 @@ class Scene:
         return f"{self.data}-mmc"
 
 
-TEN = Scene("cifar10", 10.0, OTHER_LOSSES, (*PGD_8, *PGD_16), (30.0, 20.0, 15.0, 10.0, 8.0))
-HUNDRED = Scene("cifar100", 1.0, TABLE_4[:4], PGD_8[:2], (60.0, 50.0, 40.0, 35.0, 32.0))
+TEN = Scene("cifar10", 10.0, OTHER_LOSSES, (*PGD_8, *PGD_16), (30.0, 20.0, 15.0, 10.0, 8.0), SPSA, True)
+HUNDRED = Scene("cifar100", 1.0, TABLE_4[:4], PGD_8[:2], (60.0, 50.0, 40.0, 35.0, 32.0), SPSA[:2])
 JOINED = (
     "A rule that speaks of CIFAR-100 too is judged on each data set by itself. Where the two differ, the claim *holds "
     "in part* if one of them says at least that, and is *undecided* if not; where only CIFAR-100 was measured, it "

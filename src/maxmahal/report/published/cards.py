@@ -7,9 +7,22 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.cards_made import centers, images, made, network, options
 from maxmahal.report.published.hierarchical import HM, hm_note
-from maxmahal.report.published.models import DATA, PGD_8, PGD_16, TITLES, ZOO, data_of, title_of
+from maxmahal.report.published.models import (
+    ADVERSARIAL_CIFAR100,
+    DATA,
+    DISTANCES,
+    PGD_8,
+    PGD_16,
+    SPSA,
+    TITLES,
+    ZOO,
+    data_of,
+    title_of,
+)
+from maxmahal.report.published.rates import rates_note
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, in_own_ball, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
+from maxmahal.report.published.undertrained import caution
 from maxmahal.report.wording import listed, typeset
 
 _RESULTS = "../results/"
@@ -22,7 +35,7 @@ def card(shelf: Shelf, name: str) -> str:
     settings = _settings(shelf, model)
     parts = [
         f"# {name}",
-        str(settings.get("about", "")) or title_of(shelf, model),
+        _about(settings) or title_of(shelf, model),
         hm_note(shelf, _RESULTS) if model == HM else "",
         _use(name),
         "## Training",
@@ -30,6 +43,8 @@ def card(shelf: Shelf, name: str) -> str:
         "## Measured",
         _measured(shelf, model),
         _turned(shelf, model),
+        caution(shelf, model),
+        rates_note(shelf, _RESULTS) if model in ADVERSARIAL_CIFAR100 else "",
         *_sentences(shelf, model),
         "## What it is for, and what not",
         _limits(shelf, model),
@@ -45,7 +60,7 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
     for name in names:
         model = ZOO[name]
         numbers = [shelf.clean(model), *(shelf.robust(model, suite) for suite in STRONG)]
-        about = str(_settings(shelf, model).get("about", "")) or title_of(shelf, model)
+        about = _about(_settings(shelf, model)) or title_of(shelf, model)
         data = DATA[data_of(name)]
         body.append([f"[{name}]({name}.md)", data, about, *map(ours_text, numbers)])
     held = list(dict.fromkeys(DATA[data_of(name)] for name in names))
@@ -57,9 +72,16 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
         _command(names[0]),
         markdown(["model", "data", "what it is", "clean", *STRONG], body, 3),
         hm_note(shelf, _RESULTS) if HM in names else "",
+        rates_note(shelf, _RESULTS) if {*ADVERSARIAL_CIFAR100} <= {*names} else "",
         "Written by `tools/results.py`.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(settings: dict[str, Any]) -> str:
+    """What its preset says of it; earlier ones did not say how large a budget is."""
+    epochs = settings.get("train", {}).get("epochs", 0)
+    return str(settings.get("about", "")).replace("a large budget on one GPU", f"{epochs} epochs")
 
 
 def _settings(shelf: Shelf, model: str) -> dict[str, Any]:
@@ -123,6 +145,14 @@ def _measured(shelf: Shelf, model: str) -> str:
         paper, ours = paper_text(shelf.paper(model, stage)), shelf.stage(model, stage)
         if paper or ours is not None:  # the rest is nobody's number
             body.append([f"{TITLES[stage]}, paper's protocol", paper or "–", ours_text(ours)])
+    clean = shelf.clean(model)
+    for stage in (*SPSA, *DISTANCES):
+        if (ours := shelf.stage(model, stage)) is not None:
+            kind = "paper's protocol, mean distance" if stage in DISTANCES else "paper's protocol"
+            few = f", first {ours.samples:,} images" if clean is not None and ours.samples < clean.samples else ""
+            body.append(
+                [f"{TITLES[stage]}, {kind}{few}", paper_text(shelf.paper(model, stage)) or "–", ours_text(ours)]
+            )
     body += [[f"worst case of `{suite}`", "–", ours_text(shelf.robust(model, suite))] for suite in STRONG]
     return markdown(["accuracy", "paper", "ours"], body)
 

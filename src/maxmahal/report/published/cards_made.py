@@ -1,7 +1,9 @@
 """How a published checkpoint was made: of what, from what, where, how long, how exact, and by which code."""
 
+import inspect
 from typing import Any
 
+from maxmahal.centers import CENTERS
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.losses import LOSSES, takes_centers
@@ -38,7 +40,17 @@ def centers(settings: dict[str, Any]) -> dict[str, str]:
     name, dim = settings.get("loss", {}).get("name", ""), settings.get("model", {}).get("feature_dim")
     if name not in LOSSES or not takes_centers(name):
         return {}
-    return {"centers": f"{options(settings.get('centers', {}))}{f', in {dim} dimensions' if dim else ''}"}
+    table = settings.get("centers", {})
+    told = {key: value for key, value in table.items() if not _is_off(table.get("name", ""), key, value)}
+    return {"centers": f"{options(told)}{f', in {dim} dimensions' if dim else ''}"}
+
+
+def _is_off(name: str, key: str, value: object) -> bool:
+    """A switch, tree or length of these centers that was left as it is by itself; what draws them is told always."""
+    if name not in CENTERS or key in ("norm", "norms", "seed"):
+        return False
+    known = inspect.signature(CENTERS[name]).parameters
+    return key in known and known[key].default == value
 
 
 def images(settings: dict[str, Any]) -> str:
@@ -52,9 +64,14 @@ def images(settings: dict[str, Any]) -> str:
 
 
 def options(table: dict[str, Any]) -> str:
-    """A part's name and whatever it was set to."""
+    """A part's name and whatever it was set to, which what is empty was not."""
     first = [str(table["name"])] if "name" in table else []
-    return ", ".join(first + [f"{key} {value}" for key, value in table.items() if key != "name"])
+    told = {key: value for key, value in table.items() if key != "name" and value not in ("", [], None)}
+    return ", ".join(first + [f"{key} {_plain(value)}" for key, value in told.items()])
+
+
+def _plain(value: object) -> str:
+    return listed([str(each) for each in value]) if isinstance(value, list) else str(value)
 
 
 def _checkpoint(shelf: Shelf, model: str, settings: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 
-from maxmahal.report.published import accuracy, adversarial, blackbox, curves, draws, rules
+from maxmahal.report.published import accuracy, adversarial, blackbox, curves, draws, rules, threats
 from maxmahal.report.published.judging import Judgement
 from maxmahal.report.published.shelf import Shelf
 
@@ -17,7 +17,7 @@ RULES: dict[str, Callable[[Shelf], Judgement]] = {
     "convergence": curves.convergence,
     "white-box": rules.white_box,
     "centers": draws.centers,
-    "threats": blackbox.threats,
+    "threats": threats.threats,
     "spsa": blackbox.spsa,
     "capacity": rules.capacity,
     "beyond": rules.beyond,

@@ -1,18 +1,21 @@
 """Optimal centers against random ones: these are another draw in every training, so that one says nothing of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from maxmahal.evaluate.summary import pair_up
+from maxmahal.report.published.both import HUNDRED
 from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, strong_pair
 from maxmahal.report.published.leads import leads, leads_table
 from maxmahal.report.published.models import PGD_8, PGD_16
 from maxmahal.report.published.needs import Needs, grid, settle
 from maxmahal.report.published.shelf import PROTOCOL, Shelf
 from maxmahal.report.published.variants.paired import ENOUGH, Difference
-from maxmahal.report.wording import points
+from maxmahal.report.wording import p_value, points
 
 _PGD = (*PGD_8, *PGD_16)
 _MMC, _RANDOM = "cifar10-mmc", "cifar10-mmc-rand"
+_TABLE_4 = "README.md#table-4-pgd-spsa-cw"
 _ONE = "Column by column, over the images of one training of each and one draw, which decides nothing by itself:"
 
 
@@ -24,6 +27,11 @@ def centers(shelf: Shelf) -> Judgement:
     same images, under the paper's attacks the mean over the columns of what is kept. Does not hold if the interval
     under the paper's attacks ends below a point; undecided otherwise, and with fewer seeds.
     """
+    judged = _judge(shelf)
+    return replace(judged, reason=judged.reason + _hundred(shelf))
+
+
+def _judge(shelf: Shelf) -> Judgement:
     found = leads(shelf, _MMC, (_RANDOM,), _PGD)
     shown = evidence(shelf, (_RANDOM, _MMC), _PGD)
     if not found:
@@ -44,6 +52,25 @@ def centers(shelf: Shelf) -> Judgement:
         f"{len(_PGD)} columns, {_told(attacked)}; at worst (AutoAttack, else strict) {_told(worst)}."
     )
     return settle(verdict, reason, shown, missing)
+
+
+def _hundred(shelf: Shelf) -> str:
+    """What one training of each on CIFAR-100 shows, which the paper has no random centers on; empty without it."""
+    found = leads(shelf, HUNDRED.mmc, (f"{HUNDRED.mmc}-rand",), HUNDRED.columns)
+    told = [
+        f"{each.title} {each.gap.words}, p {_p(each.chance)}" for each in found if each.gap and each.chance is not None
+    ]
+    if not told:
+        return ""
+    return (
+        f" On CIFAR-100, where the paper has no random centers and which decides nothing here, one training of each: "
+        f"{'; '.join(told)} ([Table 4]({_TABLE_4}))."
+    )
+
+
+def _p(chance: float) -> str:
+    text = p_value(chance)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def over_draws(shelf: Shelf, measure: Callable[[Shelf, str, str], float | None]) -> Difference:

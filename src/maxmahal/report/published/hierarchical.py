@@ -9,10 +9,11 @@ from maxmahal.evaluate.summary import pair_clean
 from maxmahal.report.published.judging import between, tested
 from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.trees_study import GIVEN, ORTHOGONAL, ROTATED, SHARED, Family
+from maxmahal.report.published.variants.severity import validation_score
 
 HM, _MMC = "cifar100-hm", "cifar100-mmc"
 TREES = "trees.md"
-_FORMS = {"orthogonal": "orthogonal subspaces", "shared": "shared coordinates"}
 
 
 def hm_note(shelf: Shelf, folder: str = "") -> str:
@@ -21,13 +22,14 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
     if not settings:
         return ""
     centers = settings.get("centers", {})
-    form, ratio = _FORMS.get(centers.get("subspaces", ""), "coordinates of some form"), _ratio(centers.get("norms", []))
+    form, ratio = _form(centers), _ratio(centers.get("norms", []))
+    told_ratio = "" if ratio is None else " with C2 = C1" if _is_one(ratio) else f" with C2/C1 = {ratio:.3g}"
     rates = [settings_of(shelf, model).get("train", {}).get("lr") for model in (HM, _MMC)]
     rate = f" and learning rate ({rates[0]:g})" if rates[0] is not None and rates[0] == rates[1] else ""
     groups = len(set(CIFAR100_SUPERCLASSES))
     told = [
-        f"HM (`{HM}`) is MMC with hierarchical centers of CIFAR-100's {groups} superclasses (appendix B.3) in {form}"
-        f"{ratio}, a form and a ratio chosen on held-out images from [the scan of class trees]({folder}{TREES}).",
+        f"HM (`{HM}`) is MMC with hierarchical centers of CIFAR-100's {groups} superclasses (appendix B.3) in "
+        f"{form.title}{told_ratio}{_scanned(shelf, form, ratio)} ([the scan of class trees]({folder}{TREES})).",
         f"It takes MMC-10's loss{rate} without trials of its own, and was trained with one seed.",
         _beside_mmc(shelf),
     ]
@@ -42,11 +44,43 @@ def settings_of(shelf: Shelf, model: str) -> dict[str, Any]:
     return next((dict(each.model.get("settings", {})) for each in shelf.evaluations if each.name == model), {})
 
 
-def _ratio(norms: list[float]) -> str:
-    if len(norms) != 2 or not norms[0]:
+def _form(centers: dict[str, Any]) -> Family:
+    """Which of the scan's forms on the data set's own tree these centers have."""
+    if centers.get("subspaces") == "orthogonal":
+        return ORTHOGONAL
+    return ROTATED if centers.get("rotation_seed", -1) >= 0 else SHARED
+
+
+def _ratio(norms: list[float]) -> float | None:
+    return norms[1] / norms[0] if len(norms) == 2 and norms[0] else None
+
+
+def _is_one(ratio: float) -> bool:
+    return math.isclose(ratio, 1.0, rel_tol=1e-3)
+
+
+def _scanned(shelf: Shelf, form: Family, ratio: float | None) -> str:
+    """How these centers did among those of the scan on held-out images; empty where it was not collected."""
+    scores = {(each, value): score for each in GIVEN for value in each.values if (score := _score(shelf, each, value))}
+    own = {value: score for (each, value), score in scores.items() if each == form}
+    mine = next((value for value in own if ratio is not None and math.isclose(float(value), ratio, rel_tol=1e-2)), None)
+    if mine is None:
         return ""
-    ratio = norms[1] / norms[0]
-    return " with C2 = C1" if math.isclose(ratio, 1.0, rel_tol=1e-3) else f" with C2/C1 = {ratio:.3g}"
+    best = max(own, key=lambda value: own[value])
+    told = f", the best ratio of {form.title} on held-out images ({own[mine]:.1f} %)"
+    if best != mine:
+        told = f", {own[mine]:.1f} % on held-out images where ratio {best} has {own[best]:.1f} %"
+    first, at = max(scores, key=lambda key: scores[key])
+    if (first, at) == (form, mine):
+        return f"{told}, and the best of all forms of this tree"
+    return f"{told}; over all forms of this tree {first.title} at ratio {at} is ahead ({scores[first, at]:.1f} %)"
+
+
+def _score(shelf: Shelf, family: Family, value: str) -> float | None:
+    """On held-out images after the last epoch, in percent, of the seed that the scan was run with."""
+    run = shelf.run(f"{family.name}-{value}-seed0")
+    score = validation_score(run.epochs) if run is not None and run.finished else None
+    return None if score is None else 100 * score
 
 
 def _beside_mmc(shelf: Shelf) -> str:

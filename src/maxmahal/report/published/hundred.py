@@ -1,18 +1,42 @@
-"""CIFAR-100 beyond the paper: adversarial training of three losses, each against SCE on the same images."""
+"""CIFAR-100 beyond the paper: adversarial training of three losses, each against the others on the same images."""
 
+from dataclasses import dataclass
 from itertools import combinations
 
+from maxmahal.data.registry import SOURCES
+from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import pair_up
-from maxmahal.report.published.judging import said, standing
-from maxmahal.report.published.leads import holm
+from maxmahal.report.published.checkpoints import best_note
+from maxmahal.report.published.judging import ALPHA, bounded, said, standing
+from maxmahal.report.published.leads import holm, of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
+from maxmahal.report.published.rates import rates_note, same_rate
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text
 from maxmahal.report.published.tables import budgets_table, markdown, unmeasured
-from maxmahal.report.wording import listed
+from maxmahal.report.published.trainings import schedules
+from maxmahal.report.wording import listed, points
 
-GRID = "adversarial-cifar100"
-_SCE, *_OTHERS = ADVERSARIAL_CIFAR100
+GRID, WHOLE = "adversarial-cifar100", "adversarial-cifar100-whole"
+_SCE, _MMC, _ = ADVERSARIAL_CIFAR100
 _WORDS = {"ahead": "ahead of", "tied": "not to be told apart from", "behind": "behind"}
+_LINK = "README.md#adversarial-training-of-three-losses"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two losses on the same images, under one suite."""
+
+    first: str
+    second: str
+    pair: Comparison
+    chance: float
+    """The test's p by Holm's method over all pairs of losses."""
+    confidence: float
+    """Of one interval, so that those of all pairs hold together."""
+
+    def __str__(self) -> str:
+        """The difference with its interval and the test."""
+        return bounded(self.pair, of_images(self.pair).interval(self.confidence), self.chance)
 
 
 def hundred_models(shelf: Shelf) -> list[str]:
@@ -20,6 +44,13 @@ def hundred_models(shelf: Shelf) -> list[str]:
     measured = {each.name for each in shelf.evaluations}
     more = [base + end for base in ADVERSARIAL_CIFAR100 for end in _ends(shelf) if end]
     return [*ADVERSARIAL_CIFAR100, *(name for name in more if name in measured)]
+
+
+def losses_note(shelf: Shelf) -> str:
+    """How they were trained, and what a best checkpoint is; for above the tables."""
+    parts = ["Untargeted PGD-10 at 8/255.", schedules(shelf, ADVERSARIAL_CIFAR100)]
+    parts.append(best_note(shelf, ADVERSARIAL_CIFAR100))
+    return " ".join(part for part in parts if part)
 
 
 def losses_table(shelf: Shelf) -> str:
@@ -30,54 +61,84 @@ def losses_table(shelf: Shelf) -> str:
 
 
 def losses_pairs(shelf: Shelf) -> str:
-    """Each loss against SCE on the same images, checkpoint by checkpoint; empty where nothing was measured."""
+    """Every two losses on the same images, checkpoint by checkpoint; empty where nothing was measured."""
     body = []
     for end in _ends(shelf):
-        for other in _OTHERS:
-            for suite in STRONG:
-                cells = [shelf.robust(base + end, suite) for base in (_SCE, other)]
+        for suite in STRONG:
+            found = {(each.first, each.second): each for each in compared(shelf, suite, end)}
+            for second, first in combinations([base + end for base in ADVERSARIAL_CIFAR100], 2):
+                cells = [shelf.robust(name, suite) for name in (first, second)]
                 if any(cells):
-                    pair = shelf.pair(other + end, _SCE + end, suite)
-                    told = NOT_RUN if pair is None else said(pair_up(*pair))
-                    body.append([_told(end), title_of(shelf, other), suite, *map(ours_text, cells), told])
-    header = ["checkpoint", "loss", "suite", "AT (SCE)", "this loss", "ahead of SCE by, exact McNemar test"]
-    return markdown(header, body, 3) if body else ""
+                    each = found.get((first, second))
+                    told = NOT_RUN if each is None else said(each.pair, each.chance)
+                    names = [title_of(shelf, name.removesuffix(end)) for name in (first, second)]
+                    body.append([_told(end), suite, *names, *map(ours_text, cells), told])
+    last = "ahead by, exact McNemar test, p by Holm's method per checkpoint and suite"
+    return markdown(["checkpoint", "suite", "loss", "beside", "this loss", "the other", last], body, 4) if body else ""
 
 
-def losses_verdict(shelf: Shelf) -> str:
-    """Where the last checkpoints stand under AutoAttack, as sentences; empty where no two were compared."""
-    found = {
-        f"{first} {second}": (first, second, pair_up(*pair))
-        for second, first in combinations(ADVERSARIAL_CIFAR100, 2)
-        if (pair := shelf.pair(first, second, STRONG[0])) is not None
+def compared(shelf: Shelf, suite: str = STRONG[0], end: str = "") -> list[Compared]:
+    """Every two losses that a suite saw on the same images, of the models whose names end alike."""
+    pairs = {
+        (first, second): pair_up(*pair)
+        for second, first in combinations([base + end for base in ADVERSARIAL_CIFAR100], 2)
+        if (pair := shelf.pair(first, second, suite)) is not None
     }
+    chances = holm({" ".join(names): pair.p_value for names, pair in pairs.items()})
+    confidence = 1 - ALPHA / max(len(pairs), 1)
+    return [Compared(*names, pair, chances[" ".join(names)], confidence) for names, pair in pairs.items()]
+
+
+def losses_verdict(shelf: Shelf, folder: str = "") -> str:
+    """Where the last checkpoints stand under AutoAttack, as sentences; empty where no two were compared.
+
+    Links go to pages in that folder.
+    """
+    found = compared(shelf)
     if not found:
         return ""
-    chances = holm({name: each.p_value for name, (_, _, each) in found.items()})
-    told = []
-    for name, (first, second, gap) in found.items():
-        where = _WORDS[standing(gap, chance=chances[name])]
-        told.append(f"{title_of(shelf, first)} is {where} {title_of(shelf, second)}: {said(gap, chances[name])}")
-    many = f", p by Holm's method over these {len(found)} comparisons" if len(found) > 1 else ""
-    return f"Under AutoAttack, last checkpoints{many}: {'; '.join(told)}. {_clean(shelf)}{_fit(shelf)}".rstrip()
+    told = [_stands(shelf, each) for each in found]
+    many = f", p by Holm's method over these {len(found)} comparisons, intervals of 95 % for all of them together"
+    head = f"Under AutoAttack, last checkpoints{many if len(found) > 1 else ''}: {'; '.join(told)}."
+    parts = [head, _few(found), rates_note(shelf, folder), _clean(shelf)]
+    return " ".join(part for part in parts if part)
+
+
+def beside_ten(shelf: Shelf) -> str:
+    """What CIFAR-100 shows of AT (MMC-10) beside AT (SCE), for a claim that it does not decide; empty without it."""
+    found = next((each for each in compared(shelf) if (each.first, each.second) == (_MMC, _SCE)), None)
+    if found is None:
+        return ""
+    clean = [each.value for name in (_MMC, _SCE) if (each := shelf.clean(name)) is not None]
+    gap = f" and {points((clean[0] - clean[1]) / 100)} points on clean images" if len(clean) > 1 else ""
+    return (
+        " On CIFAR-100, where the paper has no adversarial training and which decides nothing here, AT (MMC-10) less "
+        f"AT (SCE) is {found} under AutoAttack{gap} ([three losses]({_LINK}))."
+    )
+
+
+def _stands(shelf: Shelf, each: Compared) -> str:
+    where = _WORDS[standing(each.pair, chance=each.chance)]
+    other = "" if same_rate(shelf, each.first, each.second) else ", which was trained at another learning rate"
+    return f"{title_of(shelf, each.first)} is {where} {title_of(shelf, each.second)}{other}: {each}"
+
+
+def _few(found: list[Compared]) -> str:
+    """That models which a few images do not tell apart need not be equal; empty where they were all the images."""
+    tied = [each.pair.total for each in found if standing(each.pair, chance=each.chance) == "tied"]
+    if not tied or min(tied) >= sum(SOURCES["cifar100"].class_counts["test"]):
+        return ""
+    return (
+        f"What is not told apart need not be equal: {min(tied):,} images cannot tell differences of a few points, and "
+        f"`maxmahal reproduce {WHOLE}` would look at all of them."
+    )
 
 
 def _clean(shelf: Shelf) -> str:
     """What the losses keep on clean images, one training seed each."""
     known = [(title_of(shelf, name), shelf.clean(name)) for name in ADVERSARIAL_CIFAR100]
     told = [f"{title} {clean.value:.1f} %" for title, clean in known if clean is not None]
-    return f"On clean images: {listed(told)}. One training seed each: what another would change is in no p. "
-
-
-def _fit(shelf: Shelf) -> str:
-    """How far the trainings came; a short one may end before a loss has fallen far."""
-    told = []
-    for name in ADVERSARIAL_CIFAR100:
-        run = shelf.run(name)
-        if run is not None and run.finished and run.epochs:
-            first, last = (entry["train_loss"] for entry in (run.epochs[0], run.epochs[-1]))
-            told.append(f"{title_of(shelf, name)} from {first:.1f} to {last:.1f} in {len(run.epochs)} epochs")
-    return f"The losses on attacked training images fell with {listed(told)}." if told else ""
+    return f"On clean images: {listed(told)}. One training seed each: what another would change is in no p."
 
 
 def _ends(shelf: Shelf) -> list[str]:

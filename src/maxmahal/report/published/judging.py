@@ -91,6 +91,11 @@ def tested(comparison: Comparison) -> str:
     return _split(comparison, None)
 
 
+def bounded(comparison: Comparison, interval: tuple[float, float], chance: float) -> str:
+    """A paired comparison with its interval in points; ``chance`` as in :func:`standing`."""
+    return f"{between(100 * comparison.difference, interval)}, {_split(comparison, chance)}"
+
+
 def _split(comparison: Comparison, chance: float | None) -> str:
     p = p_value(comparison.p_value if chance is None else chance)
     split = f"{comparison.first_only} to {comparison.second_only} of {comparison.total:,} images"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from maxmahal.evaluate.statistics import CONFIDENCE, Comparison
+from maxmahal.evaluate.statistics import CONFIDENCE, Comparison, Rate, points_apart
 from maxmahal.report.published.judging import ALPHA, POINT, Verdict, ours_at
 from maxmahal.report.published.measured import Measured
-from maxmahal.report.published.models import TITLES, title_of
+from maxmahal.report.published.models import SPSA, TITLES, title_of
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import p_value, points
@@ -21,7 +21,10 @@ COUNTED = (
     "the other model's: an attack away from the model's own prediction turns some wrong answers into right ones, and "
     "nobody gains by these, while for images that were right it is an attack on the true label. It has to be of at "
     "least a point, with an exact McNemar p below 0.05 after Holm's correction over the columns of the claim; over "
-    f"several models, over each of them. Mean distances (C&W) lead by {FARTHER:g} % and an unpaired z-test. A lead is "
+    "several models, over each of them. SPSA flees the true label, so that where a summary does not say which images "
+    "it left right, their counts are compared, by Newcombe's interval and a z-test, unpaired. Mean distances (C&W) "
+    f"lead by {FARTHER:g} % and such a test; they are not tested where one of the two models keeps more than a "
+    "twentieth of its images, for an attack without a bound that leaves so many has stopped before its end. A lead is "
     "ruled out where the interval of the difference ends below the point (95 % for all columns and models together); "
     "a column that is neither is open, and one whose summaries do not tell the images apart was not tested. All this "
     "is over images: how far another training seed would move a model shows only where several were trained."
@@ -77,12 +80,21 @@ def of_images(pair: Comparison) -> Gap:
     return Gap(100 * pair.difference, pair.p_value, 100 * apart / total, 100 * error, POINT, told)
 
 
+def of_counts(ours: Rate, theirs: Rate) -> Gap:
+    """By shares of as many images without pairing them: Newcombe's interval, and the pooled z-test of two shares."""
+    size, low, high = points_apart(ours, theirs)
+    pooled = (ours.count + theirs.count) / (ours.total + theirs.total)
+    error = 100 * math.sqrt(pooled * (1 - pooled) * (1 / ours.total + 1 / theirs.total))
+    chance = 2 * NormalDist().cdf(-abs(size) / error) if error else 1.0
+    reach = (high - low) / 2 / NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    told = f"{points(size / 100)} points (by counts of {ours.total:,} images, not paired)"
+    return Gap(size, chance, (low + high) / 2, reach, POINT, told)
+
+
 def of_distances(ours: Measured, theirs: Measured) -> Gap | None:
-    """By mean distances and their errors; who was not broken at all is as far away as can be."""
-    unbroken = [math.isnan(each.value) for each in (ours, theirs)]
-    if any(unbroken):
-        size = 0.0 if all(unbroken) else math.inf if unbroken[0] else -math.inf
-        return Gap(size, 0.0 if size else 1.0, size, 0.0, FARTHER, "none broken")
+    """By mean distances and their errors; None where the attack did not turn many images, which no mean has."""
+    if any(math.isnan(each.value) or each.unturned for each in (ours, theirs)):
+        return None
     if ours.error is None or theirs.error is None or not theirs.value:
         return None
     size, error = 100 * (ours.value / theirs.value - 1), 100 * math.hypot(ours.error, theirs.error) / theirs.value
@@ -188,4 +200,7 @@ def _gap(shelf: Shelf, stage: str, ours: tuple[str, Measured], theirs: tuple[str
     if ours[1].rate is None or theirs[1].rate is None:
         return of_distances(ours[1], theirs[1])
     pair = shelf.stage_pair(ours[0], theirs[0], stage)
-    return None if pair is None else of_images(pair)
+    if pair is not None:
+        return of_images(pair)
+    counts = shelf.stage_rates(ours[0], theirs[0], stage) if stage in SPSA else None
+    return None if counts is None else of_counts(*counts)

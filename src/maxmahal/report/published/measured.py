@@ -8,6 +8,7 @@ from maxmahal.evaluate.statistics import Rate
 from maxmahal.report.wording import rate_cell, typeset
 
 _SHOWN = 0.0005  # a share below it is 0.0 % in one digit
+_NEARLY_ALL = 0.05  # of the images: a mean distance over the rest may be compared with others
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Measured:
     """Of a mean distance; None where it is not known."""
     note: str = ""
     """What a reader has to know of it, in a few words."""
+    left: Rate | None = None
+    """Of a mean distance: images still right after the attack, of those that were right before it."""
 
     @property
     def value(self) -> float:
@@ -31,10 +34,15 @@ class Measured:
         return self.distance if self.rate is None else 100 * self.rate.value
 
     @property
+    def unturned(self) -> str:
+        """ "145 of 340 not turned" by an attack that no ball held back; empty where nearly all were."""
+        return f"{self.left.count:g} of {self.left.total:,} not turned" if self.left and _is_far(self.left) else ""
+
+    @property
     def cell(self) -> str:
         """For a table: one digit, what none or all of the samples prove, and the few that one digit would hide."""
         text = _share(self.rate) if self.rate else _distance(self.distance)
-        text = "none broken" if math.isnan(self.value) else text
+        text = "none broken" if math.isnan(self.value) else f"{text} ({self.unturned})" if self.unturned else text
         return f"{text} (first {self.samples:,})" if self.limited else text
 
     @property
@@ -60,6 +68,10 @@ def _with_interval(rate: Rate) -> str:
         return typeset(str(rate))
     low, high = (100 * end for end in rate.interval)
     return f"{100 * rate.value:.2g} % [{low:.2f}, {high:.2f}] ({_survivors(rate)})"
+
+
+def _is_far(left: Rate) -> bool:
+    return left.value > _NEARLY_ALL
 
 
 def _is_hidden(rate: Rate) -> bool:

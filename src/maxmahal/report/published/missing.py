@@ -3,14 +3,18 @@
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite, suite_names
 from maxmahal.evaluate.summary import Summary
+from maxmahal.report.published.hundred import WHOLE
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
 from maxmahal.report.published.shelf import STRONG, Shelf, in_own_ball
 from maxmahal.report.published.tables import DEPTH, DEPTH_CIFAR100, HUNDRED, THREATS, WHITE_BOX, PaperTable, gaps
+from maxmahal.report.published.trees_study import NEAR, STRICT
+from maxmahal.report.wording import listed
 
 _TEN = (WHITE_BOX, THREATS, DEPTH)
 _HUNDRED = (HUNDRED, DEPTH_CIFAR100)
 _NEVER = ("nothing was run on", "in training, or broken off, and not attacked:", "trained, not attacked yet:")
 """Of models without an evaluation: how far they came."""
+_TREES, _TREES_AT = "trees-", "trees-at-"  # how the names of models of class trees begin
 _FIGURE = "- Figure 3b (attack paths in two-dimensional features of MNIST): not part of these results."
 
 
@@ -30,7 +34,7 @@ def missing_list(shelf: Shelf) -> str:
         for each in shelf.evaluations
         if not in_own_ball(each) and _attacked(each) not in told
     ]
-    return "\n".join([*lines, *_older(shelf), *_apart(shelf), _FIGURE])
+    return "\n".join([*lines, *_scan(shelf), *_older(shelf), *_apart(shelf), _FIGURE])
 
 
 def _older(shelf: Shelf) -> list[str]:
@@ -72,8 +76,29 @@ def _wanted(shelf: Shelf, tables: tuple[PaperTable, ...]) -> dict[str, list[str]
 
 
 def _adversarial(shelf: Shelf) -> dict[str, list[str]]:
-    names = [f"{base}{end}" for base in ADVERSARIAL_CIFAR100 for end in ("", "-best")]
-    return {name: [suite for suite in STRONG if shelf.robust(name, suite) is None] for name in names}
+    """What was not attacked at all, and of last checkpoints what was attacked on a few images alone."""
+    wanted: dict[str, list[str]] = {}
+    for base in ADVERSARIAL_CIFAR100:
+        known = {suite: shelf.robust(base, suite) for suite in STRONG}
+        lacks = [suite for suite, found in known.items() if found is None]
+        if few := [suite for suite, found in known.items() if found and found.limited]:
+            lacks.append(f"{listed(few)} on all images (`{WHOLE}`)")
+        wanted[base] = lacks
+        wanted[f"{base}-best"] = [suite for suite in STRONG if shelf.robust(f"{base}-best", suite) is None]
+    return wanted
+
+
+def _scan(shelf: Shelf) -> list[str]:
+    """Of the scan of class trees, which grids of the careful suite are open; nothing where it was not begun."""
+    trained = [run.name for run in shelf.runs if run.name.startswith(_TREES) and run.finished]
+    careful = [each for each in shelf.evaluations if each.name.startswith(_TREES) and each.suite == NEAR.suite]
+    lines = []
+    if trained and not any(each.epsilon == NEAR.epsilon for each in careful):
+        lines.append(f"- `{NEAR.name}`: no model of class trees was attacked by {NEAR.suite} at {NEAR.epsilon}")
+    done = {each.name for each in careful if in_own_ball(each)}
+    if open_ := [f"`{name}`" for name in trained if name.startswith(_TREES_AT) and name not in done]:
+        lines.append(f"- `{STRICT.name}`: trained, and not attacked by {STRICT.suite}: {', '.join(open_)}")
+    return lines
 
 
 def _lines(shelf: Shelf, wanted: dict[str, list[str]]) -> list[str]:

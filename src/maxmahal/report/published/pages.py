@@ -8,17 +8,21 @@ from maxmahal.report.published.hierarchical import hm_note
 from maxmahal.report.published.hundred import losses_verdict
 from maxmahal.report.published.leads import COUNTED
 from maxmahal.report.published.missing import missing_list
+from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
 from maxmahal.report.published.sections import figure_lines, hundred_section, other_sections, ten_section
 from maxmahal.report.published.shelf import ENOUGH, NOT_RUN, Shelf
 from maxmahal.report.published.tables import hundred_summary, white_box_summary
 from maxmahal.report.published.trainings import cost_table, tuning_table
+from maxmahal.report.published.undertrained import undertrained
 from maxmahal.report.wording import listed
 
+_FOLDER = "results/"  # from the front page
 _MADE = "Written by `tools/results.py` from the summaries beside this page; no number is typed by hand."
 _NOTES = (
     "Accuracies in %, on the test sets. *paper / ours* in one cell; attacks of the paper's protocol run as its code "
-    "ran them: epsilons in 256ths, steps of 2/256, the last iterate, away from the model's own prediction or towards "
-    "one of the wrong classes. That is no measure of robustness. `strict` and AutoAttack are: the worst case per "
+    "ran them: epsilons in 256ths, steps of 2/256, the last iterate; PGD goes away from the model's own prediction, "
+    "SPSA and C&W from the true label, and targeted ones towards one of the wrong classes. That is no measure of "
+    "robustness. `strict` and AutoAttack are: the worst case per "
     "sample at Linf 8/255 on true labels. "
     "≤ in our numbers stands for none of the samples, with the bound that their number proves; the paper prints ≤ 1 "
     "for what is below 1 %. Clean accuracies are of all test images where these are known, by the training's own count "
@@ -101,7 +105,8 @@ def readme_block(shelf: Shelf) -> str:
 
 def _hundred_lines(shelf: Shelf) -> list[str]:
     """CIFAR-100 on the front page, as far as it was measured."""
-    table, notes = hundred_summary(shelf), (hm_note(shelf, "results/"), losses_verdict(shelf))
+    table = hundred_summary(shelf)
+    notes = [hm_note(shelf, _FOLDER), losses_verdict(shelf, _FOLDER), undertrained(shelf, ADVERSARIAL_CIFAR100)]
     return [line for part in ("CIFAR-100:", table, *notes) if part for line in (part, "")] if table else []
 
 

@@ -60,6 +60,7 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     at = tuple(tick / 100 for tick in _TICKS if low <= tick / 100 <= high)
     upward = Axis("test error in %", low, high, "log", text=_percent, at=at)
     what = f"Test error by {'epoch' if why else 'training time'}"
+    what += " of adversarial training" if all(_is_adversarial(run) for run in runs.values()) else ""
     data = data_of(names[0])
     figure = " (Figure 3a)" if data == "cifar10" else ""  # which the paper draws of CIFAR-10 alone
     chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=430.0, height=340.0)
@@ -68,6 +69,10 @@ def training(shelf: Shelf, names: Sequence[str]) -> str:
     legend = list(zip(slots, _labels(runs), strict=True))
     note = _note(why, {title: run for title, run in known.items() if not is_finished(run)})
     return with_legend(chart, legend, note, _last_half(curves, slots, across.label))
+
+
+def _is_adversarial(run: RunSummary) -> bool:
+    return bool(run.settings.get("method", {}).get("name") == "adversarial")
 
 
 def _last_half(curves: Sequence[Sequence[tuple[float, float]]], slots: Sequence[int], label: str) -> list[Chart]:

@@ -3,22 +3,28 @@
 from collections.abc import Sequence
 
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
-from maxmahal.report.published.apart import apart_note, clean_note, networks_note
+from maxmahal.report.published.apart import apart_note, clean_note, distances_apart, networks_note
+from maxmahal.report.published.checkpoints import best_note
 from maxmahal.report.published.hierarchical import TREES, hm_note
 from maxmahal.report.published.hundred import (
     hundred_models,
+    losses_note,
     losses_pairs,
     losses_table,
     losses_verdict,
 )
 from maxmahal.report.published.models import (
+    ADVERSARIAL_CIFAR100,
     BEYOND,
     DATA,
+    LONG,
     PGD_8,
     PGD_16,
     PLAIN,
+    SHORT,
     SPSA,
     TABLE_1,
+    TABLE_2,
     TABLE_4,
     TABLE_5,
     TABLE_5_CIFAR100,
@@ -27,7 +33,10 @@ from maxmahal.report.published.models import (
 from maxmahal.report.published.narrow import narrow_models, narrow_section
 from maxmahal.report.published.shelf import SIZES, Shelf
 from maxmahal.report.published.smaller import smaller_section
+from maxmahal.report.published.table_notes import threats_note
 from maxmahal.report.published.tables import (
+    HUNDRED,
+    THREATS,
     budgets_table,
     depth_table,
     hundred_table,
@@ -37,9 +46,9 @@ from maxmahal.report.published.tables import (
     white_box_table,
 )
 from maxmahal.report.published.trainings import schedules
+from maxmahal.report.published.undertrained import undertrained
 from maxmahal.report.wording import listed
 
-_DISTANCE = "C&W: mean L2 distance of the images it turned from right to wrong; more is better."
 _FEW = (
     f"SPSA by `{SIZES}` is on the first 100 images; the paper does not say how many it took, but its whole percents "
     "suggest as many. Only PGD-10 on the same images may be compared with it."
@@ -62,7 +71,8 @@ def ten_section(shelf: Shelf, figures: Sequence[str]) -> list[str]:
         white_box_table(shelf),
         *_beside_the_paper(shelf, PLAIN, (*PGD_8, *PGD_16), "Table 1"),
         "### Table 2: C&W, SPSA, noise, rotation",
-        *_noted(_DISTANCE, threats_table(shelf)),
+        *_noted(threats_note(shelf, TABLE_2, THREATS.stages), threats_table(shelf)),
+        *_told(distances_apart(shelf, TABLE_2, "Table 2")),
         "### Table 3: SPSA with larger batches, on MMC-10",
         *_noted(_FEW, spsa_table(shelf)),
         "### Table 5: depth, CIFAR-10",
@@ -87,16 +97,18 @@ def hundred_section(shelf: Shelf) -> list[str]:
     parts = [
         "## CIFAR-100",
         "### Table 4: PGD, SPSA, C&W",
-        *_noted(f"{_DISTANCE} {_OWN_ROWS}", hundred_table(shelf)),
+        *_noted(f"{threats_note(shelf, TABLE_4, HUNDRED.stages)} {_OWN_ROWS}", hundred_table(shelf)),
         hm_note(shelf),
         *_beside_the_paper(shelf, TABLE_4, (*PGD_8, *SPSA), "Table 4"),
+        distances_apart(shelf, TABLE_4, "Table 4"),
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
         networks_note(shelf, TABLE_5_CIFAR100),
         "### Adversarial training of three losses",
-        *_noted("Untargeted PGD-10 at 8/255, the same budget and the same tuning for each.", losses_table(shelf)),
+        *_noted(losses_note(shelf), losses_table(shelf)),
         losses_pairs(shelf),
         losses_verdict(shelf),
+        undertrained(shelf, ADVERSARIAL_CIFAR100),
         *narrow_section(shelf),
         *_others(shelf, "cifar100", shown),
     ]
@@ -119,6 +131,10 @@ def _noted(note: str, table: str) -> list[str]:
     return [note, table] if table.startswith("|") else [table]
 
 
+def _told(note: str) -> list[str]:
+    return [note] if note else []
+
+
 def _beside_the_paper(shelf: Shelf, models: Sequence[str], stages: Sequence[str], table: str) -> list[str]:
     """How far from the paper's numbers, and trained how; all of it without adversarial training, whose budget is told
     where its numbers are.
@@ -135,6 +151,7 @@ def _budgets(shelf: Shelf, figures: Sequence[str]) -> list[str]:
     sce, mmc = spreads(shelf).values()
     return [
         _JUDGED,
+        *_told(best_note(shelf, (*LONG, *SHORT))),
         budgets_table(shelf, models),
         paired_table(shelf),
         f"AT (MMC-10) less AT (SCE) under AutoAttack, last checkpoints: at the long budget {long_told(shelf)}; at the "

@@ -71,13 +71,22 @@ class Shelf:
             summary = self.find(model, suite)
             stage = summary.stage(name) if summary else None
             if summary is not None and stage is not None and stage.accuracy is not None and not stage.skipped:
-                return _of_stage(stage, stage.accuracy, summary.limited)
+                return _of_stage(stage, stage.accuracy, summary)
         return None
 
     def stage_pair(self, first: str, second: str, name: str, suites: Sequence[str] = PROTOCOL) -> Comparison | None:
         """Two models under one attack on the same images, by what each kept; None where nobody wrote that down."""
         pairs = [pair for suite in suites if (pair := self.pair(first, second, suite)) is not None]
         return next((found for pair in pairs if (found := pair_stage(*pair, name)) is not None), None)
+
+    def stage_rates(self, first: str, second: str, name: str) -> tuple[Rate, Rate] | None:
+        """What one attack left of two models on as many of the same images, as counts that nobody can pair."""
+        for suite in PROTOCOL:
+            stages = [each.stage(name) for each in self.pair(first, second, suite) or ()]
+            rates = [each.accuracy for each in stages if each is not None and each.accuracy and not each.skipped]
+            if len(rates) == 2 and rates[0].total == rates[1].total:
+                return rates[0], rates[1]
+        return None
 
     def kept(self, model: str, name: str) -> Rate | None:
         """The share of images that a model gets right before an attack and after it: the attack on true labels."""
@@ -273,8 +282,10 @@ def _comparable(summary: Summary) -> tuple[object, ...]:
     return (summary.data_fingerprint, summary.samples, summary.seed, *attacks)
 
 
-def _of_stage(stage: StageSummary, accuracy: Rate, limited: bool) -> Measured:
+def _of_stage(stage: StageSummary, accuracy: Rate, summary: Summary) -> Measured:
     if stage.kind in MINIMUM_NORM and not stage.threat:
         distance = math.nan if stage.distortion is None else stage.distortion
-        return Measured(None, distance, stage.samples, limited, stage.distortion_error)
-    return Measured(accuracy, math.nan, accuracy.total, limited)
+        before = int(summary.right[: stage.samples].sum())  # a stage with a limit takes the first images
+        left = Rate(min(accuracy.count, float(before)), before) if before else None
+        return Measured(None, distance, stage.samples, summary.limited, stage.distortion_error, left=left)
+    return Measured(accuracy, math.nan, accuracy.total, summary.limited)

@@ -35,16 +35,19 @@ def cost_table(shelf: Shelf) -> str:
     parts = [markdown(header, body) if body else "No finished training has been collected yet."]
     if any(run.sharing > 1 for run in finished):
         parts.append(_SHARED)
-    if left := [f"`{run.name}` ({len(run.epochs)} epochs)" for run in runs if run not in finished]:
+    if left := [f"`{run.name}` ({_epochs(len(run.epochs))})" for run in runs if run not in finished]:
         parts.append(f"Left out, as not finished: {listed(left)}.")
     return "\n\n".join(parts)
 
 
 def tuning_table(shelf: Shelf) -> str:
     """The trials that settings were chosen from, with those that were used; empty where none was collected."""
-    trials = [run for run in shelf.runs if run.name.startswith(TUNING)]
+    trials = _trials(shelf)
     best = _best(trials)
-    used = [run for run in trials if _way(run) in {_way(each) for each in shelf.runs if each not in trials}]
+    others = [run for run in shelf.runs if run not in trials]
+    users = {run.name: [each.name for each in others if _way(each) == _way(run)] for run in trials}
+    used = [run for run in trials if users[run.name]]
+    groups = [_group(run) for run in used]
     body = []
     for run in trials:
         train = run.settings.get("train", {})
@@ -59,7 +62,7 @@ def tuning_table(shelf: Shelf) -> str:
                 _loss(run),
                 *facts,
                 *told,
-                "used" if run in used else "best" if run in best else "",
+                _used(users[run.name], groups.count(_group(run))) if run in used else "best" if run in best else "",
             ]
         )
     header = ["trial", "data", "network", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
@@ -77,6 +80,13 @@ def tuning_table(shelf: Shelf) -> str:
     )
 
 
+def _used(by: Sequence[str], rivals: int) -> str:
+    """By whom, where two trials of a group were used."""
+    if rivals < 2:
+        return "used"
+    return f"used by {by[0]}" + (f" and {len(by) - 1} more" if len(by) > 1 else "")
+
+
 def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
     """The best trial of each group, of those that came to their end."""
     best: dict[tuple[object, ...], RunSummary] = {}
@@ -88,18 +98,35 @@ def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
     return list(best.values())
 
 
+def tried_rates(shelf: Shelf, run: RunSummary) -> set[float]:
+    """The learning rates of the trials that a training's settings were chosen among."""
+    return {learning_rate(each) for each in _trials(shelf) if _group(each) == _group(run)}
+
+
+def outdone(shelf: Shelf, run: RunSummary) -> tuple[RunSummary, RunSummary] | None:
+    """The trial whose settings a training took, and the one that the rule chooses, where that is another."""
+    trials = _trials(shelf)
+    took = next((each for each in trials if _way(each) == _way(run)), None)
+    best = next((each for each in _best(trials) if _group(each) == _group(run)), None)
+    return None if took is None or best is None or took is best else (took, best)
+
+
+def _trials(shelf: Shelf) -> list[RunSummary]:
+    return [run for run in shelf.runs if run.name.startswith(TUNING)]
+
+
 def _behind(best: Sequence[RunSummary], used: Sequence[RunSummary]) -> list[str]:
     """The trials that were used without being the best of their group, with both scores."""
     first = {_group(run): run for run in best}
     found = [
-        f"{run.name} ({_chosen_by(run)} against {_chosen_by(first[_group(run)])} of {first[_group(run)].name})"
+        f"{run.name} ({chosen_by(run)} against {chosen_by(first[_group(run)])} of {first[_group(run)].name})"
         for run in used
         if _group(run) in first and run not in best
     ]
     return [f"Used without being the best: {listed(found)}."] if found else []
 
 
-def _chosen_by(run: RunSummary) -> str:
+def chosen_by(run: RunSummary) -> str:
     """The scores that choose it, in percent, as exact as a tie needs them."""
     scores = [score for key in (_ATTACKED, _CLEAN) if (score := _score(run, key)) is not None]
     return " and ".join(f"{100 * score:.2f}" for score in scores)
@@ -181,6 +208,10 @@ def schedules(shelf: Shelf, models: Sequence[str]) -> str:
 def _data(run: RunSummary) -> str:
     source = str(run.settings.get("data", {}).get("source", data_of(run.name)))
     return DATA.get(source, source)
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch{'' if count == 1 else 's'}"
 
 
 def _place(run: RunSummary) -> str:
