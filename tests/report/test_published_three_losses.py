@@ -143,7 +143,9 @@ def test_rates_that_differ_are_told_with_what_equal_ones_say() -> None:
     assert "Learning rates:" in index(shelf(*THREE, *runs), list(ADVERSARIAL_CIFAR100))
     assert "Learning rates:" not in index(shelf(*THREE, *runs), [AT_HM])
     page = readme_block(shelf(*THREE, *runs, *TRIALS, *ALIKE))
-    assert "([class trees](results/trees.md))" in page
+    assert "AT (MMC-10) is ahead of AT (SCE); " in page
+    assert "AT (HM) is behind AT (MMC-10), which was trained at another learning rate. With intervals" in page
+    assert "[three losses](results/README.md#adversarial-training-of-three-losses)" in page
     assert "the same tuning" not in results_page(shelf(*THREE, *runs, *TRIALS, *ALIKE), [])
 
 

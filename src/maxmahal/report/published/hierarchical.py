@@ -16,6 +16,16 @@ HM, _MMC = "cifar100-hm", "cifar100-mmc"
 TREES = "trees.md"
 
 
+def hm_brief(shelf: Shelf, folder: str = "") -> str:
+    """For a front page; empty where there is no HM."""
+    if not settings_of(shelf, HM):
+        return ""
+    return (
+        f"HM is MMC with hierarchical centers of CIFAR-100's {len(set(CIFAR100_SUPERCLASSES))} superclasses "
+        f"(appendix B.3): [does it help, where, and for whom not]({folder}{TREES})."
+    )
+
+
 def hm_note(shelf: Shelf, folder: str = "") -> str:
     """A few sentences with a link to the scan, whose page lies in that folder; empty where there is no HM."""
     settings = settings_of(shelf, HM)

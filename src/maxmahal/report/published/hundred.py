@@ -104,6 +104,18 @@ def losses_verdict(shelf: Shelf, folder: str = "") -> str:
     return " ".join(part for part in parts if part)
 
 
+def losses_brief(shelf: Shelf, folder: str = "") -> str:
+    """The same for a front page: who is ahead, without numbers, and where these and their limits stand."""
+    found = compared(shelf)
+    if not found:
+        return ""
+    told = "; ".join(_place(shelf, each) for each in found)
+    return (
+        f"AT, one training seed each, under AutoAttack: {told}. With intervals, and with what learning rates and too "
+        f"few epochs may explain: [three losses]({folder}{_LINK})."
+    )
+
+
 def beside_ten(shelf: Shelf) -> str:
     """What CIFAR-100 shows of AT (MMC-10) beside AT (SCE), for a claim that it does not decide; empty without it."""
     found = next((each for each in compared(shelf) if (each.first, each.second) == (_MMC, _SCE)), None)
@@ -118,9 +130,13 @@ def beside_ten(shelf: Shelf) -> str:
 
 
 def _stands(shelf: Shelf, each: Compared) -> str:
+    return f"{_place(shelf, each)}: {each}"
+
+
+def _place(shelf: Shelf, each: Compared) -> str:
     where = _WORDS[standing(each.pair, chance=each.chance)]
     other = "" if same_rate(shelf, each.first, each.second) else ", which was trained at another learning rate"
-    return f"{title_of(shelf, each.first)} is {where} {title_of(shelf, each.second)}{other}: {each}"
+    return f"{title_of(shelf, each.first)} is {where} {title_of(shelf, each.second)}{other}"
 
 
 def _few(found: list[Compared]) -> str:

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import claims
-from maxmahal.report.published.hierarchical import hm_note
-from maxmahal.report.published.hundred import losses_verdict
+from maxmahal.report.published.hierarchical import hm_brief
+from maxmahal.report.published.hundred import losses_brief
 from maxmahal.report.published.leads import COUNTED
 from maxmahal.report.published.missing import missing_list
-from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
 from maxmahal.report.published.sections import figure_lines, hundred_section, other_sections, ten_section
 from maxmahal.report.published.shelf import ENOUGH, NOT_RUN, Shelf
 from maxmahal.report.published.tables import hundred_summary, white_box_summary
 from maxmahal.report.published.trainings import cost_table, tuning_table
-from maxmahal.report.published.undertrained import undertrained
 from maxmahal.report.wording import listed
 
 _FOLDER = "results/"  # from the front page
@@ -106,7 +104,7 @@ def readme_block(shelf: Shelf) -> str:
 def _hundred_lines(shelf: Shelf) -> list[str]:
     """CIFAR-100 on the front page, as far as it was measured."""
     table = hundred_summary(shelf)
-    notes = [hm_note(shelf, _FOLDER), losses_verdict(shelf, _FOLDER), undertrained(shelf, ADVERSARIAL_CIFAR100)]
+    notes = [hm_brief(shelf, _FOLDER), losses_brief(shelf, _FOLDER)]
     return [line for part in ("CIFAR-100:", table, *notes) if part for line in (part, "")] if table else []
 
 
