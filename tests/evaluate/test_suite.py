@@ -52,7 +52,7 @@ def test_four_suites_ship_and_each_has_a_version_and_says_what_it_is_for() -> No
 
 def test_suites_to_compare_with_the_paper_say_so_and_no_others() -> None:
     marked = {name for name in suite_names() if load_suite(name, KINDS).comparison}
-    assert marked == {name for name in suite_names() if name.startswith("paper")} | {"spsa-sizes"}
+    assert marked == {name for name in suite_names() if name.startswith("paper")} | {"spsa-sizes", "nearest"}
     assert marked >= {name for name in suite_names() if "not a measure of robustness" in load_suite(name, KINDS).about}
 
 

@@ -31,6 +31,7 @@ from maxmahal.report.published.models import (
     data_of,
 )
 from maxmahal.report.published.narrow import narrow_models, narrow_section
+from maxmahal.report.published.nearest import nearest_table
 from maxmahal.report.published.shelf import SIZES, Shelf
 from maxmahal.report.published.smaller import smaller_section
 from maxmahal.report.published.table_notes import threats_note
@@ -101,6 +102,7 @@ def hundred_section(shelf: Shelf) -> list[str]:
         hm_note(shelf),
         *_beside_the_paper(shelf, TABLE_4, (*PGD_8, *SPSA), "Table 4"),
         distances_apart(shelf, TABLE_4, "Table 4"),
+        nearest_table(shelf, TABLE_4),
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
         networks_note(shelf, TABLE_5_CIFAR100),

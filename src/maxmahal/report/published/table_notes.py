@@ -11,7 +11,7 @@ _DISTANCE = (
     "C&W: mean L2 distance of the images it turned from right to wrong; comparable only where nearly all were turned."
 )
 _STOPPED = (
-    "Nothing bounds this attack, so images that it did not turn are ones where its search ended too early, and a mean "
+    "Nothing bounds this attack, so images that it did not turn are ones where its search got caught, and a mean "
     "without them is no sign of robustness."
 )
 _PGD, _SPSA = "pgd10-un-8", "spsa-un-8"

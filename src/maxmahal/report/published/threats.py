@@ -8,6 +8,7 @@ from maxmahal.report.published.both import Scene, on_both
 from maxmahal.report.published.judging import Judgement, evidence, ours_at
 from maxmahal.report.published.leads import Gap, columns, counted, judge, leads_table, of_images, over_kinds
 from maxmahal.report.published.models import ADVERSARIAL, DISTANCES, TITLES, title_of
+from maxmahal.report.published.nearest import nearest_table
 from maxmahal.report.published.needs import Needs, grid, settle
 from maxmahal.report.published.shelf import PROTOCOL, Shelf
 from maxmahal.report.published.tables import crafting, is_transfer
@@ -66,6 +67,8 @@ def _threats(shelf: Shelf, scene: Scene) -> Judgement:
         asked = "C&W, SPSA and transfer" if scene.transfer else "C&W and SPSA"
         return Judgement("not measured", f"{asked} were not run on MMC-10 and another loss.", shown)
     shown += f"\n\n{leads_table(found)}"
+    if near := nearest_table(shelf, models):
+        shown += f"\n\n{near}"
     included = f"transfer by {listed(list(moved))} included" if moved else "transfer not run"
     included += "" if scene.transfer else ", of which the paper has nothing here"
     reason = f"MMC-10 leads in {counted(found)}, {included}.{_stopped(shelf, models)}"
@@ -86,7 +89,7 @@ def _stopped(shelf: Shelf, models: tuple[str, ...]) -> str:
         known = [(title_of(shelf, model), each) for model in models if (each := ours_at(shelf, model, stage))]
         if left := [f"{title} {each.unturned}" for title, each in known if each.unturned]:
             told.append(f"{TITLES[stage]} ({listed(left)})")
-    return f" C&W stopped too early for its distances to be compared in {listed(told)}." if told else ""
+    return f" C&W's search got caught too often for its distances to be compared in {listed(told)}." if told else ""
 
 
 def transferred(shelf: Shelf, ours: str, theirs: str) -> dict[str, Moved]:
