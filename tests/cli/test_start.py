@@ -27,7 +27,8 @@ QUICK = [
     *((*command, "--help") for command in COMMANDS),
     ("trian",),
     ("train", "digits-mmc", "--epoch", "3"),
-    ("evaluate", "runs/x"),
+    ("evaluate",),
+    ("evaluate", "runs/x", "--out", "."),
     ("density", "runs/x", "--limit", "0"),
     ("tree", "runs/x", "--out", "tree.txt"),
 ]
