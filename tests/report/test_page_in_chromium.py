@@ -111,6 +111,7 @@ def test_the_theme_switches_and_is_remembered(visit: Visit) -> None:
     page.get_by_role("button", name="Dark").click()
     dark = background(page)
     assert dark != light
+    page.wait_for_timeout(500)  # what a page stores leaves its process a moment later, and a reload may start another
     page.reload()
     assert background(page) == dark
     assert page.get_by_role("button", name="Dark").get_attribute("aria-pressed") == "true"
