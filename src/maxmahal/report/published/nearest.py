@@ -1,4 +1,4 @@
-"""C&W by two searches for its constants: the paper's, as its tables have it, and one that turns what that leaves."""
+"""C&W by two searches for its constants: the paper's, as its tables have it, and one that gets caught less often."""
 
 from collections.abc import Sequence
 
