@@ -102,7 +102,7 @@ def _beside_mmc(shelf: Shelf) -> str:
     pairs = [(a, b) for a in seen[0] for b in seen[1] if a.data_fingerprint == b.data_fingerprint]
     whole = [pair_clean(*pair) for pair in pairs if pair[0].samples == ours.samples]
     if whole:
-        gap = of_images(whole[0])
+        gap = of_images(whole[0])  # of one model all pairs of all images say the same
         size, interval, how = gap.size, gap.interval(), f"on the same images, {tested(whole[0])}"
     else:
         size, *ends = points_apart(ours.rate, theirs.rate)

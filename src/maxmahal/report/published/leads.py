@@ -51,6 +51,12 @@ class Gap:
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.error
         return self.middle - reach, self.middle + reach
 
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Whether the interval tells the two from each other."""
+        low, high = self.interval()
+        return low > 0 or high < 0
+
 
 @dataclass(frozen=True)
 class Lead:

@@ -9,7 +9,7 @@ from maxmahal.report.published.tables import markdown
 
 SUITE = "nearest"
 _TOLD = (
-    "C&W by two searches: *the paper's* goes through nine constants for an image, halving between those that turned it "
+    "C&W by two searches: *the paper's* goes through constants for an image, halving between those that turned it "
     f"and those that did not; *tracked* (suite `{SUITE}`) follows the constant that the image's own optimum asks for. "
     "Objective, targets and images are the same. Mean L2 distances of what each turned; the lower one is nearer to the "
     "truth wherever it turned as many."

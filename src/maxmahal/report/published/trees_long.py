@@ -8,6 +8,7 @@ from maxmahal.evaluate.summary import Summary, pair_clean, pair_near, pair_stage
 from maxmahal.report.published.judging import between
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.reading import EVALUATIONS
+from maxmahal.report.published.shelf import PROTOCOL, widest_pair
 from maxmahal.report.published.trees_study import ORTHOGONAL, SHARED, STRICT
 
 HM, BASE = "cifar100-hm", "cifar100-mmc"
@@ -65,17 +66,14 @@ class Long:
     @property
     def attacked(self) -> dict[str, Gap]:
         """The same under PGD-10 as the paper has it, of images right before it and after; by the attack's kind."""
-        alike = [pair for pair in self._pairs if pair[0].suite == pair[1].suite and pair[0].radius == pair[1].radius]
+        alike = [pair for suite in PROTOCOL if (pair := self._attacked_alike(suite)) is not None]
         pairs = {stage: [found for pair in alike if (found := pair_stage(*pair, stage))] for stage in _STAGES}
         return {_STAGES[stage]: of_images(each[0]) for stage, each in pairs.items() if each}
 
     @property
     def worst(self) -> tuple[Summary, Summary] | None:
         """Both under the careful suite in the paper's ball."""
-        wanted = [
-            pair for pair in self._pairs if all((x.suite, x.epsilon) == (STRICT.suite, STRICT.epsilon) for x in pair)
-        ]
-        return wanted[0] if wanted else None
+        return self._attacked_alike(STRICT.suite, STRICT.epsilon)
 
     @property
     def nothing_left(self) -> str:
@@ -87,6 +85,14 @@ class Long:
             f"`{STRICT.suite}` at {STRICT.epsilon} leaves 0 of {ours.robust.total:,} images of `{ours.name}` and of "
             f"`{theirs.name}`"
         )
+
+    def _attacked_alike(self, suite: str, epsilon: str | None = None) -> tuple[Summary, Summary] | None:
+        """Both of the first seed under one version of a suite on the same images, as many as both have seen."""
+        first = [
+            [x for x in each if x.name == name and x.suite == suite and epsilon in (None, x.epsilon)]
+            for name, each in ((HM, self.ours), (BASE, self.theirs))
+        ]
+        return widest_pair(*first)
 
     @property
     def _pairs(self) -> list[tuple[Summary, Summary]]:
@@ -108,12 +114,6 @@ def read_long(results: Path) -> Long:
 def gap_told(gap: Gap) -> str:
     """With its interval over images."""
     return between(gap.size, gap.interval())
-
-
-def apart(gap: Gap) -> bool:
-    """Whether the images alone tell the two from each other."""
-    low, high = gap.interval()
-    return low > 0 or high < 0
 
 
 def _within(summary: Summary) -> float:

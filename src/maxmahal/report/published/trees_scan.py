@@ -9,7 +9,7 @@ from maxmahal.report.published.trees_beside import Beside
 from maxmahal.report.published.trees_rules import SCAN_SEED, choose
 from maxmahal.report.published.trees_study import (
     BETWEEN,
-    GIVEN,
+    GIVEN_NAMES,
     LEARNED,
     MMC,
     NAMES,
@@ -63,7 +63,7 @@ def same_ratio_table(results: Results) -> str:
 
 def small_ratios(results: Results, metric: Metric) -> dict[str, Apart]:
     """The given tree at ratios as small as the paper means, against MMC, by arm."""
-    names = [name for family in GIVEN for name in family.names if float(ratio_of(name)) <= SMALL]
+    names = [name for name in GIVEN_NAMES if float(ratio_of(name)) <= SMALL]
     found = {name: apart(results, name, MMC, metric) for name in names}
     return {name: gap for name, gap in found.items() if gap is not None}
 
@@ -93,26 +93,25 @@ def small_predicted(results: Results) -> list[str]:
     ]
 
 
-def edges(results: Results, families: Sequence[Family], beside: Beside) -> dict[str, list[Family]]:
-    """Whose chosen number is the "highest" or the "lowest" of several that were scanned."""
-    found: dict[str, list[Family]] = {"highest": [], "lowest": []}
+def edges(results: Results, families: Sequence[Family], beside: Beside) -> dict[str, list[tuple[Family, str]]]:
+    """Whose chosen number is the "highest" or the "lowest" of several that were scanned, and which one it is."""
+    found: dict[str, list[tuple[Family, str]]] = {"highest": [], "lowest": []}
     for family in families:
         choice = choose(results, family, beside)
         tried = {name: float(ratio_of(name)) for name in choice.scores}
         for word, edge in (("highest", max), ("lowest", min)):
             if len(tried) > 1 and tried[choice.best] == edge(tried.values()):
-                found[word].append(family)
+                found[word].append((family, ratio_of(choice.best)))
     return found
 
 
 def edges_told(results: Results, families: Sequence[Family], beside: Beside) -> list[str]:
     """Choices beyond which a better one may lie; nothing where there is none."""
-    told = []
-    for word, found in edges(results, families, beside).items():
-        for family in found:
-            told.append(
-                f"{family.title} ({family.symbol} {ratio_of(choose(results, family, beside).best)}, the {word})"
-            )
+    told = [
+        f"{family.title} ({family.symbol} {value}, the {word})"
+        for word, found in edges(results, families, beside).items()
+        for family, value in found
+    ]
     return [f"Chosen at the edge of what was tried, so a better value may lie beyond: {listed(told)}."] if told else []
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.leads import Gap
 from maxmahal.report.published.trees_beside import Beside, favours
-from maxmahal.report.published.trees_long import Long, apart, gap_told
+from maxmahal.report.published.trees_long import Long, gap_told
 from maxmahal.report.published.trees_scan import edges, same_ratio, small_ratios, spanned
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
-    GIVEN,
+    EMC,
+    GIVEN_NAMES,
     LEARNED,
     MMC,
     ORTHOGONAL,
@@ -27,8 +28,6 @@ from maxmahal.report.published.variants.results import Results
 from maxmahal.report.published.variants.rules import Judged, signed
 from maxmahal.report.published.variants.spec import Metric
 from maxmahal.report.wording import listed
-
-_GIVEN = tuple(name for family in GIVEN for name in family.names)
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Short:
         gap, shares = self.long.superclass, self.long.within
         if gap is None or shares is None:
             return []
-        answer = "yes" if _mild(gap) else "less" if apart(gap) and gap.size < 0 else "not to be told"
+        answer = "yes" if _mild(gap) else "no, less" if gap.leaves_out_zero and gap.size <= -POINT else "not seen"
         return [
             f"**Milder after {self.long.epochs} epochs, too: {answer}.** One seed each, same images: superclass "
             f"accuracy {gap_told(gap)}; of the mistakes {shares[0]:.1f} % stay within the superclass, with MMC-10 "
@@ -75,14 +74,10 @@ class Short:
 
     def _clean(self) -> str:
         found, gap = self._of("clean"), self.long.clean
-        seen = {each.verdict for each in found} - {"no difference seen"}
-        answer = "not decided" if not found else "no difference seen"
-        if seen:
-            answer = "depends on the form" if len(seen) > 1 else "higher" if "helps" in seen else "lower"
-        told = [f"**Clean accuracy: {answer}.**"]
+        told = [f"**Clean accuracy: {_answer(found) if found else 'not decided'}.**"]
         told += [f"{self._trained()}: {self._each(found)} points."] if found else []
         if gap is not None:
-            word = "more than chance over images explains" if apart(gap) else "not to be told apart"
+            word = "more than chance over images explains" if gap.leaves_out_zero else "not to be told apart"
             form = f" ({self.long.form})" if self.long.form else ""
             told.append(f"After {self.long.epochs}{form}, one seed each, same images: {gap_told(gap)}, {word}.")
         return " ".join(told)
@@ -90,10 +85,13 @@ class Short:
     def _robust(self) -> list[str]:
         found, said = self._of("worst"), []
         if found:
-            gains = _helped([*found, *judged_of(self.near, _GIVEN, (MMC,))])
-            side, _ = favours(self.plain, seeded(self.plain, _GIVEN), self.beside)
+            careful = [each for each in judged_of(self.near, GIVEN_NAMES, (MMC,)) if each.contrast.metric == "worst"]
+            side, _ = favours(self.plain, seeded(self.plain, GIVEN_NAMES), self.beside)
+            answer = _answer([*found, *careful])
+            if not _helped([*found, *careful]):
+                answer = f"no gain seen, {answer}" if answer.startswith("lower") else "no gain seen"
             said = [
-                f"**Robustness: {'a gain' if gains else 'no gain seen'}.** Worst case at {self.plain.study.epsilon} "
+                f"**Robustness: {answer}.** Worst case at {self.plain.study.epsilon} "
                 f"against MMC-10: {self._each(found, ends=True)} points"
                 + (f", by upper bounds that favour {side}." if side else ".")
             ]
@@ -160,9 +158,7 @@ class Short:
                 f"({where}; after {self._epochs()} epochs{self._use_long()})."
             )
         against = [] if _helped(self._of("worst")) else ["robustness"]
-        against += (
-            ["accuracy after a long training"] if gap is not None and not (apart(gap) and gap.size >= POINT) else []
-        )
+        against += ["accuracy after a long training"] if gap is not None and not _mild(gap) else []
         told += [f"**Not of use**, as far as seen, for {listed(against)}."] if against else []
         return " ".join(told)
 
@@ -180,14 +176,14 @@ class Short:
         if min(self.long.seeds) < ENOUGH:
             unknown = ", and their mistakes by superclass" if self.long.superclass is None else ""
             told.append(f"three seeds at {self.long.epochs or 'many'} epochs{unknown}")
-        highest = edges(self.plain, PLAIN, self.beside)["highest"]
-        if highest:
-            forms = listed([family.title for family in highest])
-            told.append(f"ratios beyond {highest[0].values[-1]}, the highest tried and chosen ({forms})")
+        trees = [family for family in PLAIN if family is not EMC]
+        if highest := edges(self.plain, trees, self.beside)["highest"]:
+            forms = listed([f"{value} of {family.title}" for family, value in highest])
+            told.append(f"ratios beyond the highest tried where that was chosen ({forms})")
         ratios = [{ratio_of(arm) for arm in seeded(self.plain, family.names)} for family in (ORTHOGONAL, RANDOM)]
         if all(ratios) and not ratios[0] & ratios[1]:
             told.append(f"three seeds of the given tree at the random one's ratio ({listed(sorted(ratios[1]))})")
-        if not judged_of(self.near, _GIVEN, (MMC,)):
+        if not judged_of(self.near, GIVEN_NAMES, (MMC,)):
             told.append(f"`{self.near.study.suite}` at {self.near.study.epsilon}")
         if not judged_of(self.strict, AT_ORTHOGONAL.names, (AT_MMC,)):
             trained, attacked = len(self.beside.seeds(AT_MMC)), len(self.strict.of(AT_MMC, "clean"))
@@ -195,7 +191,7 @@ class Short:
         return f"**What would change this**, not measured yet: {'; '.join(told)}." if told else ""
 
     def _of(self, metric: Metric) -> list[Judged]:
-        return [each for each in judged_of(self.plain, _GIVEN, (MMC,)) if each.contrast.metric == metric]
+        return [each for each in judged_of(self.plain, GIVEN_NAMES, (MMC,)) if each.contrast.metric == metric]
 
     def _each(self, judged: Sequence[Judged], *, ends: bool = False) -> str:
         return listed([f"{self._told(each, ends=ends)} ({self._title(each)})" for each in judged])
@@ -215,8 +211,17 @@ class Short:
         return f"After {self._epochs()} epochs, three seeds"
 
 
+def _answer(judged: Sequence[Judged]) -> str:
+    """Of one measure over several forms: which way they differ from MMC."""
+    seen = {each.verdict for each in judged} - {"no difference seen"}
+    if not seen:
+        return "no difference seen"
+    some = "" if all(each.verdict in seen for each in judged) else " in some forms"
+    return "depends on the form" if len(seen) > 1 else f"{'higher' if 'helps' in seen else 'lower'}{some}"
+
+
 def _mild(gap: Gap) -> bool:
-    return apart(gap) and gap.size >= POINT
+    return gap.leaves_out_zero and gap.size >= POINT
 
 
 def _helped(judged: Sequence[Judged]) -> list[Judged]:

@@ -61,6 +61,7 @@ RANDOM = Family("trees-random", "random tree", "random", _FEW)
 AT_ORTHOGONAL = Family("trees-at-orthogonal", "AT, orthogonal subspaces", "AT orth.", ("0.5", "1"))
 GIVEN = (ORTHOGONAL, SHARED, ROTATED)
 """Those that follow the data set's own tree."""
+GIVEN_NAMES = tuple(name for family in GIVEN for name in family.names)
 PLAIN = (EMC, *GIVEN, LEARNED, RANDOM)
 
 TREES = Study(
@@ -118,7 +119,7 @@ def with_contrasts(results: Results) -> Results:
 
 
 def _plain(results: Results) -> Study:
-    given = seeded(results, [name for family in GIVEN for name in family.names])
+    given = seeded(results, GIVEN_NAMES)
     learned, random = seeded(results, LEARNED.names), seeded(results, RANDOM.names)
     orthogonal, emc = seeded(results, ORTHOGONAL.names), seeded(results, EMC.names)
     contrasts = [

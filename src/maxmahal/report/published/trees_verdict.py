@@ -9,7 +9,7 @@ from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
     EMC,
-    GIVEN,
+    GIVEN_NAMES,
     LEARNED,
     MMC,
     NAMES,
@@ -110,7 +110,7 @@ def _equal(plain: Results) -> list[str]:
 
 def _undecided(every: Sequence[Results], long: Long) -> list[str]:
     plain, near, strict = every
-    given = tuple(name for family in GIVEN for name in family.names)
+    given = GIVEN_NAMES
     asked: tuple[tuple[Results, Sequence[str], Sequence[str], str], ...] = (
         (plain, given, (MMC,), "hierarchical centers against MMC"),
         (plain, EMC.names, (MMC,), "EMC against MMC"),

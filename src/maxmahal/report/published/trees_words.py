@@ -19,7 +19,7 @@ from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
     EMC,
-    GIVEN,
+    GIVEN_NAMES,
     LEARNED,
     MMC,
     NEAR,
@@ -179,7 +179,7 @@ def bounds(results: Results, beside: Beside) -> str:
 
 def _bias(results: Results, beside: Beside) -> str:
     """Which way the comparison with MMC errs, by the arms that have three seeds."""
-    given = seeded(results, [name for family in GIVEN for name in family.names])
+    given = seeded(results, GIVEN_NAMES)
     side, shares = favours(results, given, beside)
     return f"Over three seeds they break {shares}: compared so, the bounds favour {side}." if side else ""
 
