@@ -145,7 +145,14 @@ def test_rates_that_differ_are_told_with_what_equal_ones_say() -> None:
     page = readme_block(shelf(*THREE, *runs, *TRIALS, *ALIKE))
     assert "AT (MMC-10) is ahead of AT (SCE); " in page
     assert "AT (HM) is behind AT (MMC-10), which was trained at another learning rate. With intervals" in page
-    assert "[three losses](results/README.md#adversarial-training-of-three-losses)" in page
+    assert "With intervals, and with what learning rates and too few epochs may explain: [three losses](" in page
+    assert "AT, one training seed each, under AutoAttack: " in page
+    alike = [trained(name, name) for name in ADVERSARIAL_CIFAR100]
+    assert ". With intervals, and with what too few epochs may explain: [" in readme_block(shelf(*THREE, *alike))
+    flat = [replace(each, epochs=(each.epochs[-1],) * len(each.epochs)) for each in alike]
+    assert ". With intervals: [three losses](" in readme_block(shelf(*THREE, *flat))
+    seeds = [attacked(f"{name}-seed1", 20) for name in ADVERSARIAL_CIFAR100]
+    assert "AT, under AutoAttack: " in readme_block(shelf(*THREE, *alike, *seeds))
     assert "the same tuning" not in results_page(shelf(*THREE, *runs, *TRIALS, *ALIKE), [])
 
 

@@ -14,6 +14,7 @@ from maxmahal.report.published.rates import rates_note, same_rate
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text
 from maxmahal.report.published.tables import budgets_table, markdown, unmeasured
 from maxmahal.report.published.trainings import schedules
+from maxmahal.report.published.undertrained import RISING, rise
 from maxmahal.report.wording import listed, points
 
 GRID, WHOLE = "adversarial-cifar100", "adversarial-cifar100-whole"
@@ -111,9 +112,21 @@ def losses_brief(shelf: Shelf, folder: str = "") -> str:
         return ""
     told = "; ".join(_place(shelf, each) for each in found)
     return (
-        f"AT, one training seed each, under AutoAttack: {told}. With intervals, and with what learning rates and too "
-        f"few epochs may explain: [three losses]({folder}{_LINK})."
+        f"AT{', one training seed each' if _one_seed(shelf) else ''}, under AutoAttack: {told}. With intervals"
+        f"{_explained(shelf, found)}: [three losses]({folder}{_LINK})."
     )
+
+
+def _explained(shelf: Shelf, found: list[Compared]) -> str:
+    """What else than the losses may be behind a difference."""
+    told = [] if all(same_rate(shelf, each.first, each.second) for each in found) else ["learning rates"]
+    rises = [rise(shelf.run(name)) for name in ADVERSARIAL_CIFAR100]
+    told += ["too few epochs"] if any(each is not None and each[0] > RISING for each in rises) else []
+    return f", and with what {listed(told)} may explain" if told else ""
+
+
+def _one_seed(shelf: Shelf) -> bool:
+    return all(len(shelf.seeds(name)) <= 1 for name in ADVERSARIAL_CIFAR100)
 
 
 def beside_ten(shelf: Shelf) -> str:
@@ -154,7 +167,8 @@ def _clean(shelf: Shelf) -> str:
     """What the losses keep on clean images, one training seed each."""
     known = [(title_of(shelf, name), shelf.clean(name)) for name in ADVERSARIAL_CIFAR100]
     told = [f"{title} {clean.value:.1f} %" for title, clean in known if clean is not None]
-    return f"On clean images: {listed(told)}. One training seed each: what another would change is in no p."
+    seeds = " One training seed each: what another would change is in no p." if _one_seed(shelf) else ""
+    return f"On clean images: {listed(told)}.{seeds}"
 
 
 def _ends(shelf: Shelf) -> list[str]:
