@@ -30,7 +30,7 @@ from maxmahal.report.published import (
     read_shelf,
     results_page,
 )
-from maxmahal.report.published.shelf import is_own_ball
+from maxmahal.report.published.balls import is_own_ball
 from maxmahal.report.published.trees import trees_pages
 from maxmahal.report.published.trees_study import TREE_STUDIES
 from maxmahal.report.published.variants import (

@@ -5,6 +5,7 @@ from typing import Any
 
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.summary import Summary
+from maxmahal.report.published.balls import in_own_ball
 from maxmahal.report.published.cards_made import centers, images, made, network, options
 from maxmahal.report.published.hierarchical import HM, hm_note
 from maxmahal.report.published.models import (
@@ -20,7 +21,7 @@ from maxmahal.report.published.models import (
     title_of,
 )
 from maxmahal.report.published.rates import rates_note
-from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, in_own_ball, ours_text, paper_text
+from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.undertrained import caution
 from maxmahal.report.wording import listed, typeset

@@ -3,9 +3,10 @@
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite, suite_names
 from maxmahal.evaluate.summary import Summary
+from maxmahal.report.published.balls import in_own_ball
 from maxmahal.report.published.hundred import WHOLE
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
-from maxmahal.report.published.shelf import STRONG, Shelf, in_own_ball
+from maxmahal.report.published.shelf import STRONG, Shelf
 from maxmahal.report.published.tables import DEPTH, DEPTH_CIFAR100, HUNDRED, THREATS, WHITE_BOX, PaperTable, gaps
 from maxmahal.report.published.trees_study import NEAR, STRICT
 from maxmahal.report.wording import listed

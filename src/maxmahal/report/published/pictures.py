@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import cycle
 
 from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.balls import in_own_ball
 from maxmahal.report.published.budgets_figure import budgets
 from maxmahal.report.published.curves import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
 from maxmahal.report.published.drawing import COLOURS, heat_map, with_legend
@@ -15,7 +16,7 @@ from maxmahal.report.published.models import (
     data_of,
     title_of,
 )
-from maxmahal.report.published.shelf import Shelf, in_own_ball
+from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.tables import crafting, is_transfer
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart

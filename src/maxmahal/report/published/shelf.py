@@ -11,11 +11,10 @@ from jaxtyping import Bool
 
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import MINIMUM_NORM
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.statistics import Comparison, Rate
-from maxmahal.evaluate.suite import load_suite, suite_names
 from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, pair_stage
 from maxmahal.report.paper import PaperNumber, paper_number
+from maxmahal.report.published.balls import in_own_ball, in_smaller_ball
 from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.steps import Steps
 from maxmahal.report.wording import typeset
@@ -59,7 +58,7 @@ class Shelf:
     def smaller(self, data: str) -> list[Summary]:
         """Evaluations by the suites that measure robustness in smaller balls than these name; the smallest first."""
         strong = [each for each in self.evaluations if each.data == data and each.suite in STRONG]
-        return sorted(filter(_in_smaller_ball, strong), key=lambda each: (STRONG.index(each.suite), each.radius))
+        return sorted(filter(in_smaller_ball, strong), key=lambda each: (STRONG.index(each.suite), each.radius))
 
     def pair(self, first: str, second: str, suite: str) -> tuple[Summary, Summary] | None:
         """Two models under one suite on the same images, as many as both have seen."""
@@ -195,17 +194,6 @@ class Shelf:
         return [number for number in found if not table or number.source.startswith(f"{table}, ")]
 
 
-def in_own_ball(summary: Summary) -> bool:
-    """Whether it was attacked in the ball that its suite names."""
-    return is_own_ball(summary.suite, summary.norm, summary.radius)
-
-
-def is_own_ball(suite: str, norm: str, radius: float) -> bool:
-    """Whether a suite names this ball; one that is not shipped names any."""
-    ball = _own_ball(suite)
-    return ball is None or (norm == ball[0] and math.isclose(radius, ball[1]))
-
-
 def widest_pair(ours: Sequence[Summary], theirs: Sequence[Summary]) -> tuple[Summary, Summary] | None:
     """Of evaluations of two models, those on the same images under the same attacks, as many as both have seen."""
     pairs = [(a, b) for a in ours for b in theirs if _comparable(a) == _comparable(b)]
@@ -239,21 +227,8 @@ def _preset_rows(model: str) -> str:
     return load_settings(model).table if model in preset_names() else ""
 
 
-@cache
-def _own_ball(suite: str) -> tuple[str, float] | None:
-    if suite not in suite_names():
-        return None
-    found = load_suite(suite, KINDS)
-    return found.norm, found.threat_of(None).radius
-
-
 def _widest(found: Sequence[Summary]) -> Summary | None:
     return max(found, key=lambda each: (not each.limited, each.samples, -each.seed), default=None)
-
-
-def _in_smaller_ball(summary: Summary) -> bool:
-    ball = _own_ball(summary.suite)
-    return ball is not None and summary.norm == ball[0] and summary.radius < ball[1] and not in_own_ball(summary)
 
 
 def _is_serious(summary: Summary) -> bool:
