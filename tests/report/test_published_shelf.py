@@ -71,6 +71,10 @@ def whole(name: str) -> Summary:
     return replace(summary(name, "strict", clean=63), model=attacked(name).model)
 
 
+def with_settings(name: str, suite: str, settings: dict[str, float]) -> Summary:
+    return replace(summary(name, suite), model={"settings": settings})
+
+
 def trained(name: str = SHORT, **changes: Any) -> RunSummary:
     scores = {"last": {"epoch": 25, "test_accuracy": 0.6308}, "best": {"epoch": 20, "test_accuracy": 0.6001}}
     return run(name, [40.0], **{"result": scores, **changes})
@@ -96,6 +100,27 @@ def test_clean_accuracy_is_of_all_images_where_they_are_known(
     assert found is not None
     assert found.rate == Rate(float(count), images)
     assert found.limited == (images == 1000)
+
+
+@pytest.mark.parametrize(
+    ("told", "trained_with", "wanted"),
+    [
+        ([{"lr": 0.1}], {"lr": 0.2}, {"lr": 0.1}),  # the training was run again since, with another rate
+        ([{}, {"lr": 0.1}], {"lr": 0.2}, {"lr": 0.1}),
+        ([{}], {"lr": 0.2}, {"lr": 0.2}),
+        ([], {"lr": 0.2}, {"lr": 0.2}),
+        ([{"lr": 0.1}], None, {"lr": 0.1}),
+        ([{}], None, {}),
+    ],
+)
+def test_settings_are_those_of_the_weights_that_were_evaluated(
+    told: list[dict[str, float]], trained_with: dict[str, float] | None, wanted: dict[str, float]
+) -> None:
+    suites = ("strict", "autoattack")
+    seen = [with_settings(MMC, suite, each) for suite, each in zip(suites, told, strict=False)]
+    runs = [] if trained_with is None else [run(MMC, [10.0], settings=trained_with)]
+    others = [with_settings("other", "strict", {"lr": 9.0}), run("another", [10.0])]
+    assert shelf(*others, *seen, *runs).settings(MMC) == wanted
 
 
 def test_evaluations_of_other_weights_than_the_trainings_are_named() -> None:

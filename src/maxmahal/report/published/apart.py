@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from maxmahal.models import BACKBONES
-from maxmahal.report.published.hierarchical import settings_of
 from maxmahal.report.published.judging import POINT, ours_at
 from maxmahal.report.published.models import DISTANCES, TITLES, data_of, network_title, title_of
 from maxmahal.report.published.shelf import Shelf
@@ -70,7 +69,7 @@ def _untested(shelf: Shelf, models: Sequence[str]) -> str:
 
 def _way(shelf: Shelf, model: str) -> tuple[str, int] | None:
     """Its network, where it is one of ours, and its batch."""
-    settings = settings_of(shelf, model)
+    settings = shelf.settings(model)
     network, batch = settings.get("model", {}).get("backbone"), settings.get("train", {}).get("batch_size")
     return None if network not in BACKBONES or not batch else (str(network), int(batch))
 

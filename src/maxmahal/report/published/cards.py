@@ -33,7 +33,7 @@ _HINT = 5.0  # percent: a model whose worst case is below is not robust by anybo
 def card(shelf: Shelf, name: str) -> str:
     """The page of one model of the zoo."""
     model = ZOO[name]
-    settings = _settings(shelf, model)
+    settings = shelf.settings(model)
     parts = [
         f"# {name}",
         _about(settings) or title_of(shelf, model),
@@ -61,7 +61,7 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
     for name in names:
         model = ZOO[name]
         numbers = [shelf.clean(model), *(shelf.robust(model, suite) for suite in STRONG)]
-        about = _about(_settings(shelf, model)) or title_of(shelf, model)
+        about = _about(shelf.settings(model)) or title_of(shelf, model)
         data = DATA[data_of(name)]
         body.append([f"[{name}]({name}.md)", data, about, *map(ours_text, numbers)])
     held = list(dict.fromkeys(DATA[data_of(name)] for name in names))
@@ -83,14 +83,6 @@ def _about(settings: dict[str, Any]) -> str:
     """What its preset says of it; earlier ones did not say how large a budget is."""
     epochs = settings.get("train", {}).get("epochs", 0)
     return str(settings.get("about", "")).replace("a large budget on one GPU", f"{epochs} epochs")
-
-
-def _settings(shelf: Shelf, model: str) -> dict[str, Any]:
-    for each in shelf.evaluations:
-        if each.name == model and each.model.get("settings"):
-            return dict(each.model["settings"])
-    run = shelf.run(model)
-    return {} if run is None else run.settings
 
 
 def _command(name: str) -> str:

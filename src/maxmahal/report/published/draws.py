@@ -97,8 +97,7 @@ def _at_worst(shelf: Shelf, ours: str, theirs: str) -> float | None:
 
 def _draw(shelf: Shelf, model: str) -> object:
     """Which draw of centers a model has, by the seed in its settings; where nobody wrote that down, its own name."""
-    settings = [each.model.get("settings", {}) for each in shelf.evaluations if each.name == model]
-    return next((each["centers"]["seed"] for each in settings if "seed" in each.get("centers", {})), model)
+    return shelf.settings(model).get("centers", {}).get("seed", model)
 
 
 def _are(count: int) -> str:

@@ -18,7 +18,7 @@ TREES = "trees.md"
 
 def hm_brief(shelf: Shelf, folder: str = "") -> str:
     """For a front page; empty where there is no HM."""
-    if not settings_of(shelf, HM):
+    if not shelf.settings(HM):
         return ""
     return (
         f"HM is MMC with hierarchical centers of CIFAR-100's {len(set(CIFAR100_SUPERCLASSES))} superclasses "
@@ -28,13 +28,13 @@ def hm_brief(shelf: Shelf, folder: str = "") -> str:
 
 def hm_note(shelf: Shelf, folder: str = "") -> str:
     """A few sentences with a link to the scan, whose page lies in that folder; empty where there is no HM."""
-    settings = settings_of(shelf, HM)
+    settings = shelf.settings(HM)
     if not settings:
         return ""
     centers = settings.get("centers", {})
     form, ratio = _form(centers), _ratio(centers.get("norms", []))
     told_ratio = "" if ratio is None else " with C2 = C1" if _is_one(ratio) else f" with C2/C1 = {ratio:.3g}"
-    rates = [settings_of(shelf, model).get("train", {}).get("lr") for model in (HM, _MMC)]
+    rates = [shelf.settings(model).get("train", {}).get("lr") for model in (HM, _MMC)]
     rate = f" and learning rate ({rates[0]:g})" if rates[0] is not None and rates[0] == rates[1] else ""
     groups = len(set(CIFAR100_SUPERCLASSES))
     told = [
@@ -44,14 +44,6 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
         _beside_mmc(shelf),
     ]
     return " ".join(sentence for sentence in told if sentence)
-
-
-def settings_of(shelf: Shelf, model: str) -> dict[str, Any]:
-    """As its training wrote them down, or what was evaluated."""
-    run = shelf.run(model)
-    if run is not None:
-        return run.settings
-    return next((dict(each.model.get("settings", {})) for each in shelf.evaluations if each.name == model), {})
 
 
 def _form(centers: dict[str, Any]) -> Family:

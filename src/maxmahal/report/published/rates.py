@@ -1,7 +1,7 @@
 """Learning rates that differ between trainings which are compared: what a difference is then not known to come from."""
 
 from maxmahal.evaluate.summary import RunSummary
-from maxmahal.report.published.hierarchical import TREES, settings_of
+from maxmahal.report.published.hierarchical import TREES
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.trainings import chosen_by, learning_rate, outdone
@@ -36,7 +36,7 @@ def rates_note(shelf: Shelf, folder: str = "") -> str:
 
 
 def _rate(shelf: Shelf, model: str) -> float | None:
-    rate = settings_of(shelf, model).get("train", {}).get("lr")
+    rate = shelf.settings(model).get("train", {}).get("lr")
     return None if rate is None else float(rate)
 
 
@@ -72,7 +72,7 @@ def _scanned(shelf: Shelf) -> list[RunSummary]:
 
 
 def _wanted(shelf: Shelf) -> list[object]:
-    return [settings_of(shelf, model).get("centers") or model for model in (_HM, _MMC)]
+    return [shelf.settings(model).get("centers") or model for model in (_HM, _MMC)]
 
 
 def _centers(run: RunSummary) -> object:

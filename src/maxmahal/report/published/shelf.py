@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -165,6 +166,16 @@ class Shelf:
     def run(self, name: str) -> RunSummary | None:
         """The training of that name."""
         return next((each for each in self.runs if each.name == name), None)
+
+    def settings(self, model: str) -> dict[str, Any]:
+        """What it was trained with: by the first of its evaluations that tells, else by its training; {} of neither.
+
+        An evaluation read them from the checkpoint itself, so they belong to the weights that the numbers are of; a
+        training of that name may have been run again since.
+        """
+        known = (each.model.get("settings") for each in self.evaluations if each.name == model)
+        run = self.run(model)
+        return dict(next(filter(None, known), None) or ({} if run is None else run.settings))
 
     def seeds(self, base: str) -> list[str]:
         """The model and its twins of other training seeds, as far as anything was measured on them."""

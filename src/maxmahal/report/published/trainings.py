@@ -190,10 +190,8 @@ def schedules(shelf: Shelf, models: Sequence[str]) -> str:
     """How these models were trained, each way once with their names, as a sentence; empty where nothing is known."""
     ways: dict[str, list[str]] = {}
     for model in models:
-        known = [each.model.get("settings", {}) for each in shelf.evaluations if each.name == model]
-        known += [run.settings for run in [shelf.run(model)] if run is not None]
-        train = next((settings["train"] for settings in known if "lr" in settings.get("train", {})), None)
-        if train is not None:
+        train = shelf.settings(model).get("train", {})
+        if "lr" in train:
             way = (
                 f"{train['epochs']} epochs in batches of {train['batch_size']}, learning rate {train['lr']:g}, "
                 f"weight decay {train['weight_decay']:g}"
