@@ -11,6 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from maxmahal.data import CIFAR100_SUPERCLASSES, dataset_names, load_dataset, resolve_data_dir
+from maxmahal.data.registry import SOURCES
 from maxmahal.errors import ArgumentError, DataError
 
 Draw = Callable[..., np.ndarray]
@@ -64,6 +65,12 @@ def test_the_superclasses_hold_five_classes_each() -> None:
     assert np.bincount(CIFAR100_SUPERCLASSES).tolist() == [5] * 20
     # apple, aquarium fish, baby and wolf are fruit, fish, people and large carnivores
     assert [CIFAR100_SUPERCLASSES[index] for index in (0, 1, 2, 97)] == [4, 1, 14, 8]
+
+
+def test_the_registry_knows_the_superclasses_that_the_loaded_data_have(cifar100_dir: Path) -> None:
+    assert SOURCES["cifar100"].superclasses == load_dataset("cifar100", "train", cifar100_dir).superclasses
+    assert [name for name, source in SOURCES.items() if source.superclasses is not None] == ["cifar100"]
+    assert load_dataset("digits", "test").superclasses is None
 
 
 @pytest.mark.parametrize("gzipped", [True, False])

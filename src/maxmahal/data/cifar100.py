@@ -61,4 +61,5 @@ CIFAR100 = DatasetSource(
             (_BATCHES["train"], _BATCHES["test"], _META),
         ),
     ),
+    superclasses=CIFAR100_SUPERCLASSES,
 )

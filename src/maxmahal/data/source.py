@@ -70,6 +70,8 @@ class DatasetSource:
     class_counts: Mapping[Split, tuple[int, ...]]
     base_url: str = ""
     downloads: tuple[Download, ...] = ()
+    superclasses: tuple[int, ...] | None = None
+    """The superclass of each class, known without any file; None of a data set that has none."""
 
     @property
     def files(self) -> tuple[OfficialFile, ...]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
 from maxmahal.evaluate.records.schema import RecordsError
@@ -28,7 +27,6 @@ _IDENTITY = (
     *("model_fingerprint", "data_fingerprint"),
 )
 _MODEL = ("kind", "parameters", "loss", "backbone", "epoch", "table", "settings", "stochastic", "draws")
-_SUPERCLASSES = {"cifar100": CIFAR100_SUPERCLASSES}
 _ENVIRONMENT = ("device", "versions", "started", "commit")
 
 
@@ -124,9 +122,10 @@ def _answered(clean: Columns) -> list[int]:
 
 def _near(data: str, clean: Columns) -> dict[str, str]:
     """Which answers lie in the right superclass, of data that is known to have superclasses."""
-    if data not in _SUPERCLASSES:
+    source = SOURCES.get(data)
+    if source is None or source.superclasses is None:
         return {}
-    groups = np.array(_SUPERCLASSES[data])
+    groups = np.array(source.superclasses)
     return {"near": pack(groups[clean.label] == groups[clean.clean_prediction])}
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.data.registry import SOURCES
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate.summary import RunSummary
@@ -41,7 +40,7 @@ def silent_loss(run: RunSummary) -> float | None:
         return None
     try:
         settings = from_table(Settings, dict(run.settings))
-        centers = preset_centers(settings, classes, CIFAR100_SUPERCLASSES if source == "cifar100" else None).double()
+        centers = preset_centers(settings, classes, SOURCES[source].superclasses).double()
     except MaxmahalError:  # settings of another version, or a tree that cannot be read any more
         return None
     return float((centers - centers.mean(dim=0)).square().sum(dim=1).mean()) / 2
