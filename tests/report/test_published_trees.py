@@ -38,6 +38,7 @@ from maxmahal.report.published.trees_verdict import verdicts
 from maxmahal.report.published.trees_words import attacks, centers, even_ratio, training
 from maxmahal.report.published.variants import STUDIES, collect_study
 from maxmahal.report.published.variants.results import Results, from_table
+from maxmahal.report.published.variants.rules import lasting
 from maxmahal.report.published.variants.spec import Arm, Study
 from maxmahal.reproduce import load_grid
 from maxmahal.train import load_settings
@@ -144,7 +145,7 @@ def row(page: str, start: str) -> str:
 
 def verdict_of(runs: list[dict[str, Any]], near: Sequence[dict[str, Any]] = ()) -> str:
     every = [made_up(study, list(each)) for study, each in ((TREES, runs), (NEAR, near), (STRICT, ()))]
-    return "\n\n".join(verdicts(every, Long()))
+    return "\n\n".join(verdicts(every, Long(), lasting(every)))
 
 
 def test_every_pair_of_arms_has_a_row_with_what_is_higher_and_what_is_lower() -> None:

@@ -70,6 +70,10 @@ def short(plain: Results, beside: Beside | None = None, long: Long | None = None
     return Short(plain, near, strict, beside or Beside(), long or Long(), lasting([plain, near, strict])).lines()
 
 
+def verdict_of(every: list[Results], long: Long | None = None) -> str:
+    return "\n".join(verdicts(every, long or Long(), lasting(every)))
+
+
 def line(text: str, start: str) -> str:
     (found,) = [each for each in text.splitlines() if each.startswith(f"- **{start}")]
     return found
@@ -126,10 +130,10 @@ def test_the_long_pair_is_compared_on_the_same_images(ours: float, said: str, no
 def test_nothing_left_of_either_is_said_and_not_called_undecided() -> None:
     every = [results(TREES, *MILD), results(NEAR), results(STRICT)]
     nothing = "`strict` at 8/255 leaves 0 of 10,000 images of `cifar100-hm` and of `cifar100-mmc`"
-    told = "\n".join(verdicts(every, pair(60.0, 60.0)))
+    told = verdict_of(every, pair(60.0, 60.0))
     assert f"nothing is left of either after 200 epochs: {nothing}, one seed each." in told
     assert nothing in line(short(every[0], long=pair(60.0, 60.0)), "Robustness after 200 epochs")
-    told = "\n".join(verdicts(every, pair(60.0, 60.0, left=1.0)))
+    told = verdict_of(every, pair(60.0, 60.0, left=1.0))
     assert "nothing is left" not in told
     assert "without adversarial training:** not decided, for it takes three seeds of both." in told
 
@@ -221,20 +225,18 @@ def test_trees_are_compared_at_one_ratio_beside_the_ratios_that_were_chosen() ->
     assert "| given tree less random tree, both at ratio 1.4 | +0.0 [−1.4, +1.4] | +2.0 [" in same_ratio_table(plain)
     every = [plain, results(NEAR), results(STRICT)]
     said = "given tree less random tree +3.5 at 1 and +2.0 at 1.4"
-    assert said in "\n".join(verdicts(every, Long()))
+    assert said in verdict_of(every)
     alike = results(TREES, *MILD, *three("trees-random-1", 6000, 7000, 800))
-    assert "differ in their ratios" not in "\n".join(verdicts([alike, *every[1:]], Long()))
+    assert "differ in their ratios" not in verdict_of([alike, *every[1:]])
     assert same_ratio_table(results(TREES, *MILD)) == ""
 
 
 def test_a_learned_tree_is_not_called_worse_for_another_trees_superclasses() -> None:
     every = [results(TREES, *MILD, *three("trees-learned-1.4", 6005, 7000, 700)), results(NEAR), results(STRICT)]
-    told = "\n".join(verdicts(every, Long()))
+    told = verdict_of(every)
     assert "| learned tree, ratio 1.4 against orthogonal subspaces, ratio 1 | – | superclass −3.0, " in told
     assert "which the learned tree does not follow" in told
-    assert "which the learned tree does not follow" not in "\n".join(
-        verdicts([results(TREES, *MILD), *every[1:]], Long())
-    )
+    assert "which the learned tree does not follow" not in verdict_of([results(TREES, *MILD), *every[1:]])
 
 
 # Many comparisons, edges, and what is missing
@@ -244,7 +246,7 @@ def test_a_difference_that_stands_alone_has_a_dagger_wherever_it_is_told() -> No
     alone = [trained("trees-shared-0.5", 6000, each, 800, seed) for seed, each in enumerate((7120, 7197, 7253))]
     nothing = [each for family in (EMC, RANDOM) for each in three(family.names[0], 6000, 7000, 800)]
     plain = results(TREES, *three(MMC, 6000, 7000, 800), *alone, *nothing)
-    told = "\n".join(verdicts([plain, results(NEAR), results(STRICT)], Long()))
+    told = verdict_of([plain, results(NEAR), results(STRICT)])
     assert "| shared coordinates, ratio 0.5 against MMC-10 | superclass +1.9†, " in told
     assert "are marked †: each stands alone, and may be chance." in told
     assert "+1.9† (shared coordinates, ratio 0.5)" in short(plain)

@@ -21,9 +21,9 @@ from maxmahal.report.published.trees_study import (
     with_contrasts,
 )
 from maxmahal.report.published.trees_tables import checked, choices, convergence, effects, geometry, scan
-from maxmahal.report.published.trees_verdict import Kept, verdicts
+from maxmahal.report.published.trees_verdict import verdicts
 from maxmahal.report.published.variants.results import Results, read_results
-from maxmahal.report.published.variants.rules import change, is_run, judge, lasting, predicted
+from maxmahal.report.published.variants.rules import Kept, change, is_run, judge, lasting, predicted
 
 _ADVERSARIAL = (AT_MMC, *AT_ORTHOGONAL.names)
 
@@ -46,7 +46,7 @@ def trees_pages(results: Path) -> dict[str, str]:
         "## Rules and measures",
         f"{words.rule(plain)}\n{words.SEVERITY}",
         "## Verdict",
-        *verdicts(every, long),
+        *verdicts(every, long, kept),
         *(_plain(plain, near, beside, list(drawn), kept) if plain.runs else [_missing("trees-scan")]),
         *_strict(strict, beside, long, list(drawn), kept),
     ]

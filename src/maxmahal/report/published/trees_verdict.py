@@ -19,13 +19,11 @@ from maxmahal.report.published.trees_study import (
     ratio_of,
 )
 from maxmahal.report.published.variants.results import Results
-from maxmahal.report.published.variants.rules import Judged, judge, lasting, signed, tally
-from maxmahal.report.published.variants.spec import Contrast
+from maxmahal.report.published.variants.rules import Judged, Kept, judge, signed, tally
 from maxmahal.report.wording import listed
 
 ALONE = "†"
 """Marks a difference that does not outlast the number of comparisons."""
-Kept = frozenset[tuple[str, Contrast]]
 
 
 def judged_of(results: Results, arms: Sequence[str], references: Sequence[str]) -> list[Judged]:
@@ -40,9 +38,8 @@ def mark(results: Results, judged: Judged, kept: Kept) -> str:
     return ALONE if seen and (results.study.name, judged.contrast) not in kept else ""
 
 
-def verdicts(every: Sequence[Results], long: Long) -> list[str]:
+def verdicts(every: Sequence[Results], long: Long, kept: Kept) -> list[str]:
     """A row a pair of arms, then what is not decided, then how many comparisons these are."""
-    kept = lasting(every)
     rows = [row for results in every for row in _rows(results, kept)]
     header = ["comparison", "higher, so better, in", "lower in", "no difference seen in"]
     parts = [markdown(header, rows, 4)] if rows else []

@@ -11,6 +11,8 @@ from maxmahal.report.published.variants.spec import METRICS, Contrast, Expected,
 from maxmahal.report.wording import listed
 
 Outcome = Literal["came true", "came true in part", "did not come true", "undecided", "not run"]
+Kept = frozenset[tuple[str, Contrast]]
+"""Comparisons that outlast their number, each named by its study and contrast."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +150,9 @@ def signed(value: float) -> str:
     return f"{'−' if round(value, digits) < 0 else '+'}{abs(value):.{digits}f}"
 
 
-def lasting(every: Sequence[Results]) -> frozenset[tuple[str, Contrast]]:
+def lasting(every: Sequence[Results]) -> Kept:
     """Which of all comparisons stay differences when each is one of many: Benjamini and Hochberg's method over their
-    paired t tests, so that of those it keeps about 5 % are false. Each is named by its study and contrast.
+    paired t tests, so that of those it keeps about 5 % are false.
     """
     found = [(judge(each, contrast), each.study.name) for each in every for contrast in each.study.contrasts]
     ranked = sorted(
