@@ -17,6 +17,7 @@ from maxmahal.evaluate.suite import load_suite
 from maxmahal.evaluate.summary import RunSummary, Summary
 from maxmahal.report.published import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
 from maxmahal.report.published.apart import apart_note
+from maxmahal.report.published.edges import edge_of
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import PGD_8, title_of
 from maxmahal.report.published.steps import StepPairs, Steps
@@ -265,6 +266,21 @@ def test_trials_that_a_training_took_over_are_told_from_the_best_of_other_batche
     low = tuning_table(shelf(lowest, trials[1], replace(lowest, name=MMC)))
     assert "At the lowest learning rate tried: tune-mmc-a (0.02 of 0.02 to 0.05); lower ones" in low
     assert "At the highest" not in low
+
+
+@pytest.mark.parametrize(
+    ("value", "tried", "edge"),
+    [
+        (0.2, [0.1, 0.2], "highest"),
+        (0.1, [0.2, 0.1], "lowest"),
+        (0.2, [0.1, 0.2, 0.4], None),
+        (0.3, [0.1, 0.2], "highest"),  # beyond what was tried
+        (0.2, [0.2, 0.2], None),  # twice the same is no choice
+        (0.2, [], None),
+    ],
+)
+def test_a_choice_at_an_end_of_what_was_tried(value: float, tried: list[float], edge: str | None) -> None:
+    assert edge_of(value, tried) == edge
 
 
 def test_hierarchical_centers_have_trials_of_their_own_and_a_tie_that_went_the_other_way_is_told() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.edges import Edge, edge_of
 from maxmahal.report.published.models import DATA, data_of, title_of
 from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
@@ -98,9 +99,9 @@ def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
     return list(best.values())
 
 
-def tried_rates(shelf: Shelf, run: RunSummary) -> set[float]:
-    """The learning rates of the trials that a training's settings were chosen among."""
-    return {learning_rate(each) for each in _trials(shelf) if _group(each) == _group(run)}
+def rate_edge(shelf: Shelf, run: RunSummary) -> Edge | None:
+    """Which end of the learning rates that its trials tried a training took; None of neither."""
+    return edge_of(learning_rate(run), _tried(_trials(shelf), run))
 
 
 def outdone(shelf: Shelf, run: RunSummary) -> tuple[RunSummary, RunSummary] | None:
@@ -145,17 +146,21 @@ def _one_decay(trials: Sequence[RunSummary]) -> list[str]:
 
 def _at_an_edge(trials: Sequence[RunSummary], used: Sequence[RunSummary]) -> list[str]:
     """Which of the learning rates that were used are the lowest or highest that was tried with that batch."""
-    found: dict[str, list[str]] = {"highest": [], "lowest": []}
+    found: dict[Edge, list[str]] = {"highest": [], "lowest": []}
     for run in used:
-        tried = {learning_rate(each) for each in trials if _group(each) == _group(run)}
-        for word, edge in (("highest", max(tried)), ("lowest", min(tried))):
-            if len(tried) > 1 and learning_rate(run) == edge:
-                found[word].append(f"{run.name} ({edge:g} of {min(tried):g} to {max(tried):g})")
+        rate, tried = learning_rate(run), _tried(trials, run)
+        if (edge := edge_of(rate, tried)) is not None:
+            found[edge].append(f"{run.name} ({rate:g} of {min(tried):g} to {max(tried):g})")
     return [
         f"At the {word} learning rate tried: {listed(names)}; {side} ones might do better."
         for (word, names), side in zip(found.items(), ("higher", "lower"), strict=True)
         if names
     ]
+
+
+def _tried(trials: Sequence[RunSummary], run: RunSummary) -> set[float]:
+    """The learning rates of the trials that a training's settings were chosen among."""
+    return {learning_rate(each) for each in trials if _group(each) == _group(run)}
 
 
 def _group(run: RunSummary) -> tuple[object, ...]:

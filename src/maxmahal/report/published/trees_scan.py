@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.evaluate.statistics import points_apart
+from maxmahal.report.published.edges import Edge, edge_of
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.trees_beside import Beside
@@ -93,15 +94,15 @@ def small_predicted(results: Results) -> list[str]:
     ]
 
 
-def edges(results: Results, families: Sequence[Family], beside: Beside) -> dict[str, list[tuple[Family, str]]]:
+def edges(results: Results, families: Sequence[Family], beside: Beside) -> dict[Edge, list[tuple[Family, str]]]:
     """Whose chosen number is the "highest" or the "lowest" of several that were scanned, and which one it is."""
-    found: dict[str, list[tuple[Family, str]]] = {"highest": [], "lowest": []}
+    found: dict[Edge, list[tuple[Family, str]]] = {"highest": [], "lowest": []}
     for family in families:
         choice = choose(results, family, beside)
         tried = {name: float(ratio_of(name)) for name in choice.scores}
-        for word, edge in (("highest", max), ("lowest", min)):
-            if len(tried) > 1 and tried[choice.best] == edge(tried.values()):
-                found[word].append((family, ratio_of(choice.best)))
+        edge = edge_of(tried[choice.best], tried.values()) if tried else None
+        if edge is not None:
+            found[edge].append((family, ratio_of(choice.best)))
     return found
 
 

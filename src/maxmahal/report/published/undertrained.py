@@ -8,7 +8,7 @@ from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.models import title_of
 from maxmahal.report.published.shelf import Shelf
-from maxmahal.report.published.trainings import learning_rate, tried_rates
+from maxmahal.report.published.trainings import rate_edge
 from maxmahal.report.wording import listed, points
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
@@ -63,7 +63,7 @@ def undertrained(shelf: Shelf, models: Sequence[str]) -> str:
             f"images still rose: {listed(gains)}. These are signs of too little training: more epochs may change "
             "their order."
         )
-    edge = [title for title, run in runs.items() if _is_at_the_edge(shelf, run)]
+    edge = [title for title, run in runs.items() if rate_edge(shelf, run) == "highest"]
     if edge:
         parts.append(f"{listed(edge)} took the highest learning rate that was tried; higher ones might do better.")
     return " ".join(parts)
@@ -104,8 +104,3 @@ def _losses(run: RunSummary) -> list[float]:
 def _fell(run: RunSummary) -> str:
     first, last = _losses(run)
     return f"{first:.1f} to {last:.1f} in {len(run.epochs)} epochs"
-
-
-def _is_at_the_edge(shelf: Shelf, run: RunSummary) -> bool:
-    tried = tried_rates(shelf, run)
-    return len(tried) > 1 and learning_rate(run) >= max(tried)
