@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_summaries import run, stage, summary
+from made_up_summaries import run, shelf, stage, summary
 
 from maxmahal.evaluate.severity import Severity
 from maxmahal.evaluate.statistics import Rate
+from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.hierarchical import hm_note
+from maxmahal.report.published.hm_pair import BASE, HM
 from maxmahal.report.published.trees import trees_pages
 from maxmahal.report.published.trees_beside import Beside, favours
 from maxmahal.report.published.trees_figures import draw_figures
-from maxmahal.report.published.trees_long import BASE, HM, Long, read_long
+from maxmahal.report.published.trees_long import Long, read_long
 from maxmahal.report.published.trees_scan import edges_told, same_ratio, same_ratio_table, small_predicted
 from maxmahal.report.published.trees_short import Short
 from maxmahal.report.published.trees_study import (
@@ -125,6 +128,36 @@ def test_the_long_pair_is_compared_on_the_same_images(ours: float, said: str, no
     assert said in line(told, "Clean")
     assert "After 200, one seed each, same images: " in line(told, "Clean")
     assert ("accuracy after a long training" in told) == no_use
+
+
+def trained_long(name: str, accuracy: float) -> RunSummary:
+    return run(
+        name,
+        [30.0],
+        settings={"data": {"source": "cifar100"}, "train": {"epochs": 1}},
+        result={"last": {"epoch": 1, "test_accuracy": accuracy}},
+    )
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("ours", [60.2, 63.0])
+def test_both_pages_tell_the_same_of_the_long_pair(ours: float, paired: bool) -> None:
+    """One of them from all that was collected, the other from these two models alone; where one of these was not
+    evaluated, by what the trainings counted.
+    """
+    long = replace(pair(ours, 60.1), runs=(trained_long(HM, ours / 100), trained_long(BASE, 0.601)))
+    long = long if paired else replace(long, theirs=())
+    note = hm_note(shelf(*long.ours, *long.theirs, *long.runs))
+    told = line(short(results(TREES, *MILD), long=long), "Clean")
+    assert long.clean is not None
+    size = f"{ours - 60.1:+.1f} points ["
+    assert f"HM less MMC-10 is {size}" in note
+    assert size in told
+    assert note.endswith(f"): {long.clean.verdict}.")
+    assert told.endswith(f", {long.clean.verdict}.")
+    assert ("same images" in note, "same images: " in told) == (paired, paired)
+    assert ("by counts of 10,000 images, not paired" in note) != paired
+    assert ("by counts of 10,000 images, not paired: " in told) != paired
 
 
 def test_nothing_left_of_either_is_said_and_not_called_undecided() -> None:

@@ -7,7 +7,8 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.balls import in_own_ball
 from maxmahal.report.published.cards_made import centers, images, made, network, options
-from maxmahal.report.published.hierarchical import HM, hm_note
+from maxmahal.report.published.hierarchical import hm_note
+from maxmahal.report.published.hm_pair import HM
 from maxmahal.report.published.models import (
     ADVERSARIAL_CIFAR100,
     DATA,

@@ -4,15 +4,12 @@ import math
 from typing import Any
 
 from maxmahal.data import CIFAR100_SUPERCLASSES
-from maxmahal.evaluate.statistics import points_apart
-from maxmahal.evaluate.summary import pair_clean
+from maxmahal.report.published.hm_pair import BASE, HM, hm_less_mmc
 from maxmahal.report.published.judging import between, tested
-from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.trees_study import GIVEN, ORTHOGONAL, ROTATED, SHARED, Family
 from maxmahal.report.published.variants.severity import validation_score
 
-HM, _MMC = "cifar100-hm", "cifar100-mmc"
 TREES = "trees.md"
 
 
@@ -34,7 +31,7 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
     centers = settings.get("centers", {})
     form, ratio = _form(centers), _ratio(centers.get("norms", []))
     told_ratio = "" if ratio is None else " with C2 = C1" if _is_one(ratio) else f" with C2/C1 = {ratio:.3g}"
-    rates = [shelf.settings(model).get("train", {}).get("lr") for model in (HM, _MMC)]
+    rates = [shelf.settings(model).get("train", {}).get("lr") for model in (HM, BASE)]
     rate = f" and learning rate ({rates[0]:g})" if rates[0] is not None and rates[0] == rates[1] else ""
     groups = len(set(CIFAR100_SUPERCLASSES))
     told = [
@@ -86,19 +83,10 @@ def _score(shelf: Shelf, family: Family, value: str) -> float | None:
 
 
 def _beside_mmc(shelf: Shelf) -> str:
-    """HM less MMC-10 on clean images: image by image where both were seen on all of them, else by the counts alone."""
-    ours, theirs = shelf.clean(HM), shelf.clean(_MMC)
-    if ours is None or theirs is None or ours.rate is None or theirs.rate is None or ours.samples != theirs.samples:
+    found = hm_less_mmc(shelf)
+    if found is None:
         return ""
-    seen = [[each for each in shelf.evaluations if each.name == model] for model in (HM, _MMC)]
-    pairs = [(a, b) for a in seen[0] for b in seen[1] if a.data_fingerprint == b.data_fingerprint]
-    whole = [pair_clean(*pair) for pair in pairs if pair[0].samples == ours.samples]
-    if whole:
-        gap = of_images(whole[0])  # of one model all pairs of all images say the same
-        size, interval, how = gap.size, gap.interval(), f"on the same images, {tested(whole[0])}"
-    else:
-        size, *ends = points_apart(ours.rate, theirs.rate)
-        interval, how = (ends[0], ends[1]), f"by counts of {ours.samples:,} images, not paired"
-    apart = interval[0] > 0 or interval[1] < 0
-    verdict = "more than chance over images explains" if apart else "not to be told apart"
-    return f"On clean images HM less MMC-10 is {between(size, interval)} ({how}): {verdict}."
+    how = found.how if found.pair is None else f"on the same images, {tested(found.pair)}"
+    return (
+        f"On clean images HM less MMC-10 is {between(found.gap.size, found.gap.interval())} ({how}): {found.verdict}."
+    )

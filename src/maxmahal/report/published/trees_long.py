@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxmahal.evaluate.summary import Summary, pair_clean, pair_near, pair_stage, read_summary
+from maxmahal.evaluate.summary import RunSummary, Summary, pair_near, pair_stage, read_run, read_summary
+from maxmahal.report.published.hm_pair import BASE, HM, CleanGap, hm_less_mmc
 from maxmahal.report.published.judging import between
 from maxmahal.report.published.leads import Gap, of_images
-from maxmahal.report.published.reading import EVALUATIONS
-from maxmahal.report.published.shelf import PROTOCOL, widest_pair
+from maxmahal.report.published.reading import EVALUATIONS, RUNS
+from maxmahal.report.published.shelf import PROTOCOL, Shelf, widest_pair
 from maxmahal.report.published.trees_study import ORTHOGONAL, SHARED, STRICT
 
-HM, BASE = "cifar100-hm", "cifar100-mmc"
 _FORMS = {"orthogonal": ORTHOGONAL, "shared": SHARED}
 _STAGES = {"pgd10-tar-8": "targeted", "pgd10-un-8": "untargeted"}
 
@@ -22,6 +22,8 @@ class Long:
 
     ours: tuple[Summary, ...] = ()
     theirs: tuple[Summary, ...] = ()
+    runs: tuple[RunSummary, ...] = ()
+    """The first seed's trainings."""
 
     @property
     def epochs(self) -> int | None:
@@ -43,14 +45,13 @@ class Long:
         return len({each.name for each in self.ours}), len({each.name for each in self.theirs})
 
     @property
-    def clean(self) -> Gap | None:
+    def clean(self) -> CleanGap | None:
         """How far hierarchical centers are ahead on clean images."""
-        found = [pair_clean(*pair) for pair in self._pairs]
-        return of_images(max(found, key=lambda each: each.total)) if found else None
+        return hm_less_mmc(Shelf((*self.ours, *self.theirs), self.runs))
 
     @property
     def superclass(self) -> Gap | None:
-        """The same by the superclass of the answer."""
+        """How far they are by the superclass of the answer."""
         found = [each for pair in self._pairs if (each := pair_near(*pair)) is not None]
         return of_images(max(found, key=lambda each: each.total)) if found else None
 
@@ -108,7 +109,8 @@ class Long:
 
 def read_long(results: Path) -> Long:
     """From the folder of results; what is not there is not told."""
-    return Long(_of(results, HM), _of(results, BASE))
+    runs = (results / RUNS / f"{model}.json" for model in (HM, BASE))
+    return Long(_of(results, HM), _of(results, BASE), tuple(read_run(path) for path in runs if path.exists()))
 
 
 def gap_told(gap: Gap) -> str:

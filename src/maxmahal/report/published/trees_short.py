@@ -73,13 +73,13 @@ class Short:
         ]
 
     def _clean(self) -> str:
-        found, gap = self._of("clean"), self.long.clean
+        found, long = self._of("clean"), self.long.clean
         told = [f"**Clean accuracy: {_answer(found) if found else 'not decided'}.**"]
         told += [f"{self._trained()}: {self._each(found)} points."] if found else []
-        if gap is not None:
-            word = "more than chance over images explains" if gap.leaves_out_zero else "not to be told apart"
+        if long is not None:
             form = f" ({self.long.form})" if self.long.form else ""
-            told.append(f"After {self.long.epochs}{form}, one seed each, same images: {gap_told(gap)}, {word}.")
+            after = f"After {self.long.epochs}{form}, one seed each, {long.how}"
+            told.append(f"{after}: {gap_told(long.gap)}, {long.verdict}.")
         return " ".join(told)
 
     def _robust(self) -> list[str]:
@@ -147,7 +147,7 @@ class Short:
         return f"**A tree learned from mistakes** (one tree): {told} {len(found)} measures."
 
     def _use(self) -> str:
-        mild, gap = _helped(self._of("superclass")), self.long.clean
+        mild, long = _helped(self._of("superclass")), self.long.clean
         if not self._of("superclass"):
             return ""
         told = []
@@ -158,7 +158,7 @@ class Short:
                 f"({where}; after {self._epochs()} epochs{self._use_long()})."
             )
         against = [] if _helped(self._of("worst")) else ["robustness"]
-        against += ["accuracy after a long training"] if gap is not None and not _mild(gap) else []
+        against += ["accuracy after a long training"] if long is not None and not _mild(long.gap) else []
         told += [f"**Not of use**, as far as seen, for {listed(against)}."] if against else []
         return " ".join(told)
 
