@@ -108,3 +108,9 @@ def test_a_column_that_nobody_has_is_left_out_and_lengths_stand_apart() -> None:
     assert len(section) == 6  # title, what it is about, what is lost, two tables, names
     assert "classes with a right answer" in section[3]
     assert "classes with a right answer" not in section[4]
+
+
+def test_they_are_of_one_seed_as_long_as_no_other_was_trained() -> None:
+    assert "One seed each." in narrow_section(shelf(MMC))[1]
+    other = training(f"{MMC.name}-seed1", "cifar100-mmc", NARROW)
+    assert "One seed each." not in narrow_section(shelf(MMC, other))[1]

@@ -45,7 +45,7 @@ from maxmahal.reproduce import load_grid
 pytestmark = pytest.mark.usefixtures("unchecked")
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORDS = 60
-JITTER = (0, 3, -3)
+JITTER = (0, 3, -3, 1, -1)
 """Images by which seeds of an arm differ, so that intervals have a width."""
 
 
@@ -59,8 +59,8 @@ def trained(arm: str, clean: int, superclass: int, robust: int, seed: int = 0, *
     return Run(arm, seed, mistakes={"clean": mistakes, "worst": worst}, **{**facts, **rates, **more})
 
 
-def three(arm: str, clean: int, superclass: int, robust: int) -> list[Run]:
-    return [trained(arm, clean, superclass, robust + 2 * JITTER[seed] * (arm != MMC), seed) for seed in range(3)]
+def three(arm: str, clean: int, superclass: int, robust: int, seeds: int = 3) -> list[Run]:
+    return [trained(arm, clean, superclass, robust + 2 * JITTER[seed] * (arm != MMC), seed) for seed in range(seeds)]
 
 
 def results(study: Study, *runs: Run) -> Results:
@@ -204,6 +204,9 @@ def test_whom_loose_bounds_favour(later: tuple[int, int], side: str) -> None:
     low, high = (round(each / 10) for each in sorted(later))
     assert favours(plain, arms, beside) == (side, f"{low} to {high} % with the given tree, 5 % with MMC-10")
     assert favours(plain, arms, Beside()) == ("", "")
+    assert f"- Over three seeds they break {low} to {high} % with the given tree, " in bounds(plain, beside)
+    fewer = replace(beside, evaluations=beside.evaluations[1:])
+    assert "- Over two to three seeds they break " in bounds(plain, fewer)
     assert f"compared so, the bounds favour {side}." in bounds(plain, beside)
     assert f"by upper bounds that favour {side}." in line(short(plain, beside), "Robustness")
 
@@ -317,6 +320,41 @@ def test_what_would_change_the_answer_is_what_is_missing() -> None:
     long = Long(*(tuple(summary(f"{name}{end}", "strict") for end in ("", "-seed1", "-seed2")) for name in (HM, BASE)))
     assert (
         "What would change" not in Short(more, near, results(STRICT, *adversarial), Beside(), long, frozenset()).lines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [((3, 3), "three seeds"), ((5, 5), "five seeds"), ((3, 5), "three to five seeds")]
+)
+def test_seeds_are_counted_and_not_typed(seeds: tuple[int, int], said: str) -> None:
+    ours = three("trees-orthogonal-1", 6005, 7300, 700, seeds[0])
+    others = three("trees-shared-1", 6005, 7300, 700, seeds[1])
+    told = short(results(TREES, *three(MMC, 6000, 7000, 800, 5), *ours, *others))
+    assert f" After 30 epochs, {said}, in points against MMC-10" in line(told, "Milder")
+    assert f" After 30 epochs, {said}: " in line(told, "Clean")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((0, 0), "one seed each"),
+        ((2, 2), "the first of three seeds each"),
+        ((1, 0), "the first of two seeds and of one seed"),
+    ],
+)
+def test_seeds_of_the_long_pair_are_counted(more: tuple[int, int], said: str) -> None:
+    long = pair(60.0, 60.0)
+    ours, theirs = (
+        (*each, *(replace(each[0], name=f"{name}-seed{seed + 1}") for seed in range(count)))
+        for name, each, count in ((HM, long.ours, more[0]), (BASE, long.theirs, more[1]))
+    )
+    long = Long(*(tuple(replace(x, near=x.right) for x in each) for each in (ours, theirs)))
+    told = short(results(TREES, *MILD), long=long)
+    assert f"After 200, {said}, same images: " in line(told, "Clean")
+    assert f".** {said.capitalize()}, same images: superclass" in line(told, "Milder after")
+    assert f"**, {said}, against MMC-10: " in line(told, "Robustness after")
+    assert f", {said}. Three seeds here are not run" in verdict_of(
+        [results(TREES, *MILD), results(NEAR), results(STRICT)], long
     )
 
 

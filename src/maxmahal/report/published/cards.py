@@ -25,7 +25,7 @@ from maxmahal.report.published.rates import rates_note
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.undertrained import caution
-from maxmahal.report.wording import listed, typeset
+from maxmahal.report.wording import counted, listed, typeset
 
 _RESULTS = "../results/"
 _HINT = 5.0  # percent: a model whose worst case is below is not robust by anybody's measure
@@ -126,11 +126,18 @@ def _training(shelf: Shelf, model: str, settings: dict[str, Any]) -> str:
         "epochs, batch": f"{train.get('epochs', '')}, {train.get('batch_size', '')}",
         "learning rate": f"{train.get('lr', '')}, {train.get('schedule', '')}, warm-up {train.get('warmup', '')}",
         "weight decay": f"{train.get('weight_decay', '')} on {train.get('decay', '')}",
-        "seed": f"{train['seed']}; one training, so its spread over seeds is not known" if "seed" in train else "",
+        "seed": f"{train['seed']}; {_alone(shelf, model)}" if "seed" in train else "",
         **made(shelf, model, settings),
         "weights' fingerprint": next((x.model_fingerprint for x in shelf.evaluations if x.name == model), NOT_RUN),
     }
     return markdown(["", ""], [[name, str(value)] for name, value in facts.items()], 2)
+
+
+def _alone(shelf: Shelf, model: str) -> str:
+    """How many trainings there are that differ in their seeds alone."""
+    count = len(shelf.seeds(model))
+    alone = "one training, so its spread over seeds is not known"
+    return alone if count <= 1 else f"one of {counted('training', count)}, a seed each"
 
 
 def _measured(shelf: Shelf, model: str) -> str:

@@ -9,6 +9,7 @@ from maxmahal.report.published.judging import between, tested
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.trees_study import GIVEN, ORTHOGONAL, ROTATED, SHARED, Family
 from maxmahal.report.published.variants.severity import validation_score
+from maxmahal.report.wording import counted
 
 TREES = "trees.md"
 
@@ -33,11 +34,12 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
     told_ratio = "" if ratio is None else " with C2 = C1" if _is_one(ratio) else f" with C2/C1 = {ratio:.3g}"
     rates = [shelf.settings(model).get("train", {}).get("lr") for model in (HM, BASE)]
     rate = f" and learning rate ({rates[0]:g})" if rates[0] is not None and rates[0] == rates[1] else ""
+    seeds = counted("seed", len(shelf.seeds(HM)))
     groups = len(set(CIFAR100_SUPERCLASSES))
     told = [
         f"HM (`{HM}`) is MMC with hierarchical centers of CIFAR-100's {groups} superclasses (appendix B.3) in "
         f"{form.title}{told_ratio}{_scanned(shelf, form, ratio)} ([the scan of class trees]({folder}{TREES})).",
-        f"It takes MMC-10's loss{rate} without trials of its own, and was trained with one seed.",
+        f"It takes MMC-10's loss{rate} without trials of its own, and was trained with {seeds}.",
         _beside_mmc(shelf),
     ]
     return " ".join(sentence for sentence in told if sentence)

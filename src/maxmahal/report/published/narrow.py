@@ -31,7 +31,7 @@ _ABOUT = (
     "stays above C²/2·(1 − 64/99) on average, however long the training. That is a bound and no forecast: other "
     "centers leave more room and the loss may still stay far above it. Losses with a softmax need no feature at its "
     "center. The paper's text names ResNet-32; the network of its code pools 256 values, and so do `resnet32wide` and "
-    "`resnet110wide`, which the tables above are for. One seed each."
+    "`resnet110wide`, which the tables above are for."
 )
 _CENTERS = (
     "Names of centers: *orthogonal*, *shared* and *rotated* are hierarchical ones of the 20 superclasses, in "
@@ -53,7 +53,8 @@ def narrow_section(shelf: Shelf) -> list[str]:
         return []
     lengths = dict.fromkeys(len(run.epochs) for run in runs)
     tables = [_table(shelf, [run for run in runs if len(run.epochs) == length]) for length in lengths]
-    about = [f"{_ABOUT} {_confounded(shelf, runs)}".strip(), *_lost(shelf, runs)]
+    told = [_ABOUT, "One seed each." if _one_seed(shelf, runs) else "", _confounded(shelf, runs)]
+    about = [" ".join(sentence for sentence in told if sentence), *_lost(shelf, runs)]
     return ["### Sixty-four values for a hundred centers", *about, *tables, _CENTERS]
 
 
@@ -135,6 +136,10 @@ def _lost(shelf: Shelf, runs: Sequence[RunSummary]) -> list[str]:
     ]
     told = f"Of the {len(known)} of these models whose answers were recorded class by class, {len(found)}"
     return [f"{told} get no test image right of some classes: {listed(found)}."] if found else []
+
+
+def _one_seed(shelf: Shelf, runs: Sequence[RunSummary]) -> bool:
+    return all(len(shelf.seeds(run.name)) == 1 for run in runs)
 
 
 def _narrow(shelf: Shelf) -> list[RunSummary]:

@@ -124,8 +124,13 @@ def favours(results: Results, arms: Sequence[str], beside: Beside) -> tuple[str,
     return side, f"{_range([100 * share for share in others])} with the given tree, {100 * base:.0f} % with MMC-10"
 
 
+def later_shares(results: Results, arm: str, beside: Beside) -> list[float]:
+    """Of what the first attack left, the share that later ones broke, of every seed that it is known of."""
+    return [rate.value for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
+
+
 def _mean_later(results: Results, arm: str, beside: Beside) -> float | None:
-    found = [rate.value for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
+    found = later_shares(results, arm, beside)
     return sum(found) / len(found) if found else None
 
 

@@ -11,6 +11,7 @@ from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.reading import EVALUATIONS, RUNS
 from maxmahal.report.published.shelf import PROTOCOL, Shelf, widest_pair
 from maxmahal.report.published.trees_study import ORTHOGONAL, SHARED, STRICT
+from maxmahal.report.wording import counted
 
 _FORMS = {"orthogonal": ORTHOGONAL, "shared": SHARED}
 _STAGES = {"pgd10-tar-8": "targeted", "pgd10-un-8": "untargeted"}
@@ -43,6 +44,14 @@ class Long:
     def seeds(self) -> tuple[int, int]:
         """How many trainings there are of each."""
         return len({each.name for each in self.ours}), len({each.name for each in self.theirs})
+
+    @property
+    def told(self) -> str:
+        """How many trainings of each there are, of which one is compared."""
+        if max(self.seeds) <= 1:
+            return "one seed each"
+        ours, theirs = (counted("seed", count) for count in self.seeds)
+        return f"the first of {ours} each" if ours == theirs else f"the first of {ours} and of {theirs}"
 
     @property
     def clean(self) -> CleanGap | None:

@@ -23,11 +23,11 @@ from maxmahal.report.published.trees_study import (
     seeded,
 )
 from maxmahal.report.published.trees_verdict import ALONE, judged_of, mark
-from maxmahal.report.published.variants.paired import ENOUGH
+from maxmahal.report.published.variants.paired import ENOUGH, ENOUGH_SEEDS
 from maxmahal.report.published.variants.results import Results
 from maxmahal.report.published.variants.rules import Judged, Kept, signed
 from maxmahal.report.published.variants.spec import Metric
-from maxmahal.report.wording import listed
+from maxmahal.report.wording import counted, listed
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Short:
     def _milder(self) -> list[str]:
         whole, within = self._of("superclass"), self._of("near")
         if not whole:
-            return ["**Milder mistakes: not decided**, for it takes three seeds."]
+            return [f"**Milder mistakes: not decided**, for it takes {ENOUGH_SEEDS}."]
         seen, nearer = _helped(whole), _helped(within)
         answer = "yes" if seen else "by their share alone" if nearer else "none seen"
         return [
-            f"**Milder mistakes: {answer}.** {self._trained()}, in points against MMC-10: superclass accuracy "
-            f"{self._each(seen or whole)}.",
+            f"**Milder mistakes: {answer}.** {self._trained([*whole, *within])}, in points against MMC-10: "
+            f"superclass accuracy {self._each(seen or whole)}.",
             f"**Of the mistakes, the share within the superclass**, likewise: {self._each(nearer or within)}.",
             *self._milder_long(),
         ]
@@ -67,18 +67,18 @@ class Short:
             return []
         answer = "yes" if _mild(gap) else "no, less" if gap.leaves_out_zero and gap.size <= -POINT else "not seen"
         return [
-            f"**Milder after {self.long.epochs} epochs, too: {answer}.** One seed each, same images: superclass "
-            f"accuracy {gap_told(gap)}; of the mistakes {shares[0]:.1f} % stay within the superclass, with MMC-10 "
-            f"{shares[1]:.1f} %."
+            f"**Milder after {self.long.epochs} epochs, too: {answer}.** {self.long.told.capitalize()}, same images: "
+            f"superclass accuracy {gap_told(gap)}; of the mistakes {shares[0]:.1f} % stay within the superclass, "
+            f"with MMC-10 {shares[1]:.1f} %."
         ]
 
     def _clean(self) -> str:
         found, long = self._of("clean"), self.long.clean
         told = [f"**Clean accuracy: {_answer(found) if found else 'not decided'}.**"]
-        told += [f"{self._trained()}: {self._each(found)} points."] if found else []
+        told += [f"{self._trained(found)}: {self._each(found)} points."] if found else []
         if long is not None:
             form = f" ({self.long.form})" if self.long.form else ""
-            after = f"After {self.long.epochs}{form}, one seed each, {long.how}"
+            after = f"After {self.long.epochs}{form}, {self.long.told}, {long.how}"
             told.append(f"{after}: {gap_told(long.gap)}, {long.verdict}.")
         return " ".join(told)
 
@@ -100,7 +100,7 @@ class Short:
         told += [self.long.nothing_left] if self.long.nothing_left else []
         if told:
             said.append(
-                f"**Robustness after {self.long.epochs} epochs**, one seed each, against MMC-10: {'; '.join(told)}."
+                f"**Robustness after {self.long.epochs} epochs**, {self.long.told}, against MMC-10: {'; '.join(told)}."
             )
         return said
 
@@ -120,7 +120,7 @@ class Short:
         random = judged_of(self.plain, RANDOM.names, (MMC,))
         given = judged_of(self.plain, ORTHOGONAL.names, RANDOM.names)
         if not random or not given:
-            return "**Is it the tree? Not decided**, for a random tree takes three seeds."
+            return f"**Is it the tree? Not decided**, for a random tree takes {ENOUGH_SEEDS}."
         ahead = [each for each in _helped(given) if each.contrast.metric == "superclass"]
         same = all(each.verdict == "no difference seen" for each in random)
         widest = max(each.difference.half_width for each in random)
@@ -175,19 +175,19 @@ class Short:
         told = []
         if min(self.long.seeds) < ENOUGH:
             unknown = ", and their mistakes by superclass" if self.long.superclass is None else ""
-            told.append(f"three seeds at {self.long.epochs or 'many'} epochs{unknown}")
+            told.append(f"{ENOUGH_SEEDS} at {self.long.epochs or 'many'} epochs{unknown}")
         trees = [family for family in PLAIN if family is not EMC]
         if highest := edges(self.plain, trees, self.beside)["highest"]:
             forms = listed([f"{value} of {family.title}" for family, value in highest])
             told.append(f"ratios beyond the highest tried where that was chosen ({forms})")
         ratios = [{ratio_of(arm) for arm in seeded(self.plain, family.names)} for family in (ORTHOGONAL, RANDOM)]
         if all(ratios) and not ratios[0] & ratios[1]:
-            told.append(f"three seeds of the given tree at the random one's ratio ({listed(sorted(ratios[1]))})")
+            told.append(f"{ENOUGH_SEEDS} of the given tree at the random one's ratio ({listed(sorted(ratios[1]))})")
         if not judged_of(self.near, GIVEN_NAMES, (MMC,)):
             told.append(f"`{self.near.study.suite}` at {self.near.study.epsilon}")
         if not judged_of(self.strict, AT_ORTHOGONAL.names, (AT_MMC,)):
             trained, attacked = len(self.beside.seeds(AT_MMC)), len(self.strict.of(AT_MMC, "clean"))
-            told.append(f"three seeds of adversarial training ({trained} trained, {attacked} attacked)")
+            told.append(f"{ENOUGH_SEEDS} of adversarial training ({trained} trained, {attacked} attacked)")
         return f"**What would change this**, not measured yet: {'; '.join(told)}." if told else ""
 
     def _of(self, metric: Metric) -> list[Judged]:
@@ -207,8 +207,9 @@ class Short:
     def _epochs(self) -> str:
         return str(self.plain.shared.get("train.epochs", "so many"))
 
-    def _trained(self) -> str:
-        return f"After {self._epochs()} epochs, three seeds"
+    def _trained(self, judged: Sequence[Judged]) -> str:
+        seeds = counted("seed", *(each.difference.n for each in judged))
+        return f"After {self._epochs()} epochs, {seeds}"
 
 
 def _answer(judged: Sequence[Judged]) -> str:

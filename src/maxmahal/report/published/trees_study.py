@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from maxmahal.data import CIFAR100_SUPERCLASSES
-from maxmahal.report.published.variants.paired import ENOUGH
+from maxmahal.report.published.variants.paired import ENOUGH, ENOUGH_SEEDS
 from maxmahal.report.published.variants.results import Results
 from maxmahal.report.published.variants.spec import Arm, Contrast, Metric, Prediction, Study, against
 
@@ -128,10 +128,11 @@ def _plain(results: Results) -> Study:
         *(each for reference in random for each in against(reference, orthogonal, *BETWEEN)),
         *(each for reference in orthogonal for each in against(reference, learned, *BETWEEN)),
     ]
+    ratios = ", ".join(sorted({ratio_of(arm) for arm in given}))
     predictions = (
         Prediction(
             "the classes of CIFAR-100 have a structure, and centers that follow it suit them better than independent "
-            f"ones. Judged at the ratios that have three seeds ({', '.join(sorted({ratio_of(arm) for arm in given}))})",
+            f"ones. Judged at the ratios that have {ENOUGH_SEEDS} ({ratios})",
             "appendix B.3",
             against(MMC, given, "clean"),
             "helps",

@@ -20,7 +20,7 @@ from maxmahal.report.published.trees_rules import (
 from maxmahal.report.published.trees_study import AT_MMC, EMC, MMC, NAMES, PLAIN, Family
 from maxmahal.report.published.trees_verdict import mark
 from maxmahal.report.published.variants.page import spread
-from maxmahal.report.published.variants.paired import Difference
+from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, Difference
 from maxmahal.report.published.variants.results import Results, Run
 from maxmahal.report.published.variants.rules import Judged, Kept, between, effect, judge, signed
 from maxmahal.report.published.variants.spec import Contrast
@@ -84,7 +84,9 @@ def choices(results: Results, families: Sequence[Family], beside: Beside, refere
     first = [title, NOT_RUN if known is None else f"{100 * known:.1f}", "–", seeds_told(results, reference, beside)]
     rows = [_choice(results, choose(results, family, beside), beside) for family in families]
     score = "validation accuracy under PGD-10" if reference == AT_MMC else "validation accuracy"
-    return markdown(["form", f"{score} at seed {SCAN_SEED}, in %", "chosen", "run with three seeds"], [first, *rows])
+    return markdown(
+        ["form", f"{score} at seed {SCAN_SEED}, in %", "chosen", f"run with {ENOUGH_SEEDS}"], [first, *rows]
+    )
 
 
 def _choice(results: Results, choice: Choice, beside: Beside) -> list[str]:

@@ -18,6 +18,7 @@ from maxmahal.report.published.trees_study import (
     TREES,
     ratio_of,
 )
+from maxmahal.report.published.variants.paired import ENOUGH_SEEDS
 from maxmahal.report.published.variants.results import Results
 from maxmahal.report.published.variants.rules import Judged, Kept, judge, signed, tally
 from maxmahal.report.wording import listed
@@ -120,7 +121,7 @@ def _undecided(every: Sequence[Results], long: Long) -> list[str]:
         (strict, AT_ORTHOGONAL.names, (AT_MMC,), "hierarchical centers against MMC with adversarial training"),
     )
     missing = [words for results, arms, references, words in asked if not judged_of(results, arms, references)]
-    told = [f"**Not decided**, for it takes three seeds of both: {listed(missing)}."] if missing else []
+    told = [f"**Not decided**, for it takes {ENOUGH_SEEDS} of both: {listed(missing)}."] if missing else []
     if not judged_of(strict, ORTHOGONAL.names, (MMC,)):
         told.append(f"**In the paper's ball, {strict.study.epsilon}, without adversarial training:** {_ball(long)}")
     return told
@@ -128,10 +129,10 @@ def _undecided(every: Sequence[Results], long: Long) -> list[str]:
 
 def _ball(long: Long) -> str:
     if not long.nothing_left:
-        return "not decided, for it takes three seeds of both."
+        return f"not decided, for it takes {ENOUGH_SEEDS} of both."
     return (
-        f"nothing is left of either after {long.epochs} epochs: {long.nothing_left}, one seed each. Three seeds here "
-        "are not run, and would have to leave something to decide anything."
+        f"nothing is left of either after {long.epochs} epochs: {long.nothing_left}, {long.told}. "
+        f"{ENOUGH_SEEDS.capitalize()} here are not run, and would have to leave something to decide anything."
     )
 
 

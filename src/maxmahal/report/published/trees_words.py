@@ -13,7 +13,7 @@ from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.data.registry import SOURCES
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.models import network_title
-from maxmahal.report.published.trees_beside import Beside, favours, looseness
+from maxmahal.report.published.trees_beside import Beside, favours, later_shares, looseness
 from maxmahal.report.published.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
 from maxmahal.report.published.trees_study import (
     AT_MMC,
@@ -33,9 +33,9 @@ from maxmahal.report.published.trees_study import (
     seeded,
 )
 from maxmahal.report.published.trees_verdict import ALONE
-from maxmahal.report.published.variants.paired import EQUAL
+from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, EQUAL
 from maxmahal.report.published.variants.results import EARLY, FOLDER, Results
-from maxmahal.report.wording import listed
+from maxmahal.report.wording import counted, listed
 
 SEVERITY = (
     "- **Superclass**: the accuracy that forgives mistakes within the true superclass. **Mistakes within**: the share "
@@ -112,10 +112,10 @@ def rule(results: Results) -> str:
     return "\n".join(
         [
             f"- **Compared** are arms seed by seed on {told}: the mean difference in points with a 95 % t interval "
-            "over the seeds. What other images would change is in none of them, and of three seeds some are by chance "
-            "narrower than that alone.",
+            "over the seeds. What other images would change is in none of them, and of "
+            f"{ENOUGH_SEEDS} some are by chance narrower than that alone.",
             f"- **A difference** counts, and is **bold**, if the interval leaves out zero, the mean is at least "
-            f"{POINT:g} point, and there are three seeds; {ALONE} marks those that do not outlast the number of "
+            f"{POINT:g} point, and there are {ENOUGH_SEEDS}; {ALONE} marks those that do not outlast the number of "
             f"comparisons. Two are equal if the interval stays within ±{EQUAL:g} points.",
             f"- **A seed** draws the centers anew in *{ROTATED.title}* and of the *{RANDOM.title}*, and leaves them as "
             f"they are in the other forms; the *{LEARNED.title}* is one tree.",
@@ -178,10 +178,13 @@ def bounds(results: Results, beside: Beside) -> str:
 
 
 def _bias(results: Results, beside: Beside) -> str:
-    """Which way the comparison with MMC errs, by the arms that have three seeds."""
+    """Which way the comparison with MMC errs, by the arms that have seeds enough."""
     given = seeded(results, GIVEN_NAMES)
     side, shares = favours(results, given, beside)
-    return f"Over three seeds they break {shares}: compared so, the bounds favour {side}." if side else ""
+    if not side:
+        return ""
+    seeds = counted("seed", *(len(each) for arm in (MMC, *given) if (each := later_shares(results, arm, beside))))
+    return f"Over {seeds} they break {shares}: compared so, the bounds favour {side}."
 
 
 def one_seed(results: Results, grid: str, beside: Beside) -> str:
@@ -191,7 +194,7 @@ def one_seed(results: Results, grid: str, beside: Beside) -> str:
     asked = [arm for arm in (MMC, AT_MMC, *chosen) if arm in titles]
     waiting = [titles[arm] for arm in asked if seeds_told(results, arm, beside) == TRAINED]
     more = f" {TRAINED.capitalize()}: {'; '.join(waiting)}." if waiting else ""
-    return f"**Three seeds: not run.** `maxmahal reproduce {grid}` makes them.{more} {_ONE_SEED}"
+    return f"**{ENOUGH_SEEDS.capitalize()}: not run.** `maxmahal reproduce {grid}` makes them.{more} {_ONE_SEED}"
 
 
 def learned(results: Results, beside: Beside) -> list[str]:

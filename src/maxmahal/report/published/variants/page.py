@@ -6,7 +6,7 @@ from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.shelf import NOT_RUN
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.variants.figures import figure_name
-from maxmahal.report.published.variants.paired import EQUAL, Difference
+from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, EQUAL, Difference
 from maxmahal.report.published.variants.results import EARLY, Results
 from maxmahal.report.published.variants.rules import is_run, sentences, tally, verdict_line
 from maxmahal.report.published.variants.spec import METRICS, Arm, Metric
@@ -14,8 +14,8 @@ from maxmahal.report.published.variants.spec import METRICS, Arm, Metric
 _MADE = "Written by `tools/results.py` from the files beside this page; no number is typed by hand."
 _RULE = (
     "Each variant is trained with several seeds and set against its reference seed by seed. The effect is the mean of "
-    "the differences in percentage points, with a 95 % t interval over the seeds (n); fewer than three seeds count as "
-    "not run. A variant *helps* or *hurts* if "
+    "the differences in percentage points, with a 95 % t interval over the seeds (n); fewer than "
+    f"{ENOUGH_SEEDS} count as not run. A variant *helps* or *hurts* if "
     f"the interval leaves out zero and the mean is at least {POINT:g} point; otherwise there is *no difference seen*, "
     f"which is not proof of equality. Two are called equal if the whole interval stays within ±{EQUAL:g} points; a "
     "predicted effect that is not seen counts as refuted only then, and as undecided where the interval is wider."

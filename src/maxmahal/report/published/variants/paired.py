@@ -7,10 +7,13 @@ from typing import Literal
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.statistics import CONFIDENCE
 from maxmahal.report.published.judging import POINT
+from maxmahal.report.wording import counted
 
 Verdict = Literal["helps", "hurts", "no difference seen", "not run"]
 EQUAL = 3.0  # points: an interval that stays within so many says that two are equal for most purposes
 ENOUGH = 3  # seeds: two that happen to agree would look like certainty
+ENOUGH_SEEDS = counted("seed", ENOUGH)
+"""The same in words."""
 _FAR = 1e6  # no t quantile that anybody asks for lies beyond
 _HALVINGS = 100
 

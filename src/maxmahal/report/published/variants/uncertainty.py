@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from maxmahal.report.published.drawing import with_legend
 from maxmahal.report.published.judging import POINT, Judgement, Verdict
 from maxmahal.report.published.tables import markdown
-from maxmahal.report.published.variants.paired import Difference, paired
+from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, Difference, paired
 from maxmahal.report.published.variants.rules import effect
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
@@ -65,7 +65,7 @@ def judge_uncertainty(record: Record) -> Judgement:
         rows.append([task.title, f"{_mean(ours):.1f}", f"{_mean(theirs):.1f}", effect(difference), verdict])
     shown = markdown(["AUROC in %", "MMC, its loss", "SCE, max softmax", "difference", "MMC's loss"], rows)
     if not passed and not failed:
-        return Judgement("not measured", "SCE and MMC were not both studied with three seeds or more.", shown)
+        return Judgement("not measured", f"SCE and MMC were not both studied with {ENOUGH_SEEDS} or more.", shown)
     outcome: Verdict = "holds" if not failed else "holds in part" if passed else "does not hold"
     told = [f"passes: {listed(passed)}"] if passed else []
     told += [f"fails: {listed(failed)}"] if failed else []
