@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from maxmahal.data import CIFAR100_SUPERCLASSES
+from maxmahal.report.published.borrowed import own_trials
 from maxmahal.report.published.hm_pair import BASE, HM, hm_less_mmc
 from maxmahal.report.published.judging import between, tested
 from maxmahal.report.published.shelf import Shelf
@@ -39,10 +40,19 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
     told = [
         f"HM (`{HM}`) is MMC with hierarchical centers of CIFAR-100's {groups} superclasses (appendix B.3) in "
         f"{form.title}{told_ratio}{_scanned(shelf, form, ratio)} ([the scan of class trees]({folder}{TREES})).",
-        f"It takes MMC-10's loss{rate} without trials of its own, and was trained with {seeds}.",
+        f"It takes MMC-10's loss{rate}{_trials(shelf)}, and was trained with {seeds}.",
         _beside_mmc(shelf),
     ]
     return " ".join(sentence for sentence in told if sentence)
+
+
+def _trials(shelf: Shelf) -> str:
+    """Whether its settings were tried; nothing where its training was not collected."""
+    run = shelf.run(HM)
+    if run is None:
+        return ""
+    count = len(own_trials(shelf, run))
+    return f" after {counted('trial', count)} of its own" if count else " without trials of its own"
 
 
 def _form(centers: dict[str, Any]) -> Family:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.evaluate.summary import RunSummary
+from maxmahal.report.published.borrowed import all_trials, borrowed
 from maxmahal.report.published.edges import Edge, edge_of
 from maxmahal.report.published.models import DATA, data_of, title_of
 from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
@@ -17,9 +18,7 @@ _SHARED = (
 _CHOICE = (
     "Best of its network and loss: under attack the highest validation PGD-10, ties by validation accuracy; without "
     "attack the highest validation accuracy among the trials of one batch. Used: by a longer training among these "
-    "results. Without attack all losses take the same batch, so that their curves can be compared, and some have no "
-    "trials of their own: random centers and, on CIFAR-100, hierarchical ones (HM) take MMC's settings, center loss "
-    "SCE's there."
+    "results. Without attack all losses take the same batch, so that their curves can be compared"
 )
 
 
@@ -43,7 +42,7 @@ def cost_table(shelf: Shelf) -> str:
 
 def tuning_table(shelf: Shelf) -> str:
     """The trials that settings were chosen from, with those that were used; empty where none was collected."""
-    trials = _trials(shelf)
+    trials = all_trials(shelf)
     best = _best(trials)
     others = [run for run in shelf.runs if run not in trials]
     users = {run.name: [each.name for each in others if _way(each) == _way(run)] for run in trials}
@@ -73,12 +72,17 @@ def tuning_table(shelf: Shelf) -> str:
     return "\n\n".join(
         [
             table,
-            _CHOICE,
+            f"{_CHOICE}{_without(shelf)}.",
             *_behind(best, used),
             *_one_decay(trials),
             *_at_an_edge(trials, [run for run in used if run in best]),
         ]
     )
+
+
+def _without(shelf: Shelf) -> str:
+    told = borrowed(shelf)
+    return f", and some have no trials of their own: {told}" if told else ""
 
 
 def _used(by: Sequence[str], rivals: int) -> str:
@@ -101,19 +105,15 @@ def _best(trials: Sequence[RunSummary]) -> list[RunSummary]:
 
 def rate_edge(shelf: Shelf, run: RunSummary) -> Edge | None:
     """Which end of the learning rates that its trials tried a training took; None of neither."""
-    return edge_of(learning_rate(run), _tried(_trials(shelf), run))
+    return edge_of(learning_rate(run), _tried(all_trials(shelf), run))
 
 
 def outdone(shelf: Shelf, run: RunSummary) -> tuple[RunSummary, RunSummary] | None:
     """The trial whose settings a training took, and the one that the rule chooses, where that is another."""
-    trials = _trials(shelf)
+    trials = all_trials(shelf)
     took = next((each for each in trials if _way(each) == _way(run)), None)
     best = next((each for each in _best(trials) if _group(each) == _group(run)), None)
     return None if took is None or best is None or took is best else (took, best)
-
-
-def _trials(shelf: Shelf) -> list[RunSummary]:
-    return [run for run in shelf.runs if run.name.startswith(TUNING)]
 
 
 def _behind(best: Sequence[RunSummary], used: Sequence[RunSummary]) -> list[str]:
