@@ -37,6 +37,12 @@ def p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def p_told(value: float) -> str:
+    """ "p = 0.385" or "p < 0.001", in a sentence."""
+    text = p_value(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def whole(number: int) -> str:
     """With commas between thousands."""
     return f"{number:,}"

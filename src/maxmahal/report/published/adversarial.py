@@ -93,7 +93,7 @@ def long_told(shelf: Shelf) -> str:
     if pair is None or gap is None:
         return NOT_RUN
     test = tested(pair_up(*pair))
-    return f"{between(gap.size, gap.interval())} over the images of one training seed, {test}"
+    return f"{gap.told} over the images of one training seed, {test}"
 
 
 def short_told(shelf: Shelf) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.evaluate.summary import RunSummary
+from maxmahal.losses import LOSSES, takes_centers
 from maxmahal.report.published.models import DATA, PLAIN, TABLE_4, data_of
 from maxmahal.report.published.shelf import TUNING, Shelf
 from maxmahal.report.wording import listed
@@ -18,8 +19,8 @@ def all_trials(shelf: Shelf) -> list[RunSummary]:
 
 
 def own_trials(shelf: Shelf, run: RunSummary) -> list[RunSummary]:
-    """Those of a training's own data, network, loss, centers and method."""
-    return [each for each in all_trials(shelf) if _kind(each) == _kind(run)]
+    """Those of a training's own kind, at whatever rate."""
+    return [each for each in all_trials(shelf) if kind_of(each) == kind_of(run)]
 
 
 def borrowed(shelf: Shelf) -> str:
@@ -53,6 +54,8 @@ def _takes(shelf: Shelf, taker: RunSummary | None, lender: RunSummary | None) ->
     return ours == theirs
 
 
-def _kind(run: RunSummary) -> tuple[object, ...]:
+def kind_of(run: RunSummary) -> tuple[object, ...]:
+    """What a trial shares with a training to be its own: data, network, loss, centers where it has any, method."""
     asked = (("data", "source"), ("model", "backbone"), ("loss", "name"), ("centers", "name"), ("method", "name"))
-    return tuple(run.settings.get(part, {}).get(key) for part, key in asked)
+    data, network, loss, centers, method = (run.settings.get(part, {}).get(key) for part, key in asked)
+    return data, network, loss, centers if loss in LOSSES and takes_centers(loss) else None, method

@@ -11,7 +11,7 @@ from maxmahal.report.published.models import PGD_8, PGD_16
 from maxmahal.report.published.needs import Needs, grid, settle
 from maxmahal.report.published.shelf import PROTOCOL, Shelf
 from maxmahal.report.published.variants.paired import ENOUGH, Difference
-from maxmahal.report.wording import p_value, points
+from maxmahal.report.wording import p_told, points
 
 _PGD = (*PGD_8, *PGD_16)
 _MMC, _RANDOM = "cifar10-mmc", "cifar10-mmc-rand"
@@ -58,7 +58,9 @@ def _hundred(shelf: Shelf) -> str:
     """What one training of each on CIFAR-100 shows, which the paper has no random centers on; empty without it."""
     found = leads(shelf, HUNDRED.mmc, (f"{HUNDRED.mmc}-rand",), HUNDRED.columns)
     told = [
-        f"{each.title} {each.gap.words}, p {_p(each.chance)}" for each in found if each.gap and each.chance is not None
+        f"{each.title} {each.gap.words}, {p_told(each.chance)}"
+        for each in found
+        if each.gap and each.chance is not None
     ]
     if not told:
         return ""
@@ -66,11 +68,6 @@ def _hundred(shelf: Shelf) -> str:
         f" On CIFAR-100, where the paper has no random centers and which decides nothing here, one training of each: "
         f"{'; '.join(told)} ([Table 4]({_TABLE_4}))."
     )
-
-
-def _p(chance: float) -> str:
-    text = p_value(chance)
-    return text if text.startswith("<") else f"= {text}"
 
 
 def over_draws(shelf: Shelf, measure: Callable[[Shelf, str, str], float | None]) -> Difference:

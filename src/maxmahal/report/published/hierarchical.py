@@ -6,7 +6,7 @@ from typing import Any
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.report.published.borrowed import own_trials
 from maxmahal.report.published.hm_pair import BASE, HM, hm_less_mmc
-from maxmahal.report.published.judging import between, tested
+from maxmahal.report.published.judging import tested
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.trees_study import GIVEN, ORTHOGONAL, ROTATED, SHARED, Family
 from maxmahal.report.published.variants.severity import validation_score
@@ -99,6 +99,4 @@ def _beside_mmc(shelf: Shelf) -> str:
     if found is None:
         return ""
     how = found.how if found.pair is None else f"on the same images, {tested(found.pair)}"
-    return (
-        f"On clean images HM less MMC-10 is {between(found.gap.size, found.gap.interval())} ({how}): {found.verdict}."
-    )
+    return f"On clean images HM less MMC-10 is {found.gap.told} ({how}): {found.verdict}."

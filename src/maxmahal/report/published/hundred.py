@@ -111,9 +111,10 @@ def losses_brief(shelf: Shelf, folder: str = "") -> str:
     if not found:
         return ""
     told = "; ".join(_place(shelf, each) for each in found)
+    seeds = ", one training seed each" if shelf.one_seed(ADVERSARIAL_CIFAR100) else ""
     return (
-        f"AT{', one training seed each' if _one_seed(shelf) else ''}, under AutoAttack: {told}. With intervals"
-        f"{_explained(shelf, found)}: [three losses]({folder}{_LINK})."
+        f"AT{seeds}, under AutoAttack: {told}. With intervals{_explained(shelf, found)}: "
+        f"[three losses]({folder}{_LINK})."
     )
 
 
@@ -123,10 +124,6 @@ def _explained(shelf: Shelf, found: list[Compared]) -> str:
     rises = [rise(shelf.run(name)) for name in ADVERSARIAL_CIFAR100]
     told += ["too few epochs"] if any(each is not None and each[0] > RISING for each in rises) else []
     return f", and with what {listed(told)} may explain" if told else ""
-
-
-def _one_seed(shelf: Shelf) -> bool:
-    return all(len(shelf.seeds(name)) <= 1 for name in ADVERSARIAL_CIFAR100)
 
 
 def beside_ten(shelf: Shelf) -> str:
@@ -167,7 +164,9 @@ def _clean(shelf: Shelf) -> str:
     """What the losses keep on clean images, one training seed each."""
     known = [(title_of(shelf, name), shelf.clean(name)) for name in ADVERSARIAL_CIFAR100]
     told = [f"{title} {clean.value:.1f} %" for title, clean in known if clean is not None]
-    seeds = " One training seed each: what another would change is in no p." if _one_seed(shelf) else ""
+    seeds = (
+        " One training seed each: what another would change is in no p." if shelf.one_seed(ADVERSARIAL_CIFAR100) else ""
+    )
     return f"On clean images: {listed(told)}.{seeds}"
 
 

@@ -10,7 +10,7 @@ from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.models import TITLES, title_of
 from maxmahal.report.published.shelf import STRONG, Shelf, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
-from maxmahal.report.wording import p_value, points
+from maxmahal.report.wording import p_told, points
 
 Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not measured"]
 ALPHA = 0.05  # of the paired test
@@ -97,9 +97,9 @@ def bounded(comparison: Comparison, interval: tuple[float, float], chance: float
 
 
 def _split(comparison: Comparison, chance: float | None) -> str:
-    p = p_value(comparison.p_value if chance is None else chance)
+    test = p_told(comparison.p_value if chance is None else chance)
     split = f"{comparison.first_only} to {comparison.second_only} of {comparison.total:,} images"
-    return f"p {p if p.startswith('<') else f'= {p}'} ({split})"
+    return f"{test} ({split})"
 
 
 def between(size: float, interval: tuple[float, float]) -> str:

@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from maxmahal.evaluate.statistics import CONFIDENCE, Comparison, Rate, points_apart
-from maxmahal.report.published.judging import ALPHA, POINT, Verdict, ours_at
+from maxmahal.report.published.judging import ALPHA, POINT, Verdict, between, ours_at
 from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.models import SPSA, TITLES, title_of
 from maxmahal.report.published.shelf import Shelf
@@ -50,6 +50,11 @@ class Gap:
         """Which true differences are compatible with it."""
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.error
         return self.middle - reach, self.middle + reach
+
+    @property
+    def told(self) -> str:
+        """A difference in points with its interval over images."""
+        return between(self.size, self.interval())
 
     @property
     def leaves_out_zero(self) -> bool:

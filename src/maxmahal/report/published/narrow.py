@@ -14,9 +14,10 @@ from maxmahal.evaluate.summary import RunSummary
 from maxmahal.losses import takes_centers
 from maxmahal.models import BACKBONES
 from maxmahal.report.published.apart import parameters
+from maxmahal.report.published.borrowed import all_trials, kind_of
 from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
-from maxmahal.report.published.trainings import best_validation, learning_rate
+from maxmahal.report.published.trainings import best_validation, learning_rate, network_of
 from maxmahal.report.wording import listed
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
@@ -53,7 +54,7 @@ def narrow_section(shelf: Shelf) -> list[str]:
         return []
     lengths = dict.fromkeys(len(run.epochs) for run in runs)
     tables = [_table(shelf, [run for run in runs if len(run.epochs) == length]) for length in lengths]
-    told = [_ABOUT, "One seed each." if _one_seed(shelf, runs) else "", _confounded(shelf, runs)]
+    told = [_ABOUT, "One seed each." if shelf.one_seed(run.name for run in runs) else "", _confounded(shelf, runs)]
     about = [" ".join(sentence for sentence in told if sentence), *_lost(shelf, runs)]
     return ["### Sixty-four values for a hundred centers", *about, *tables, _CENTERS]
 
@@ -62,7 +63,7 @@ def _confounded(shelf: Shelf, runs: Sequence[RunSummary]) -> str:
     """What else than the number of pooled values sets the last column apart; empty where there is none."""
     twins = [(run, twin) for run in runs if (twin := _twin(shelf, run)) is not None]
     sides = list(zip(*twins, strict=True))
-    networks = [dict.fromkeys(name for each in side if (name := _network(each)) in BACKBONES) for side in sides]
+    networks = [dict.fromkeys(name for each in side if (name := network_of(each)) in BACKBONES) for side in sides]
     if not networks or not all(networks):
         return ""
     narrow, wide = (listed([f"`{name}` ({parameters(name):,} parameters)" for name in side]) for side in networks)
@@ -79,7 +80,7 @@ def _trials(shelf: Shelf, run: RunSummary, twin: RunSummary) -> str:
     found: dict[float, float] = {}
     for rate in (learning_rate(run), learning_rate(twin)):
         alike = (*_tried(run)[:-1], rate)
-        tried = [each for each in shelf.runs if each.name.startswith(TUNING) and _tried(each) == alike]
+        tried = [each for each in all_trials(shelf) if _tried(each) == alike]
         scores = [score for each in tried if (score := best_validation(each)) is not None]
         found |= {rate: max(scores)} if scores else {}
     told = [f"{100 * score:.1f} % at {rate:g}" for rate, score in found.items()]
@@ -88,11 +89,8 @@ def _trials(shelf: Shelf, run: RunSummary, twin: RunSummary) -> str:
 
 def _tried(run: RunSummary) -> tuple[object, ...]:
     """What a trial has to share with a training, and its learning rate."""
-    settings = run.settings
-    loss, train = settings.get("loss", {}).get("name"), settings.get("train", {})
-    centers = settings.get("centers", {}).get("name") if takes_centers(str(loss)) else None
-    data = settings.get("data", {}).get("source")
-    return (data, _network(run), loss, centers, train.get("batch_size"), train.get("weight_decay"), learning_rate(run))
+    train = run.settings.get("train", {})
+    return (*kind_of(run), train.get("batch_size"), train.get("weight_decay"), learning_rate(run))
 
 
 def _table(shelf: Shelf, runs: Sequence[RunSummary]) -> str:
@@ -136,10 +134,6 @@ def _lost(shelf: Shelf, runs: Sequence[RunSummary]) -> list[str]:
     ]
     told = f"Of the {len(known)} of these models whose answers were recorded class by class, {len(found)}"
     return [f"{told} get no test image right of some classes: {listed(found)}."] if found else []
-
-
-def _one_seed(shelf: Shelf, runs: Sequence[RunSummary]) -> bool:
-    return all(len(shelf.seeds(run.name)) == 1 for run in runs)
 
 
 def _narrow(shelf: Shelf) -> list[RunSummary]:
@@ -186,10 +180,6 @@ def _twin(shelf: Shelf, run: RunSummary) -> RunSummary | None:
     """The finished training of the same name without the ending."""
     twin = shelf.run(run.name.removesuffix(NARROW)) if run.name.endswith(NARROW) else None
     return twin if twin is not None and twin.finished else None
-
-
-def _network(run: RunSummary) -> str:
-    return str(run.settings.get("model", {}).get("backbone", ""))
 
 
 def _centers(settings: Settings) -> Float[Tensor, "l d"] | None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -182,6 +182,10 @@ class Shelf:
         names = {each.name for each in self.evaluations} | {each.name for each in self.runs}
         twins = [name for name in names if name.removeprefix(f"{base}-seed").isdigit()]
         return [name for name in (base, *sorted(twins)) if name in names]
+
+    def one_seed(self, models: Iterable[str]) -> bool:
+        """Whether no twin of another training seed is known of any of them."""
+        return all(len(self.seeds(model)) <= 1 for model in models)
 
     def rows(self, model: str) -> str:
         """Where the paper reports this model: from what was measured, or from the preset of its name.

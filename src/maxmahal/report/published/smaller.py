@@ -1,7 +1,7 @@
 """Worst cases in balls smaller than those of the suites: where all models stand at zero in these, they may differ."""
 
 from maxmahal.evaluate.summary import Summary, pair_up
-from maxmahal.report.published.judging import between, tested
+from maxmahal.report.published.judging import tested
 from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.models import BEYOND, LONG, PLAIN, TABLE_1, title_of
 from maxmahal.report.published.shelf import NOT_RUN, Shelf, widest_pair, worst_case
@@ -43,7 +43,7 @@ def _pairs(shelf: Shelf, found: list[Summary]) -> list[str]:
                 split = pair_up(*pair)
                 gap = of_images(split)
                 names = f"{title_of(shelf, mmc)} less {title_of(shelf, sce)}"
-                body.append([names, words, between(gap.size, gap.interval()), tested(split)])
+                body.append([names, words, gap.told, tested(split)])
     header = ["on the same images", "attacked by", "difference [95 %]", "exact McNemar test"]
     return [markdown(header, body, 2)] if body else []
 

@@ -58,7 +58,7 @@ def tuning_table(shelf: Shelf) -> str:
             [
                 run.name,
                 _data(run),
-                _network(run),
+                network_of(run),
                 _loss(run),
                 *facts,
                 *told,
@@ -139,7 +139,7 @@ def _one_decay(trials: Sequence[RunSummary]) -> list[str]:
     for run in trials:
         decay = run.settings.get("train", {}).get("weight_decay")
         if _score(run, _ATTACKED) is None and decay is not None:
-            tried.setdefault(f"{_network(run)} on {_data(run)}", set()).add(float(decay))
+            tried.setdefault(f"{network_of(run)} on {_data(run)}", set()).add(float(decay))
     found = [f"{where} ({decays.pop():g})" for where, decays in tried.items() if len(decays) == 1]
     return [f"One weight decay alone was tried without attack with {listed(found)}."] if found else []
 
@@ -167,7 +167,7 @@ def _group(run: RunSummary) -> tuple[object, ...]:
     """Trials that one is chosen among: of a network and loss under attack all, without attack those of one batch."""
     attacked = _score(run, _ATTACKED) is not None
     batch = None if attacked else run.settings.get("train", {}).get("batch_size")
-    return (_data(run), _network(run), _loss(run), attacked, batch)
+    return (_data(run), network_of(run), _loss(run), attacked, batch)
 
 
 def _way(run: RunSummary) -> tuple[object, ...]:
@@ -175,7 +175,7 @@ def _way(run: RunSummary) -> tuple[object, ...]:
     train, method = run.settings.get("train", {}), run.settings.get("method", {})
     return (
         _data(run),
-        _network(run),
+        network_of(run),
         _loss(run),
         method.get("name"),
         *(train.get(key) for key in ("batch_size", "lr", "weight_decay")),
@@ -223,7 +223,8 @@ def _place(run: RunSummary) -> str:
     return f"{where}, shared by {run.sharing}" if run.sharing > 1 else where
 
 
-def _network(run: RunSummary) -> str:
+def network_of(run: RunSummary) -> str:
+    """The backbone's name; empty where nobody wrote it down."""
     return str(run.settings.get("model", {}).get("backbone", ""))
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from maxmahal.evaluate.summary import RunSummary, Summary, pair_near, pair_stage, read_run, read_summary
 from maxmahal.report.published.hm_pair import BASE, HM, CleanGap, hm_less_mmc
-from maxmahal.report.published.judging import between
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.reading import EVALUATIONS, RUNS
 from maxmahal.report.published.shelf import PROTOCOL, Shelf, widest_pair
@@ -120,11 +119,6 @@ def read_long(results: Path) -> Long:
     """From the folder of results; what is not there is not told."""
     runs = (results / RUNS / f"{model}.json" for model in (HM, BASE))
     return Long(_of(results, HM), _of(results, BASE), tuple(read_run(path) for path in runs if path.exists()))
-
-
-def gap_told(gap: Gap) -> str:
-    """With its interval over images."""
-    return between(gap.size, gap.interval())
 
 
 def _within(summary: Summary) -> float:

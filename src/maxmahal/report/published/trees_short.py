@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.leads import Gap
 from maxmahal.report.published.trees_beside import Beside, favours
-from maxmahal.report.published.trees_long import Long, gap_told
+from maxmahal.report.published.trees_long import Long
 from maxmahal.report.published.trees_scan import edges, same_ratio, small_ratios, spanned
 from maxmahal.report.published.trees_study import (
     AT_MMC,
@@ -68,7 +68,7 @@ class Short:
         answer = "yes" if _mild(gap) else "no, less" if gap.leaves_out_zero and gap.size <= -POINT else "not seen"
         return [
             f"**Milder after {self.long.epochs} epochs, too: {answer}.** {self.long.told.capitalize()}, same images: "
-            f"superclass accuracy {gap_told(gap)}; of the mistakes {shares[0]:.1f} % stay within the superclass, "
+            f"superclass accuracy {gap.told}; of the mistakes {shares[0]:.1f} % stay within the superclass, "
             f"with MMC-10 {shares[1]:.1f} %."
         ]
 
@@ -79,7 +79,7 @@ class Short:
         if long is not None:
             form = f" ({self.long.form})" if self.long.form else ""
             after = f"After {self.long.epochs}{form}, {self.long.told}, {long.how}"
-            told.append(f"{after}: {gap_told(long.gap)}, {long.verdict}.")
+            told.append(f"{after}: {long.gap.told}, {long.verdict}.")
         return " ".join(told)
 
     def _robust(self) -> list[str]:
@@ -95,7 +95,7 @@ class Short:
                 f"against MMC-10: {self._each(found, ends=True)} points"
                 + (f", by upper bounds that favour {side}." if side else ".")
             ]
-        told = [f"{gap_told(gap)} ({name})" for name, gap in self.long.attacked.items()]
+        told = [f"{gap.told} ({name})" for name, gap in self.long.attacked.items()]
         told = [f"images right before and after the paper's PGD-10 {listed(told)}"] if told else []
         told += [self.long.nothing_left] if self.long.nothing_left else []
         if told:

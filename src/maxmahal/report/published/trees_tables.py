@@ -24,6 +24,7 @@ from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, Difference
 from maxmahal.report.published.variants.results import Results, Run
 from maxmahal.report.published.variants.rules import Judged, Kept, between, effect, judge, signed
 from maxmahal.report.published.variants.spec import Contrast
+from maxmahal.report.wording import typeset
 
 _CHECKED = 1000  # images, where no run tells how many the careful suite has seen
 
@@ -182,4 +183,4 @@ def _seeds(rates: Sequence[Rate | None]) -> str:
 
 
 def _rate(rate: Rate | None) -> str:
-    return "–" if rate is None else str(rate).replace("<=", "≤").replace(">=", "≥").removesuffix(" %").replace(" %", "")
+    return "–" if rate is None else typeset(str(rate)).replace(" %", "")
