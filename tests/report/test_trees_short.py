@@ -456,6 +456,11 @@ def test_the_form_that_was_trained_long_comes_from_its_settings() -> None:
     settings = {"centers": {"subspaces": "orthogonal", "norms": [5.81238, 8.13733]}, "train": {"epochs": 7}}
     ours = replace(summary(HM, "strict"), model={"settings": settings})
     assert Long((ours,)).form == "orthogonal subspaces, ratio 1.4"
+    for more, form in (({"subspaces": "shared"}, "shared coordinates"), ({"rotation_seed": 3}, "shared and rotated")):
+        told = {**settings["centers"], "subspaces": "shared", "rotation_seed": -1, **more}
+        other = replace(ours, model={"settings": {**settings, "centers": told}})
+        assert Long((other,)).form == f"{form}, ratio 1.4"
+        assert f" in {form} with C2/C1 = 1.4" in hm_note(shelf(other))
     assert Long((ours,)).epochs == 7
     assert Long((ours,), (summary(BASE, "strict"),)).epochs is None  # 7 and 200
     assert Long().form == ""

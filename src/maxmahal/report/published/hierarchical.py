@@ -1,14 +1,13 @@
 """What HM is, said wherever it stands beside MMC: its centers, how they were chosen, and whether the two differ."""
 
 import math
-from typing import Any
 
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.report.published.borrowed import own_trials
 from maxmahal.report.published.hm_pair import BASE, HM, hm_less_mmc
 from maxmahal.report.published.judging import tested
 from maxmahal.report.published.shelf import Shelf
-from maxmahal.report.published.trees_study import GIVEN, ORTHOGONAL, ROTATED, SHARED, Family
+from maxmahal.report.published.trees_study import GIVEN, Family, form_of
 from maxmahal.report.published.variants.severity import validation_score
 from maxmahal.report.wording import counted
 
@@ -30,8 +29,7 @@ def hm_note(shelf: Shelf, folder: str = "") -> str:
     settings = shelf.settings(HM)
     if not settings:
         return ""
-    centers = settings.get("centers", {})
-    form, ratio = _form(centers), _ratio(centers.get("norms", []))
+    form, ratio = form_of(settings.get("centers", {}))
     told_ratio = "" if ratio is None else " with C2 = C1" if _is_one(ratio) else f" with C2/C1 = {ratio:.3g}"
     rates = [shelf.settings(model).get("train", {}).get("lr") for model in (HM, BASE)]
     rate = f" and learning rate ({rates[0]:g})" if rates[0] is not None and rates[0] == rates[1] else ""
@@ -53,17 +51,6 @@ def _trials(shelf: Shelf) -> str:
         return ""
     count = len(own_trials(shelf, run))
     return f" after {counted('trial', count)} of its own" if count else " without trials of its own"
-
-
-def _form(centers: dict[str, Any]) -> Family:
-    """Which of the scan's forms on the data set's own tree these centers have."""
-    if centers.get("subspaces") == "orthogonal":
-        return ORTHOGONAL
-    return ROTATED if centers.get("rotation_seed", -1) >= 0 else SHARED
-
-
-def _ratio(norms: list[float]) -> float | None:
-    return norms[1] / norms[0] if len(norms) == 2 and norms[0] else None
 
 
 def _is_one(ratio: float) -> bool:

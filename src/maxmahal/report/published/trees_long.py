@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from maxmahal.evaluate.summary import RunSummary, Summary, pair_near, pair_stage, read_run, read_summary
 from maxmahal.report.published.hm_pair import BASE, HM, CleanGap, hm_less_mmc
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.reading import EVALUATIONS, RUNS
 from maxmahal.report.published.shelf import PROTOCOL, Shelf, widest_pair
-from maxmahal.report.published.trees_study import ORTHOGONAL, SHARED, STRICT
+from maxmahal.report.published.trees_study import STRICT, form_of
 from maxmahal.report.wording import counted
 
-_FORMS = {"orthogonal": ORTHOGONAL, "shared": SHARED}
 _STAGES = {"pgd10-tar-8": "targeted", "pgd10-un-8": "untargeted"}
 
 
@@ -34,10 +32,8 @@ class Long:
     @property
     def form(self) -> str:
         """Of the hierarchical centers: subspaces and ratio; empty where the settings do not tell."""
-        settings: dict[str, Any] = self.ours[0].model.get("settings", {}) if self.ours else {}
-        centers = settings.get("centers", {})
-        family, norms = _FORMS.get(centers.get("subspaces", "")), centers.get("norms", [])
-        return f"{family.title}, {family.symbol} {norms[1] / norms[0]:.3g}" if family and len(norms) == 2 else ""
+        family, ratio = form_of(self._shelf.settings(HM).get("centers", {}))
+        return "" if ratio is None else f"{family.title}, {family.symbol} {ratio:.3g}"
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -55,7 +51,7 @@ class Long:
     @property
     def clean(self) -> CleanGap | None:
         """How far hierarchical centers are ahead on clean images."""
-        return hm_less_mmc(Shelf((*self.ours, *self.theirs), self.runs))
+        return hm_less_mmc(self._shelf)
 
     @property
     def superclass(self) -> Gap | None:
@@ -94,6 +90,10 @@ class Long:
             f"`{STRICT.suite}` at {STRICT.epsilon} leaves 0 of {ours.robust.total:,} images of `{ours.name}` and of "
             f"`{theirs.name}`"
         )
+
+    @property
+    def _shelf(self) -> Shelf:
+        return Shelf((*self.ours, *self.theirs), self.runs)
 
     def _attacked_alike(self, suite: str, epsilon: str | None = None) -> tuple[Summary, Summary] | None:
         """Both of the first seed under one version of a suite on the same images, as many as both have seen."""

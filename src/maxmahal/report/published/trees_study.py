@@ -1,7 +1,8 @@
 """Hierarchical centers on CIFAR-100: the arms of the grids trees-*, and which is set against which."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.report.published.variants.paired import ENOUGH, ENOUGH_SEEDS
@@ -105,6 +106,15 @@ TREE_STUDIES = (TREES, NEAR, STRICT)
 def ratio_of(arm: str) -> str:
     """C2/C1 as it stands in an arm's name."""
     return arm.rpartition("-")[2]
+
+
+def form_of(centers: Mapping[str, Any]) -> tuple[Family, float | None]:
+    """Of hierarchical centers on the data set's own tree, by their settings: which of the forms, and C2/C1."""
+    norms = centers.get("norms", [])
+    ratio = norms[1] / norms[0] if len(norms) == 2 and norms[0] else None
+    if centers.get("subspaces") == "orthogonal":
+        return ORTHOGONAL, ratio
+    return ROTATED if centers.get("rotation_seed", -1) >= 0 else SHARED, ratio
 
 
 def seeded(results: Results, names: Sequence[str]) -> tuple[str, ...]:
