@@ -42,6 +42,14 @@ def test_every_preset_loads_builds_and_survives_a_round_trip(name: str, tmp_path
     assert load_settings(str(path)) == settings
 
 
+@pytest.mark.parametrize("name", [name for name in preset_names() if name.endswith("-long")])
+def test_a_long_preset_says_how_long_and_at_which_rate_as_it_is(name: str) -> None:
+    settings = load_settings(name)
+    assert f", {settings.train.epochs} epochs" in settings.about, "a budget that nobody can count"
+    rates = re.findall(r"learning rate ([\d.]+)", settings.about)
+    assert rates == [f"{settings.train.lr:g}"] or not rates
+
+
 @pytest.mark.parametrize("name", ["cifar10-sce", "cifar10-mmc-resnet110", "cifar10-mmc-released", "digits-emc"])
 def test_presets_build_models(name: str) -> None:
     settings = load_settings(name)
