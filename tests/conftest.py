@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jaxtyping
 import numpy as np
 import pytest
 
-from maxmahal.train import Settings, load_settings
+import checking
+
+if TYPE_CHECKING:
+    from maxmahal.train import Settings
+
+checking.install()
 
 
 @pytest.fixture
@@ -30,10 +36,11 @@ def tiny_npz(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tiny_settings(tiny_npz: Path) -> Callable[..., Settings]:
+def tiny_settings(tiny_npz: Path) -> "Callable[..., Settings]":
     """A digits preset turned into a run of a second on the stripes, with any overrides."""
+    from maxmahal.train import load_settings
 
-    def make(preset: str, *overrides: str) -> Settings:
+    def make(preset: str, *overrides: str) -> "Settings":
         small = [f"data.source={tiny_npz}", "train.epochs=3", "train.batch_size=24", "model.feature_dim=8"]
         if "-at-" in preset or "-trades-" in preset or "-pairing-" in preset:
             small += ["data.validation=24", "method.steps=2"]
