@@ -2,13 +2,13 @@
 
 import os
 import pty
-import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 
 from maxmahal import cli
+from processes import COMMAND_LINE, Started
 
 
 class Outcome:
@@ -51,9 +51,7 @@ def on_a_terminal() -> Callable[..., str]:
 
     def call(*arguments: object) -> str:
         ours, theirs = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
-        words = [sys.executable, "-m", "maxmahal", *map(str, arguments)]
-        process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+        process = Started(COMMAND_LINE, *arguments, terminal=theirs, TERM="xterm", COLUMNS="160")
         os.close(theirs)
         shown = b""
         while True:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from small_evaluations_helpers import curved, everything, identity, labelled_by,
 from maxmahal.evaluate import evaluate_model, read_evaluations
 from maxmahal.evaluate.claims import Claims
 from maxmahal.files import StorageError
+from processes import Started
 
 HOLD = """
 import sys, time
@@ -25,11 +24,7 @@ with claims.claim(1, 2, 3) as ours:
 
 
 def test_a_chunk_is_ours_until_the_end_of_the_block_and_then_anybodys(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdin is not None
-    assert holder.stdout is not None
+    holder = Started(HOLD, tmp_path)
     assert holder.stdout.readline() == "True\n"
     claims = Claims(tmp_path)
     try:
@@ -37,9 +32,7 @@ def test_a_chunk_is_ours_until_the_end_of_the_block_and_then_anybodys(tmp_path: 
             with claims.claim(*place) as ours:
                 assert ours is expected, place
         os.kill(holder.pid, signal.SIGKILL)
-        holder.wait()
-        holder.stdin.close()
-        holder.stdout.close()
+        holder.communicate()
         with claims.claim(1, 2, 3) as ours:
             assert ours
         with pytest.raises(KeyError), claims.claim(1, 2, 3):
@@ -77,18 +70,15 @@ print(computed)
 """
 
 
-def start(out: Path) -> subprocess.Popen[str]:
-    words = [sys.executable, "-c", WORKER, str(Path(__file__).parent), str(out)]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(out: Path) -> Started:
+    return Started(WORKER, Path(__file__).parent, out)
 
 
-def computed_by(processes: list[subprocess.Popen[str]]) -> list[list[tuple[int, int]]]:
+def computed_by(processes: list[Started]) -> list[list[tuple[int, int]]]:
     """Let them all go at the same moment."""
     for process in processes:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     for process in processes:
-        assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
     answers = []

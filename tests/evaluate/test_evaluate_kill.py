@@ -1,9 +1,9 @@
 """An evaluation killed with SIGKILL at random moments ends with the same records as one left alone."""
 
+import math
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 from maxmahal.evaluate.records import read_evaluations
 from maxmahal.evaluate.records.schema import FILE
 from maxmahal.train import load_settings, train_model
+from processes import COMMAND_LINE, Started, run
 
 # What makes a record: who, under which attack, with what outcome, after how many steps. Seconds and devices may differ.
 IDENTITY = (
@@ -48,8 +49,7 @@ queries = {queries}
 
 
 def command(model: Path, suite: Path, out: Path) -> list[str]:
-    words = ["evaluate", f"model={model}", "--suite", str(suite), "--out", str(out), "--limit", "300"]
-    return [sys.executable, "-m", "maxmahal", *words]
+    return ["evaluate", f"model={model}", "--suite", str(suite), "--out", str(out), "--limit", "300"]
 
 
 def rows(out: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -68,11 +68,12 @@ def rows(out: Path) -> dict[str, list[tuple[object, ...]]]:
         connection.close()
 
 
-def kill_at_random(arguments: list[str], moments: random.Random, longest: float) -> bool:
-    """Start, wait for the first line that says work is under way, let it run for a random while, kill."""
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+def kill_at_random(arguments: list[str], out: Path, chunks: int, moments: random.Random, longest: float) -> bool:
+    """Start, wait for the first line and so many chunks, let it run on for a random while, kill."""
+    process = Started(COMMAND_LINE, *arguments)
     process.stdout.readline()
+    while process.poll() is None and len(rows(out)["chunks"]) < chunks:
+        time.sleep(0.01)
     time.sleep(moments.uniform(0.0, longest))
     was_running = process.poll() is None
     process.send_signal(signal.SIGKILL)
@@ -80,20 +81,20 @@ def kill_at_random(arguments: list[str], moments: random.Random, longest: float)
     return was_running
 
 
-def check(tmp_path: Path, kills: int, suite: str, longest: float) -> tuple[float, float]:
+def check(tmp_path: Path, kills: int, suite: str, longest: float, chunks: int = 0) -> tuple[float, float]:
     model, settings = tmp_path / "model", tmp_path / "suite.toml"
     train_model(load_settings("digits-sce", ["train.epochs=4"]), model)
     settings.write_text(suite)
     whole, killed = command(model, settings, tmp_path / "whole"), command(model, settings, tmp_path / "killed")
     started = time.perf_counter()
-    subprocess.run(whole, stdout=subprocess.DEVNULL, check=True)
+    assert run(COMMAND_LINE, *whole).returncode == 0
     alone = time.perf_counter() - started
     moments, recorded, found_running = random.Random(3), [], 0
     started = time.perf_counter()
     for _ in range(kills):
-        found_running += kill_at_random(killed, moments, longest)
+        found_running += kill_at_random(killed, tmp_path / "killed", chunks, moments, longest)
         recorded.append(len(rows(tmp_path / "killed")["chunks"]))
-    subprocess.run(killed, stdout=subprocess.DEVNULL, check=True)
+    assert run(COMMAND_LINE, *killed).returncode == 0
     with_kills = time.perf_counter() - started
     expected, got = rows(tmp_path / "whole"), rows(tmp_path / "killed")
     assert found_running >= kills - 1, "the kills must find an evaluation under way"
@@ -108,7 +109,9 @@ def check(tmp_path: Path, kills: int, suite: str, longest: float) -> tuple[float
 
 
 def test_a_kill(tmp_path: Path) -> None:
-    check(tmp_path, 1, SUITE.format(chunk=40, diagnose="false", steps=20, queries=300), longest=1.0)
+    """In the middle of the first attack's chunks; those of the clean images come before."""
+    suite = SUITE.format(chunk=40, diagnose="false", steps=20, queries=300)
+    check(tmp_path, 1, suite, longest=0.2, chunks=math.ceil(300 / 40) + 1)
 
 
 @pytest.mark.soak
@@ -123,10 +126,7 @@ def test_ctrl_c_is_answered_in_one_sentence(tmp_path: Path) -> None:
     model, suite = tmp_path / "model", tmp_path / "suite.toml"
     train_model(load_settings("digits-sce", ["train.epochs=1"]), model)
     suite.write_text(SUITE.format(chunk=10, diagnose="false", steps=100, queries=5000))
-    process = subprocess.Popen(
-        command(model, suite, tmp_path / "out"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
+    process = Started(COMMAND_LINE, *command(model, suite, tmp_path / "out"))
     process.stdout.readline()
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)

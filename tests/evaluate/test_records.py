@@ -4,8 +4,6 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from maxmahal.evaluate.records import schema, store
 from maxmahal.evaluate.records.schema import FILE, FORMAT
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.files import StorageError
+from processes import Ended, run
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 MODEL = classifier()
@@ -291,11 +290,10 @@ def test_a_path_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def python(code: str, *arguments: object) -> Ended:
     """Run ``code`` with the helpers importable, as somebody without special rights where it says so."""
     lines = ["import os, resource, sys", f"sys.path.insert(0, {str(Path(__file__).parent)!r})", code]
-    words = [sys.executable, "-c", "\n".join(lines), *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    return run("\n".join(lines), *arguments)
 
 
 EVALUATE = """
