@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import jaxtyping
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import checking
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from maxmahal.train import Settings
 
 checking.install()
+settings.register_profile("no test asserts timing", deadline=None)
+settings.load_profile("no test asserts timing")
 
 
 @pytest.fixture
