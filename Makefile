@@ -38,9 +38,10 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Worksteal: a worker gets neighbours, so that few fixtures are made by both, and takes from the other when it is done.
 test: lint
 	@tools/chromium.sh
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not soak"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not soak"
 
 # Without a browser the page's tests are skipped in `make test`; here they must run.
 soak: $(VENV)/dev.stamp
