@@ -18,6 +18,7 @@ from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
 precisely = jaxtyping.jaxtyped
 Check = Callable[..., object]
+MADE: dict[tuple[object, ...], tuple[Check, Check]] = {}
 
 
 def install() -> None:
@@ -44,7 +45,7 @@ def checked(function: Callable[..., Any], typechecker: Callable[[Check], Check])
         if jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
         if not checks:
-            checks.extend(make_checks(function, typechecker))
+            checks.extend(find_checks(function, typechecker))
         check_arguments, check_result = checks
         push_shape_memo({})  # an axis has one size in all arguments and the result
         try:
@@ -64,6 +65,18 @@ def checked(function: Callable[..., Any], typechecker: Callable[[Check], Check])
 
     call.is_checked = True  # type: ignore[attr-defined]
     return call
+
+
+def find_checks(function: Callable[..., Any], typechecker: Callable[[Check], Check]) -> tuple[Check, Check]:
+    """Those of a function inside another, which is a new one at every call, are made once all the same."""
+    annotations = tuple(function.__annotations__.items())
+    key = function.__module__, function.__qualname__, function.__code__, annotations, typechecker
+    try:
+        return MADE[key]
+    except KeyError:
+        return MADE.setdefault(key, make_checks(function, typechecker))
+    except TypeError:  # P.args of a ParamSpec cannot be hashed
+        return make_checks(function, typechecker)
 
 
 def make_checks(function: Callable[..., Any], typechecker: Callable[[Check], Check]) -> tuple[Check, Check]:

@@ -1,8 +1,8 @@
 """The tests' own way of checking annotations: whatever jaxtyping would refuse is refused."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec
 
 import beartype
 import jaxtyping
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from checking import jaxtyped, precisely
 
+P = ParamSpec("P")
 FIVE, FOUR = torch.zeros(5), torch.zeros(4)
 
 
@@ -76,6 +77,22 @@ def test_a_call_inside_a_call_has_axes_of_its_own() -> None:
     assert outer(torch.zeros(5, 2)).shape == (5,)
 
 
+def test_functions_that_differ_in_nothing_but_annotations_are_told_apart() -> None:
+    def make(kind: type) -> Any:
+        @checked
+        def same(value: kind) -> kind:  # type: ignore[valid-type]
+            return value
+
+        return same
+
+    whole, word = make(int), make(str)
+    for _ in range(2):
+        assert (whole(3), word("three"), make(int)(4)) == (3, "three", 4)
+        for function, wrong in ((whole, "three"), (word, 3), (make(int), "four")):
+            with pytest.raises(TypeCheckError):
+                function(wrong)
+
+
 @checked
 @dataclass
 class Pair:
@@ -111,6 +128,19 @@ def test_a_generator_is_checked_as_what_it_returns() -> None:
     assert list(lengths(["a", "bc"])) == [1, 2]
     with pytest.raises(TypeCheckError):
         lengths("abc")
+
+
+def test_what_stands_for_any_arguments_is_let_through() -> None:
+    def passing_on(function: Callable[P, int]) -> Callable[P, int]:
+        @checked
+        def call(*args: P.args, **kwargs: P.kwargs) -> int:
+            return function(*args, **kwargs)
+
+        return call
+
+    assert passing_on(len)("ab") == 2
+    with pytest.raises(TypeCheckError):
+        passing_on(str.upper)("ab")  # type: ignore[arg-type]
 
 
 def test_pythons_own_errors_stay_as_they_are() -> None:
