@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, NamedTuple
 
 SERVER = multiprocessing.get_context("forkserver")
@@ -31,7 +30,8 @@ class Started:
             theirs_out = Connection(os.dup(terminal))
         streams = theirs_in, theirs_out, theirs_err
         words = ["-c", *map(str, arguments)]
-        self._process = SERVER.Process(target=_run, args=(code, words, Path.cwd(), environment, streams))
+        environment = {**os.environ, **environment}  # the server has that of its own start
+        self._process = SERVER.Process(target=_run, args=(code, words, environment, streams))
         self._process.start()
         for stream in streams:
             stream.close()
@@ -41,30 +41,25 @@ class Started:
         assert self._process.pid is not None
         return self._process.pid
 
-    def poll(self) -> int | None:
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs, and minus the number of a signal that ended it."""
         return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
 
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self) -> int | None:
-        self._process.join()
-        return self.returncode
-
     def communicate(self) -> tuple[str, str]:
+        """Everything it still says until its end."""
         self.stdin.close()
         said = self.stdout.read(), self.stderr.read()
         self.stdout.close()
         self.stderr.close()
-        self.wait()
+        self._process.join()
         return said
 
 
@@ -90,9 +85,7 @@ def _pipe(*, ours_writes: bool) -> tuple[Connection, Any]:
     return Connection(writing, readable=False), os.fdopen(reading, encoding="utf-8")
 
 
-def _run(
-    code: str, words: list[str], folder: Path, environment: dict[str, str], streams: tuple[Connection, ...]
-) -> None:
+def _run(code: str, words: list[str], environment: dict[str, str], streams: tuple[Connection, ...]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()
@@ -102,6 +95,6 @@ def _run(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background would have it ignored
     sys.argv = words
     sys.path.insert(0, "")
-    os.chdir(folder)
-    os.environ |= environment
+    os.environ.clear()
+    os.environ.update(environment)
     exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
