@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
 from maxmahal.report.published.apart import apart_note, clean_note, distances_apart, networks_note
 from maxmahal.report.published.checkpoints import best_note
-from maxmahal.report.published.deep import rates_tried
 from maxmahal.report.published.hierarchical import TREES, hm_note
 from maxmahal.report.published.hundred import (
     hundred_models,
@@ -107,7 +106,6 @@ def hundred_section(shelf: Shelf) -> list[str]:
         "### Table 5: depth, CIFAR-100",
         depth_table(shelf, "cifar100"),
         networks_note(shelf, TABLE_5_CIFAR100),
-        rates_tried(shelf, TABLE_5_CIFAR100),
         "### Adversarial training of three losses",
         *_noted(losses_note(shelf), losses_table(shelf)),
         losses_pairs(shelf),
