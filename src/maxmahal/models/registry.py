@@ -15,9 +15,9 @@ ImageShape = tuple[int, int, int]
 BACKBONES: dict[str, Callable[[ImageShape, int], nn.Module]] = {
     "cnn": lambda shape, dim: SmallCNN(in_channels=shape[0], image_size=shape[1:], feature_dim=dim),
     "resnet32": lambda shape, dim: ResNetV1(5, in_channels=shape[0], feature_dim=dim),
-    "resnet110": lambda shape, dim: ResNetV1(18, in_channels=shape[0], feature_dim=dim, quiet=True),
+    "resnet110": lambda shape, dim: ResNetV1(18, in_channels=shape[0], feature_dim=dim, damped=True),
     "resnet32wide": lambda shape, dim: ResNetV1(5, in_channels=shape[0], feature_dim=dim, widened=256),
-    "resnet110wide": lambda shape, dim: ResNetV1(18, in_channels=shape[0], feature_dim=dim, widened=256, quiet=True),
+    "resnet110wide": lambda shape, dim: ResNetV1(18, in_channels=shape[0], feature_dim=dim, widened=256, damped=True),
     "resnet47v2": lambda shape, dim: ResNetV2(5, in_channels=shape[0], feature_dim=dim),
     "resnet164v2": lambda shape, dim: ResNetV2(18, in_channels=shape[0], feature_dim=dim),
     "resnet18": lambda shape, dim: ResNet18(in_channels=shape[0], feature_dim=dim),

@@ -36,9 +36,10 @@ class ResNetV1(nn.Module):
     A linear layer makes no dimensions: from 64 values, features never leave a flat of 64 dimensions, and the centers
     of 100 classes span 99. ``widened`` adds a 1x1 convolution to so many channels before the pooling.
 
-    ``quiet`` lets the blocks start by passing on what they get, the scale of their last norm being 0 (Goyal et al.
-    2017). Eighteen blocks a stage add up to features of length 37, and the squared distances of MMC diverge in a few
-    steps at the learning rate that suits five.
+    ``damped`` starts the last norm of each block at 1/√n in place of 1, so that a stage adds about as much as it gets.
+    Undamped, eighteen blocks a stage add up to features of length 37, and the squared distances of MMC diverge in a few
+    steps at the learning rate that suits five. From 0 (Goyal et al. 2017) the deep networks learnt more slowly and
+    ended below the shallow ones: 68.2 % on CIFAR-100 with SCE after 200 epochs, where ResNet-32 has 70.2 %.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ResNetV1(nn.Module):
         in_channels: int = 3,
         feature_dim: int | None = 256,
         widened: int | None = None,
-        quiet: bool = False,
+        damped: bool = False,
     ) -> None:
         super().__init__()
         self.conv = nn.Conv2d(in_channels, 16, 3, padding=1, bias=False)
@@ -68,9 +69,9 @@ class ResNetV1(nn.Module):
             channels = widened
         self.feature, self.feature_dim = feature_layer(channels, feature_dim)
         initialise(self)
-        if quiet:
+        if damped:
             for start in stages:
-                nn.init.zeros_(start.bn2.weight)
+                nn.init.constant_(start.bn2.weight, blocks**-0.5)
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
