@@ -332,3 +332,25 @@ def test_runs_that_were_attacked_differently_are_not_compared(
     again = replace(found[0], seed=1)  # of the attacks: one run would count twice
     with pytest.raises(RecordsError, match="keep one evaluation a run"):
         collect_study(BY_NAME["emc"], [found[0], again], tmp_path / "models")
+
+
+def test_records_of_one_suite_in_another_ball_are_left_out(
+    tiny_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """One folder may hold several: a study takes those of its own ball, or none."""
+    train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "models" / "variants-mmc-seed0")
+    suite = tmp_path / "variants.toml"
+    suite.write_text(
+        'version = 1\nabout = "x"\nepsilon = "8/255"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 1\n'
+    )
+    targets = {"variants-mmc-seed0": tmp_path / "models" / "variants-mmc-seed0"}
+    wide, near = (
+        evaluate_models(targets, suite=suite, out=tmp_path / f"records{place}", epsilon=epsilon)[0]
+        for place, epsilon in enumerate(("8/255", "1/255"))
+    )
+    study = replace(BY_NAME["emc"], epsilon="1/255")
+    assert collect_study(study, [wide], tmp_path / "models") is None
+    content = collect_study(study, [wide, near], tmp_path / "models")
+    assert content is not None
+    assert content["about"]["epsilon"] == "1/255"
+    assert len(content["runs"]) == 1
