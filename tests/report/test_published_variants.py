@@ -22,7 +22,15 @@ from maxmahal.report.published.variants.figures import draw
 from maxmahal.report.published.variants.page import variants_page
 from maxmahal.report.published.variants.paired import Difference, paired, t_quantile
 from maxmahal.report.published.variants.results import Results, from_table, read_results
-from maxmahal.report.published.variants.rules import is_run, judge, outcome, sentences, tally, verdict_line
+from maxmahal.report.published.variants.rules import (
+    is_run,
+    judge,
+    lasting,
+    outcome,
+    sentences,
+    tally,
+    verdict_line,
+)
 from maxmahal.report.published.variants.spec import Contrast, Expected, Prediction, Study
 from maxmahal.reproduce import load_grid
 from maxmahal.train import Settings
@@ -141,7 +149,8 @@ def test_every_outcome_of_a_prediction(study: str, place: int, robust: dict[str,
     reference = {"pairing": "pairing_0p0", "forms": "at_squared"}[study]
     results = made_up(BY_NAME[study], **{reference: STEADY}, **robust)
     wanted: Expected = "equal" if study == "pairing" else "hurts"
-    assert outcome(results, replace(BY_NAME[study].predictions[place], expected=wanted)) == expected
+    prediction = replace(BY_NAME[study].predictions[place], expected=wanted)
+    assert outcome(results, prediction, lasting([results])) == expected
 
 
 @pytest.mark.parametrize(
@@ -157,7 +166,8 @@ def test_that_nothing_helps_is_a_prediction_too(other: list[int], expected: str)
     study = BY_NAME["norm"]
     contrast = Contrast("variants-norm-1", "variants-mmc", "worst")
     prediction = Prediction("x", "y", (contrast,), "does not help")
-    assert outcome(made_up(study, mmc=STEADY, norm_1=other), prediction) == expected
+    results = made_up(study, mmc=STEADY, norm_1=other)
+    assert outcome(results, prediction, lasting([results])) == expected
 
 
 def test_early_accuracy_is_that_of_the_first_epochs() -> None:
@@ -174,14 +184,14 @@ def test_early_accuracy_is_that_of_the_first_epochs() -> None:
 
 def test_the_paragraph_says_effect_interval_seeds_verdict_and_what_would_change_it() -> None:
     results = made_up(BY_NAME["emc"], mmc=STEADY, emc_0p1=[240, 250, 262], emc_1p0=[150, 161, 170], emc_10p0=STEADY)
-    text = "\n".join(sentences(results))
+    text = "\n".join(sentences(results, lasting([results])))
     assert "**Helps:** EMC, α = 0.1 against MMC-10, worst-case accuracy +8.1 points [+7.6, +8.7], n = 3." in text
     assert "**Hurts:** EMC, α = 1 against MMC-10, worst-case accuracy −9.9 points" in text
     assert "**No difference seen** in 4 of 8 comparisons" in text
     assert "**Not run** in 2 of 8 comparisons" in text
     assert "*The paper* (appendix B.3) *predicts:*" in text
     assert "*What would change this:* the closest call" in text
-    assert verdict_line(results) == "helps: EMC, α = 0.1; hurts: EMC, α = 1"
+    assert verdict_line(results, lasting([results])) == "helps: EMC, α = 0.1; hurts: EMC, α = 1"
 
 
 def test_a_page_of_nothing_is_empty_and_a_study_that_was_not_run_says_so() -> None:

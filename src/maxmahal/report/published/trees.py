@@ -65,7 +65,7 @@ def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[st
         first, *others = _references(results)
         parts += [effects(results, first, kept), *_shown(figures, "trees-effects.svg")]
         parts += [effects(results, reference, kept) for reference in others]
-        parts += _words(results, small_predicted(results))
+        parts += _words(results, kept, small_predicted(results))
         parts += ["### Convergence", words.CONVERGENCE, convergence(results), *_shown(figures, "trees-convergence.svg")]
     else:
         parts += [words.one_seed(results, "trees-seeds", beside), *small_predicted(results)]
@@ -88,7 +88,7 @@ def _strict(results: Results, beside: Beside, long: Long, figures: Sequence[str]
     parts += [*filter(None, [words.training(results, beside, _ADVERSARIAL)]), words.attacks(results)]
     if is_run(results):
         parts += [effects(results, reference, kept) for reference in _references(results)]
-        parts += [*_shown(figures, "trees-strict-effects.svg"), *_words(results)]
+        parts += [*_shown(figures, "trees-strict-effects.svg"), *_words(results, kept)]
     else:
         parts.append(words.one_seed(results, "trees-strict", beside))
     parts += [f"Trained for {long.epochs} epochs, {long.nothing_left}."] if long.nothing_left else []
@@ -105,10 +105,10 @@ def _missing(grid: str) -> str:
     return f"`maxmahal reproduce {grid}` is **not run**."
 
 
-def _words(results: Results, more: Sequence[str] = ()) -> list[str]:
+def _words(results: Results, kept: Kept, more: Sequence[str] = ()) -> list[str]:
     """What the table does not say: what became of the paper's hope, and what would change the verdicts."""
     judged = [judge(results, contrast) for contrast in results.study.contrasts]
-    return [sentence for sentence in (*predicted(results), *more, change(results, judged)) if sentence]
+    return [sentence for sentence in (*predicted(results, kept), *more, change(results, judged)) if sentence]
 
 
 def _shown(figures: Sequence[str], *names: str) -> list[str]:

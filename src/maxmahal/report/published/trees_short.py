@@ -22,10 +22,10 @@ from maxmahal.report.published.trees_study import (
     ratio_of,
     seeded,
 )
-from maxmahal.report.published.trees_verdict import ALONE, judged_of, mark
+from maxmahal.report.published.trees_verdict import judged_of
 from maxmahal.report.published.variants.paired import ENOUGH, ENOUGH_SEEDS
 from maxmahal.report.published.variants.results import Results
-from maxmahal.report.published.variants.rules import Judged, Kept, signed
+from maxmahal.report.published.variants.rules import ALONE, Judged, Kept, mark, signed
 from maxmahal.report.published.variants.spec import Metric
 from maxmahal.report.wording import counted, listed
 

@@ -18,11 +18,10 @@ from maxmahal.report.published.trees_rules import (
     validation,
 )
 from maxmahal.report.published.trees_study import AT_MMC, EMC, MMC, NAMES, PLAIN, Family
-from maxmahal.report.published.trees_verdict import mark
 from maxmahal.report.published.variants.page import spread
 from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, Difference
 from maxmahal.report.published.variants.results import Results, Run
-from maxmahal.report.published.variants.rules import Judged, Kept, between, effect, judge, signed
+from maxmahal.report.published.variants.rules import Judged, Kept, between, effect, judge, mark, signed
 from maxmahal.report.published.variants.spec import Contrast
 from maxmahal.report.wording import typeset
 

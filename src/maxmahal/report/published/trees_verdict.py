@@ -20,23 +20,14 @@ from maxmahal.report.published.trees_study import (
 )
 from maxmahal.report.published.variants.paired import ENOUGH_SEEDS
 from maxmahal.report.published.variants.results import Results
-from maxmahal.report.published.variants.rules import Judged, Kept, judge, signed, tally
+from maxmahal.report.published.variants.rules import Judged, Kept, judge, many, mark, signed
 from maxmahal.report.wording import listed
-
-ALONE = "†"
-"""Marks a difference that does not outlast the number of comparisons."""
 
 
 def judged_of(results: Results, arms: Sequence[str], references: Sequence[str]) -> list[Judged]:
     """The comparisons of these arms with these references that have seeds enough."""
     wanted = [each for each in results.study.contrasts if each.arm in arms and each.reference in references]
     return [found for each in wanted if (found := judge(results, each)).verdict != "not run"]
-
-
-def mark(results: Results, judged: Judged, kept: Kept) -> str:
-    """A dagger where there is a difference and it stands alone."""
-    seen = judged.verdict in ("helps", "hurts")
-    return ALONE if seen and (results.study.name, judged.contrast) not in kept else ""
 
 
 def verdicts(every: Sequence[Results], long: Long, kept: Kept) -> list[str]:
@@ -46,7 +37,7 @@ def verdicts(every: Sequence[Results], long: Long, kept: Kept) -> list[str]:
     parts = [markdown(header, rows, 4)] if rows else []
     told = [*(_notes(every) if rows else []), *_undecided(every, long)]
     parts += ["\n".join(f"- {each}" for each in told)] if told else []
-    return [*parts, _many(every, kept)] if rows else parts
+    return [*parts, many(every, kept)] if rows else parts
 
 
 def _rows(results: Results, kept: Kept) -> list[list[str]]:
@@ -133,13 +124,4 @@ def _ball(long: Long) -> str:
     return (
         f"nothing is left of either after {long.epochs} epochs: {long.nothing_left}, {long.told}. "
         f"{ENOUGH_SEEDS.capitalize()} here are not run, and would have to leave something to decide anything."
-    )
-
-
-def _many(every: Sequence[Results], kept: Kept) -> str:
-    judged = [(each, judge(each, contrast)) for each in every for contrast in each.study.contrasts]
-    alone = sum(bool(mark(results, one, kept)) for results, one in judged)
-    return (
-        f"{tally(list(every))} Benjamini and Hochberg's method at 5 % over all of these t tests keeps {len(kept)} of "
-        f"them; {alone} differences that it does not keep are marked {ALONE}: each stands alone, and may be chance."
     )

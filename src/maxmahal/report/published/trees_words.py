@@ -32,9 +32,9 @@ from maxmahal.report.published.trees_study import (
     TREES,
     seeded,
 )
-from maxmahal.report.published.trees_verdict import ALONE
 from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, EQUAL
 from maxmahal.report.published.variants.results import EARLY, FOLDER, Results
+from maxmahal.report.published.variants.rules import ALONE
 from maxmahal.report.wording import counted, listed
 
 SEVERITY = (

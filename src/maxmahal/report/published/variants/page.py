@@ -8,7 +8,7 @@ from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.variants.figures import figure_name
 from maxmahal.report.published.variants.paired import ENOUGH_SEEDS, EQUAL, Difference
 from maxmahal.report.published.variants.results import EARLY, Results
-from maxmahal.report.published.variants.rules import is_run, sentences, tally, verdict_line
+from maxmahal.report.published.variants.rules import ALONE, Kept, is_run, lasting, many, sentences, verdict_line
 from maxmahal.report.published.variants.spec import METRICS, Arm, Metric
 
 _MADE = "Written by `tools/results.py` from the files beside this page; no number is typed by hand."
@@ -16,9 +16,15 @@ _RULE = (
     "Each variant is trained with several seeds and set against its reference seed by seed. The effect is the mean of "
     "the differences in percentage points, with a 95 % t interval over the seeds (n); fewer than "
     f"{ENOUGH_SEEDS} count as not run. A variant *helps* or *hurts* if "
-    f"the interval leaves out zero and the mean is at least {POINT:g} point; otherwise there is *no difference seen*, "
+    f"the interval leaves out zero, the mean is at least {POINT:g} point, and the difference outlasts the number of "
+    f"comparisons; what fails in the last alone *may be chance* ({ALONE}); otherwise there is *no difference seen*, "
     f"which is not proof of equality. Two are called equal if the whole interval stays within ±{EQUAL:g} points; a "
-    "predicted effect that is not seen counts as refuted only then, and as undecided where the interval is wider."
+    "predicted effect that is not seen, or may be chance, counts as refuted only then, and as undecided where the "
+    "interval is wider. Being equal is judged by the interval alone: there is no test of it to correct."
+)
+_FAMILY = (
+    "All comparisons of this page are corrected together and not study by study, because the table below picks its "
+    "differences from all studies at once."
 )
 _ORDER: tuple[Metric, ...] = ("clean", "worst", "early")
 
@@ -27,21 +33,22 @@ def variants_page(every: Sequence[Results]) -> str:
     """The whole page; empty where nothing was run."""
     if not any(is_run(each) for each in every):
         return ""
+    kept = lasting(every)
     parts = [
         "# What the paper left as future work, put to the test",
         f"{_MADE} Small models on the embedded 8x8 digits, 20 epochs on one CPU core: this tells what a variant does "
         "there, and no more.",
         _attacks(every),
         _RULE,
-        tally(list(every)),
-        markdown(["study", "under attack", "arms run"], [_line(each) for each in every]),
+        f"{many(every, kept)} {_FAMILY}",
+        markdown(["study", "under attack", "arms run"], [_line(each, kept) for each in every]),
     ]
     for each in every:
         parts += [f"## {each.study.title}", each.study.asks, f"`maxmahal reproduce variants-{each.study.name}`"]
         if not is_run(each):
             parts.append("**Not run.** The command above makes it.")
             continue
-        parts += [_table(each), f"![{each.study.title}](figures/{figure_name(each)})", *sentences(each)]
+        parts += [_table(each), f"![{each.study.title}](figures/{figure_name(each)})", *sentences(each, kept)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -54,9 +61,9 @@ def _attacks(every: Sequence[Results]) -> str:
     )
 
 
-def _line(results: Results) -> list[str]:
+def _line(results: Results, kept: Kept) -> list[str]:
     run = sum(bool(results.of(arm.name, "clean")) for arm in results.study.arms)
-    return [results.study.title, verdict_line(results), f"{run} of {len(results.study.arms)}"]
+    return [results.study.title, verdict_line(results, kept), f"{run} of {len(results.study.arms)}"]
 
 
 def _table(results: Results) -> str:
