@@ -227,14 +227,14 @@ def test_the_papers_small_ratios_have_a_prediction_of_their_own(clean: tuple[int
     small = [trained("trees-orthogonal-0.2", clean[0], 7300, 700), trained("trees-shared-0.1", clean[1], 7300, 700)]
     large = trained("trees-orthogonal-0.5", 9000, 9300, 700)
     plain = results(TREES, *MILD, *small, large)
-    (told,) = small_predicted(plain)
-    assert "Judged at ratios up to 0.2, one training of each of 2 arms, intervals over images" in told
+    (told,) = small_predicted(plain, Beside())
+    assert "Judged at ratios up to 0.2, one training of each of 2 arms, intervals over images, not all of " in told
     assert f"**{said}**" in told
     low, high = (f"{(each - 6000) / 100:+.1f}".replace("-", "−") for each in sorted(clean))
     assert line(short(plain), "The paper's own ratios").startswith(f"- **The paper's own ratios, C2 ≪ C1, {cost}.**")
     if abs(clean[0] - 6000) > 100:
         assert f"clean accuracy {low} to {high}, " in short(plain)
-    assert small_predicted(results(TREES, *MILD)) == []
+    assert small_predicted(results(TREES, *MILD), Beside()) == []
     assert "(C2 ≪ C1): not measured**" in short(results(TREES, *MILD))
     assert "C2 ≪ C1 and gives no number; here that is ratios up to 0.2" in centers()
 
@@ -256,15 +256,16 @@ def test_that_it_is_the_tree_takes_a_random_one_like_mmc_and_a_given_one_ahead()
 def test_trees_are_compared_at_one_ratio_beside_the_ratios_that_were_chosen() -> None:
     one_ratio = [trained("trees-random-1", 6000, 6950, 800), trained("trees-orthogonal-1.4", 6000, 7200, 750)]
     plain = results(TREES, *MILD, *three("trees-random-1.4", 6000, 7000, 800), *one_ratio)
-    found = same_ratio(plain, ORTHOGONAL, RANDOM, "superclass")
-    assert {ratio: round(gap[0], 3) for ratio, gap in found.items()} == {"1": 3.5, "1.4": 2.0}
-    assert "| given tree less random tree, both at ratio 1.4 | +0.0 [−1.4, +1.4] | +2.0 [" in same_ratio_table(plain)
+    found = same_ratio(plain, ORTHOGONAL, RANDOM, "superclass", Beside())
+    assert {ratio: round(gap.size, 3) for ratio, gap in found.items()} == {"1": 3.5, "1.4": 2.0}
+    table = same_ratio_table(plain, Beside())
+    assert "| given tree less random tree, both at ratio 1.4 | +0.0 [−1.4, +1.4]‡ | +2.0 [" in table
     every = [plain, results(NEAR), results(STRICT)]
     said = "given tree less random tree +3.5 at 1 and +2.0 at 1.4"
     assert said in verdict_of(every)
     alike = results(TREES, *MILD, *three("trees-random-1", 6000, 7000, 800))
     assert "differ in their ratios" not in verdict_of([alike, *every[1:]])
-    assert same_ratio_table(results(TREES, *MILD)) == ""
+    assert same_ratio_table(results(TREES, *MILD), Beside()) == ""
 
 
 def test_a_learned_tree_is_not_called_worse_for_another_trees_superclasses() -> None:
@@ -390,7 +391,7 @@ def test_an_error_that_some_seeds_reach_says_how_many() -> None:
 
 def test_figure_and_table_have_one_name_for_a_measure_and_the_title_says_whose_seeds() -> None:
     plain = results(TREES, *MILD)
-    drawn = draw_figures([plain])["trees-effects.svg"]
+    drawn = draw_figures([plain], Beside())["trees-effects.svg"]
     table = effects(plain, MMC, frozenset()).splitlines()[0]
     for name in ("clean", "superclass", "mistakes within", "worst case", "first epochs"):
         assert f">{name}<" in drawn

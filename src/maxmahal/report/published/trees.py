@@ -35,7 +35,7 @@ def trees_pages(results: Path) -> dict[str, str]:
         return {}
     plain, near, strict = every
     beside, long, kept = read_beside(results), read_long(results), lasting(every)
-    drawn = draw_figures([plain, strict])
+    drawn = draw_figures([plain, strict], beside)
     parts = [
         "# Hierarchical centers on CIFAR-100, put to the test (appendix B.3)",
         words.intro(results),
@@ -65,18 +65,18 @@ def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[st
         first, *others = _references(results)
         parts += [effects(results, first, kept), *_shown(figures, "trees-effects.svg")]
         parts += [effects(results, reference, kept) for reference in others]
-        parts += _words(results, kept, small_predicted(results))
+        parts += _words(results, kept, small_predicted(results, beside))
         parts += ["### Convergence", words.CONVERGENCE, convergence(results), *_shown(figures, "trees-convergence.svg")]
     else:
-        parts += [words.one_seed(results, "trees-seeds", beside), *small_predicted(results)]
+        parts += [words.one_seed(results, "trees-seeds", beside), *small_predicted(results, beside)]
     parts += [f"### {NEAR.title}", words.bounds(results, beside), "`maxmahal reproduce trees-near`"]
     parts.append(checked(results, near, beside))
     parts += ["### The scan, and what validation chose", choices(results, PLAIN, beside)]
     parts += [*edges_told(results, PLAIN, beside), *words.learned(results, beside)]
     parts += [scan(results, [arm.name for arm in TREES.arms], beside)]
     parts += [words.fit(results, beside), *_shown(figures, "trees-scan-clean.svg", "trees-scan-near.svg")]
-    if table := same_ratio_table(results):
-        parts += ["### Trees at one ratio", words.SAME_RATIO, table]
+    if table := same_ratio_table(results, beside):
+        parts += ["### Trees at one ratio", words.same_ratio(table), table]
     return [*parts, "### Where the centers lie", words.GEOMETRY, geometry(results)]
 
 

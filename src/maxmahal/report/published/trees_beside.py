@@ -1,23 +1,40 @@
 """What the published summaries tell beside the studies' files: attack by attack, image by image."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from maxmahal.attacks.threats import parse_epsilon
-from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, read_run, read_summary
+from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.evaluate.summary import (
+    RunSummary,
+    StageSummary,
+    Summary,
+    pair_clean,
+    pair_near,
+    pair_up,
+    read_run,
+    read_summary,
+)
 from maxmahal.evaluate.verdict import CLEAN
 from maxmahal.report.published.reading import EVALUATIONS, RUNS
+from maxmahal.report.published.shelf import widest_pair
 from maxmahal.report.published.trees_study import MMC, TREES
 from maxmahal.report.published.variants.results import Results, Run
 from maxmahal.report.published.variants.severity import validation_score
+from maxmahal.report.published.variants.spec import Metric
 
 CLOSE = 2 / 3
 """Of the distance between two of MMC's centers: where the nearest two lie closer, siblings are called close."""
 _FILES = "trees-*.json"
+_PAIRS: dict[Metric, Callable[[Summary, Summary], Comparison | None]] = {
+    "clean": pair_clean,
+    "superclass": pair_near,
+    "worst": pair_up,
+}
+"""Shares of mistakes are not among them: each model's mistakes are images of its own."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,14 @@ class Beside:
         """How many of the first so many images withstood the short suite."""
         found = self._of(run)
         return None if found is None or len(found.stands) < count else Rate(float(found.stands[:count].sum()), count)
+
+    def paired(self, ours: Run, theirs: Run, metric: Metric) -> Comparison | None:
+        """Two models image by image; None where it is not known of both what became of each image that was counted."""
+        summaries = [[found] for run in (ours, theirs) if (found := self._of(run)) is not None]
+        pair = widest_pair(*summaries) if len(summaries) == 2 else None
+        if pair is None or metric not in _PAIRS or {len(each.right) for each in pair} != {ours.clean.total}:
+            return None
+        return _PAIRS[metric](*pair)
 
     def seeds(self, arm: str) -> set[int]:
         """Of its finished trainings."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.statistics import Rate, points_apart
 from maxmahal.report.published.drawing import COLOURS, with_legend
-from maxmahal.report.published.trees_rules import SCAN_SEED
+from maxmahal.report.published.trees_beside import Beside
+from maxmahal.report.published.trees_scan import Apart, apart
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     GIVEN,
@@ -27,9 +27,13 @@ _GREY = COLOURS - 1
 _SCANNED: tuple[Metric, ...] = ("clean", "near")
 _SLOT, _LETTER = 120.0, 6.5  # of a measure, at least, and of a letter of its name
 _APART = 0.14  # between two forms at one ratio
+_PAIRED = "paired image by image with MMC-10's answers, as both saw the same ones"
+_OTHERS = "as if each model had seen other ones"
+_MISTAKES = f"{_OTHERS}, not paired, as the mistakes of two models are different images"
+_UNKNOWN = f"{_OTHERS}, not paired, as no summary tells what became of each image"
 _NOTE = (
-    "Bars: 95 % over the test images, as if each model had seen other ones; what another seed would change is not in "
-    "them. Smaller ratios are in the table."
+    "Bars: 95 % over the test images, {}; what another seed would change is not in them. Smaller ratios are in the "
+    "table."
 )
 _ALTERNATIVES = {
     "trees-scan-clean.svg": "Clean accuracy of each form of hierarchical centers less MMC-10's, in points, over C2/C1",
@@ -45,7 +49,7 @@ def alternative(figure: str) -> str:
     return _ALTERNATIVES[figure]
 
 
-def draw_figures(every: Sequence[Results]) -> dict[str, str]:
+def draw_figures(every: Sequence[Results], beside: Beside) -> dict[str, str]:
     """By file name; only what there is data for."""
     drawn: dict[str, str] = {}
     for results in every:
@@ -54,7 +58,7 @@ def draw_figures(every: Sequence[Results]) -> dict[str, str]:
         if judged:
             drawn[f"{results.study.name}-effects.svg"] = draw_effects(results, judged)
         if results.study.name == TREES.name:
-            scans = {metric: draw_scan(results, metric) for metric in _SCANNED}
+            scans = {metric: draw_scan(results, metric, beside) for metric in _SCANNED}
             drawn |= {f"trees-scan-{metric}.svg": text for metric, text in scans.items() if text}
             drawn |= {"trees-convergence.svg": draw_curves(results)} if judged else {}
     return drawn
@@ -85,15 +89,15 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
     return with_legend(chart, [(slot % _GREY, titles[arm]) for slot, arm in enumerate(arms)])
 
 
-def draw_scan(results: Results, metric: Metric) -> str:
+def draw_scan(results: Results, metric: Metric, beside: Beside) -> str:
     """How far each form is from MMC, ratio by ratio and form beside form; empty where there is nothing to compare."""
-    rates = {run.arm: rate for run in results.runs if run.seed == SCAN_SEED and (rate := run.rate(metric)) is not None}
     families = (*GIVEN, LEARNED, RANDOM)
-    found = [(slot, family, _beyond(rates, family)) for slot, family in enumerate(families)]
+    found = [(slot, family, _beyond(results, family, metric, beside)) for slot, family in enumerate(families)]
     found = [each for each in found if each[2]]
     if not found:
         return ""
-    ends = [end for _, _, gaps in found for _, low, high in gaps.values() for end in (low, high)]
+    every = [gap for _, _, gaps in found for gap in gaps.values()]
+    ends = [end for gap in every for end in (gap.low, gap.high)]
     ratios = [value for value in LEARNED.values if any(value in gaps for _, _, gaps in found)]
     names = {float(place): value for place, value in enumerate(ratios)}
     chart = Chart(
@@ -105,13 +109,14 @@ def draw_scan(results: Results, metric: Metric) -> str:
     )
     chart.line([-0.5, len(names) - 0.5], [0.0, 0.0], _GREY)
     for slot, family, gaps in found:
-        for value, (gap, low, high) in gaps.items():
+        for value, gap in gaps.items():
             x = ratios.index(value) + (slot - (len(families) - 1) / 2) * _APART
-            chart.line([x, x], [low, high], slot)
-            tip = f"{family.title}, ratio {value}: {gap:+.1f} points [{low:+.1f}, {high:+.1f}]".replace("-", "−")
-            chart.points([x], [gap], slot, [tip])
+            chart.line([x, x], [gap.low, gap.high], slot)
+            told = f"{gap.size:+.1f} points [{gap.low:+.1f}, {gap.high:+.1f}]".replace("-", "−")
+            tip = f"{family.title}, ratio {value}: {told}{', paired' if gap.paired else ''}"
+            chart.points([x], [gap.size], slot, [tip])
     legend = [(slot, family.title) for slot, family, _ in found]
-    return with_legend(chart, [*legend, (_GREY, "MMC-10")], _NOTE)
+    return with_legend(chart, [*legend, (_GREY, "MMC-10")], _NOTE.format(_how(every, metric)))
 
 
 def draw_curves(results: Results) -> str:
@@ -138,12 +143,20 @@ def _seeds(judged: Sequence[Judged]) -> str:
     return f"{' to '.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} seeds"
 
 
-def _beyond(rates: dict[str, Rate], family: Family) -> dict[str, tuple[float, float, float]]:
+def _how(gaps: Sequence[Apart], metric: Metric) -> str:
+    """What the bars are: of one kind all of them, or most paired and some not."""
+    loose = sum(not gap.paired for gap in gaps)
+    if not loose:
+        return _PAIRED
+    if loose == len(gaps):
+        return _MISTAKES if metric == "near" else _UNKNOWN
+    return f"{_PAIRED}, but {loose} of {len(gaps)} {_UNKNOWN}"
+
+
+def _beyond(results: Results, family: Family, metric: Metric, beside: Beside) -> dict[str, Apart]:
     """By ratio the difference to MMC and its interval, of the ratios that every form has."""
-    if MMC not in rates:
-        return {}
-    named = {value: f"{family.name}-{value}" for value in LEARNED.values}
-    return {value: points_apart(rates[name], rates[MMC]) for value, name in named.items() if name in rates}
+    found = {value: apart(results, f"{family.name}-{value}", MMC, metric, beside) for value in LEARNED.values}
+    return {value: gap for value, gap in found.items() if gap is not None}
 
 
 def _curve(results: Results, arm: str) -> list[float]:

@@ -1,10 +1,12 @@
 """What single trainings of the scan tell: small ratios, trees at one ratio, and choices at the scan's edge."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from maxmahal.evaluate.statistics import points_apart
 from maxmahal.report.published.edges import Edge, edge_of
 from maxmahal.report.published.judging import POINT
+from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.trees_beside import Beside
 from maxmahal.report.published.trees_rules import SCAN_SEED, choose
@@ -25,34 +27,52 @@ from maxmahal.report.published.variants.rules import signed
 from maxmahal.report.published.variants.spec import Metric
 from maxmahal.report.wording import listed
 
-Apart = tuple[float, float, float]
-"""How far one training is ahead of another, in points, with an interval over images."""
+UNPAIRED = "‡"
+"""Marks an interval that is made of two models' rates, as if each had seen other images."""
+
+
+class Apart(NamedTuple):
+    """How far one training is ahead of another, in points, with an interval over images."""
+
+    size: float
+    low: float
+    high: float
+    paired: bool
+    """Whether the interval is of the two models' answers to each image, which they share."""
+
+
 SAME_RATIO = (
     (ORTHOGONAL, RANDOM, "given tree less random tree"),
     (LEARNED, ORTHOGONAL, "learned tree less given tree"),
 )
 
 
-def apart(results: Results, arm: str, reference: str, metric: Metric) -> Apart | None:
-    """Of the scan's seed; None where one of the two was not run."""
+def apart(results: Results, arm: str, reference: str, metric: Metric, beside: Beside) -> Apart | None:
+    """Of the scan's seed, image by image where summaries tell; None where one of the two was not run."""
     runs = {run.arm: run for run in results.runs if run.seed == SCAN_SEED}
     if arm not in runs or reference not in runs:
         return None
+    pair = beside.paired(runs[arm], runs[reference], metric)
+    if pair is not None:
+        gap = of_images(pair)
+        return Apart(gap.size, *gap.interval(), paired=True)
     ours, theirs = runs[arm].rate(metric), runs[reference].rate(metric)
-    return None if ours is None or theirs is None else points_apart(ours, theirs)
+    return None if ours is None or theirs is None else Apart(*points_apart(ours, theirs), paired=False)
 
 
-def same_ratio(results: Results, ours: Family, theirs: Family, metric: Metric) -> dict[str, Apart]:
+def same_ratio(results: Results, ours: Family, theirs: Family, metric: Metric, beside: Beside) -> dict[str, Apart]:
     """Two families ratio by ratio, where both were run."""
-    found = {value: apart(results, f"{ours.name}-{value}", f"{theirs.name}-{value}", metric) for value in ours.values}
+    found = {
+        value: apart(results, f"{ours.name}-{value}", f"{theirs.name}-{value}", metric, beside) for value in ours.values
+    }
     return {value: gap for value, gap in found.items() if gap is not None}
 
 
-def same_ratio_table(results: Results) -> str:
+def same_ratio_table(results: Results, beside: Beside) -> str:
     """Trees against each other at equal ratios, one training each; empty where there is none."""
     rows = []
     for ours, theirs, title in SAME_RATIO:
-        columns = [same_ratio(results, ours, theirs, metric) for metric in BETWEEN]
+        columns = [same_ratio(results, ours, theirs, metric, beside) for metric in BETWEEN]
         rows += [
             [f"{title}, both at ratio {value}", *(_cell(column.get(value)) for column in columns)]
             for value in columns[0]
@@ -62,34 +82,35 @@ def same_ratio_table(results: Results) -> str:
     return markdown([f"seed {SCAN_SEED}, in points", *(NAMES[metric] for metric in BETWEEN)], rows)
 
 
-def small_ratios(results: Results, metric: Metric) -> dict[str, Apart]:
+def small_ratios(results: Results, metric: Metric, beside: Beside) -> dict[str, Apart]:
     """The given tree at ratios as small as the paper means, against MMC, by arm."""
     names = [name for name in GIVEN_NAMES if float(ratio_of(name)) <= SMALL]
-    found = {name: apart(results, name, MMC, metric) for name in names}
+    found = {name: apart(results, name, MMC, metric, beside) for name in names}
     return {name: gap for name, gap in found.items() if gap is not None}
 
 
 def spanned(gaps: Sequence[Apart]) -> str:
     """From the lowest difference to the highest."""
-    means = sorted(gap[0] for gap in gaps)
+    means = sorted(gap.size for gap in gaps)
     return f"{signed(means[0])} to {signed(means[-1])}"
 
 
-def small_predicted(results: Results) -> list[str]:
+def small_predicted(results: Results, beside: Beside) -> list[str]:
     """What became of the paper's hope at the ratios that it means; nothing where none was run."""
-    gaps = small_ratios(results, "clean")
+    gaps = small_ratios(results, "clean", beside)
     if not gaps:
         return []
     titles = {arm.name: arm.title for arm in results.study.arms}
-    helps = [low > 0 and gap >= POINT for gap, low, _ in gaps.values()]
-    hurts = [high < 0 and gap <= -POINT for gap, _, high in gaps.values()]
+    helps = [gap.low > 0 and gap.size >= POINT for gap in gaps.values()]
+    hurts = [gap.high < 0 and gap.size <= -POINT for gap in gaps.values()]
     outcome = "Came true" if all(helps) else "Came true in part" if any(helps) else "Did not come true"
     outcome = outcome if any(helps) or any(hurts) else "Undecided"
-    ends = [pick(gaps, key=lambda name: gaps[name][0]) for pick in (min, max)]
-    told = "; ".join(f"{titles[name]} {_cell(gaps[name])}" for name in dict.fromkeys(ends))
+    ends = [pick(gaps, key=lambda name: gaps[name].size) for pick in (min, max)]
+    told = "; ".join(f"{titles[name]} {_interval(gaps[name])}" for name in dict.fromkeys(ends))
+    images = "the same images" if all(gap.paired for gap in gaps.values()) else "images, not all of them paired"
     return [
         f"*The paper* (appendix B.3) *means* C2 ≪ C1. Judged at ratios up to {SMALL:g}, one training of each of "
-        f"{len(gaps)} arms, intervals over images: **{outcome}**; clean accuracy less MMC-10's at worst and at best: "
+        f"{len(gaps)} arms, intervals over {images}: **{outcome}**; clean accuracy less MMC-10's at worst and at best: "
         f"{told} points."
     ]
 
@@ -117,4 +138,8 @@ def edges_told(results: Results, families: Sequence[Family], beside: Beside) -> 
 
 
 def _cell(gap: Apart | None) -> str:
-    return "–" if gap is None else f"{signed(gap[0])} [{signed(gap[1])}, {signed(gap[2])}]"
+    return "–" if gap is None else f"{_interval(gap)}{'' if gap.paired else UNPAIRED}"
+
+
+def _interval(gap: Apart) -> str:
+    return f"{signed(gap.size)} [{signed(gap.low)}, {signed(gap.high)}]"

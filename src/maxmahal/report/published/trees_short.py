@@ -106,10 +106,10 @@ class Short:
 
     def _small(self) -> str:
         metrics: tuple[Metric, ...] = ("clean", "superclass", "worst")
-        clean, whole, worst = (list(small_ratios(self.plain, metric).values()) for metric in metrics)
+        clean, whole, worst = (list(small_ratios(self.plain, metric, self.beside).values()) for metric in metrics)
         if not clean:
             return f"**The paper's own ratios (C2 ≪ C1): not measured**, none up to {SMALL:g}."
-        cost = "cost accuracy" if all(high < 0 for _, _, high in clean) else "do not all cost accuracy"
+        cost = "cost accuracy" if all(gap.high < 0 for gap in clean) else "do not all cost accuracy"
         more = f", superclass accuracy {spanned(whole)}" if whole else ""
         return (
             f"**The paper's own ratios, C2 ≪ C1, {cost}.** Up to {SMALL:g}, one seed, in points against MMC-10: clean "
@@ -130,7 +130,7 @@ class Short:
             f"{ratio_of(each.contrast.reference)})"
             for each in ahead
         ]
-        equal = list(same_ratio(self.plain, ORTHOGONAL, RANDOM, "superclass").values())
+        equal = list(same_ratio(self.plain, ORTHOGONAL, RANDOM, "superclass", self.beside).values())
         more = f"; at equal ratios, seed 0, {spanned(equal)} points" if equal else ""
         return (
             f"**Is it the tree? {'Yes' if same and ahead else 'Not shown'}.** A random tree shows "

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.report.published.tables import markdown
+from maxmahal.report.published.trees_beside import Beside
 from maxmahal.report.published.trees_long import Long
 from maxmahal.report.published.trees_scan import SAME_RATIO, same_ratio
 from maxmahal.report.published.trees_study import (
@@ -87,9 +88,9 @@ def _equal(plain: Results) -> list[str]:
     for ours, theirs, title in SAME_RATIO:
         pairs = [(each.contrast.arm, each.contrast.reference) for each in judged_of(plain, ours.names, theirs.names)]
         ratios = dict.fromkeys(ratio_of(name) for pair in pairs for name in pair)
-        found = same_ratio(plain, ours, theirs, "superclass")
+        found = same_ratio(plain, ours, theirs, "superclass", Beside())  # its sizes alone are told here
         if len(ratios) > 1:
-            said = [f"{signed(found[ratio][0])} at {ratio}" for ratio in sorted(ratios) if ratio in found]
+            said = [f"{signed(found[ratio].size)} at {ratio}" for ratio in sorted(ratios) if ratio in found]
             told += [f"{title} {listed(said)}"] if said else []
     if not told:
         return []

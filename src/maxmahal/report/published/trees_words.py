@@ -15,6 +15,7 @@ from maxmahal.report.published.judging import POINT
 from maxmahal.report.published.models import network_title
 from maxmahal.report.published.trees_beside import Beside, favours, later_shares, looseness
 from maxmahal.report.published.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
+from maxmahal.report.published.trees_scan import UNPAIRED
 from maxmahal.report.published.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
@@ -55,9 +56,14 @@ CONVERGENCE = (
     "The mean over the seeds that get there, and in brackets the difference to MMC-10 with its interval. Epochs are "
     "whole: where all seeds differ by the same number that is chance, and no interval is given."
 )
-SAME_RATIO = (
+_SAME_RATIO = (
     "The seeds above compare ratios that validation chose, which differ from tree to tree. Here both have one ratio, "
-    "one training each; intervals are over images, as if each model had seen other ones."
+    "one training each; intervals are over images, paired image by image as both models saw the same ones, and what "
+    "another seed would change is not in them."
+)
+_NOT_PAIRED = (
+    f" {UNPAIRED} marks those that are not paired but made as if each model had seen other images: the mistakes of two "
+    "models are different images, and not every summary tells what became of each image."
 )
 _ONE_SEED = (
     "Until then an interval is over the test images alone wherever a number is of one training: what another seed "
@@ -195,6 +201,11 @@ def one_seed(results: Results, grid: str, beside: Beside) -> str:
     waiting = [titles[arm] for arm in asked if seeds_told(results, arm, beside) == TRAINED]
     more = f" {TRAINED.capitalize()}: {'; '.join(waiting)}." if waiting else ""
     return f"**{ENOUGH_SEEDS.capitalize()}: not run.** `maxmahal reproduce {grid}` makes them.{more} {_ONE_SEED}"
+
+
+def same_ratio(table: str) -> str:
+    """What the intervals of the table about trees at one ratio are."""
+    return _SAME_RATIO + (_NOT_PAIRED if UNPAIRED in table else "")
 
 
 def learned(results: Results, beside: Beside) -> list[str]:
