@@ -8,13 +8,15 @@ import pytest
 from made_up_summaries import run, shelf, summary
 
 from maxmahal.evaluate.summary import RunSummary, Summary
+from maxmahal.models import BACKBONES
+from maxmahal.models.resnet_v1 import BasicBlock
 from maxmahal.report.published import ZOO, card, claims, claims_page, figures, index, readme_block, results_page
 from maxmahal.report.published.apart import clean_note, networks_note
 from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import RULES
 from maxmahal.report.published.hierarchical import hm_note
 from maxmahal.report.published.missing import missing_list
-from maxmahal.report.published.models import OTHER_LOSSES, PGD_8, PGD_16, TABLE_4, TABLE_5_CIFAR100
+from maxmahal.report.published.models import DAMPED, OTHER_LOSSES, PGD_8, PGD_16, TABLE_4, TABLE_5_CIFAR100
 from maxmahal.report.published.tables import depth_table, hundred_summary, hundred_table
 from maxmahal.report.published.trainings import schedules, tuning_table
 from maxmahal.reproduce import grid_names
@@ -243,6 +245,15 @@ def test_a_gap_to_the_paper_is_told_with_what_was_not_tested() -> None:
     assert "shared" not in alone  # 1.2 of 3.1 points
 
 
+def test_damped_networks_are_those_whose_blocks_start_below_one() -> None:
+    found = []
+    for name, make in BACKBONES.items():
+        blocks = getattr(make((3, 32, 32), 8), "blocks", ())
+        last = [block.bn2.weight for block in blocks if isinstance(block, BasicBlock)]
+        found += [name] if any(bool((weight < 1).any()) for weight in last) else []
+    assert tuple(found) == DAMPED
+
+
 def test_the_networks_of_a_table_are_named_once_each() -> None:
     wide, deep = {"backbone": "resnet32wide"}, {"backbone": "resnet110wide"}
     things = [replace(hundred(name, "strict"), model=wide) for name in (SCE, MMC)]
@@ -250,8 +261,9 @@ def test_the_networks_of_a_table_are_named_once_each() -> None:
     told = networks_note(shelf(*things), TABLE_5_CIFAR100)
     assert told == (
         "Networks: ResNet-32 with 256 pooled values (`resnet32wide`) and ResNet-110 with 256 pooled values "
-        "(`resnet110wide`)."
+        "(`resnet110wide`). Blocks start damped in `resnet110wide` alone, where MMC diverges otherwise."
     )
+    assert "damped" not in networks_note(shelf(*things[:2]), TABLE_5_CIFAR100)
     assert told in results_page(shelf(*things), [])
     assert networks_note(shelf(), TABLE_4) == ""
 

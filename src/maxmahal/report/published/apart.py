@@ -6,7 +6,7 @@ from functools import cache
 
 from maxmahal.models import BACKBONES
 from maxmahal.report.published.judging import POINT, ours_at
-from maxmahal.report.published.models import DISTANCES, TITLES, data_of, network_title, title_of
+from maxmahal.report.published.models import DAMPED, DISTANCES, TITLES, data_of, network_title, title_of
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.wording import listed, points
 
@@ -115,8 +115,10 @@ def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
     known = [str(each.model.get("backbone", "")) for each in shelf.evaluations if each.name in models]
     trained = [run.settings for run in shelf.runs if run.name in models and run.finished]
     known += [str(settings.get("model", {}).get("backbone", "")) for settings in trained]
-    named = [network_title(name) for name in dict.fromkeys(known) if name]
-    return f"Networks: {listed(named)}." if named else ""
+    names = [name for name in dict.fromkeys(known) if name]
+    damped = [f"`{name}`" for name in names if name in DAMPED]
+    told = f" Blocks start damped in {listed(damped)} alone, where MMC diverges otherwise." if damped else ""
+    return f"Networks: {listed([network_title(name) for name in names])}.{told}" if names else ""
 
 
 def _ratio(shelf: Shelf, model: str, stage: str, table: str) -> float | None:

@@ -12,6 +12,8 @@ NETWORKS = {
     "resnet110wide": "ResNet-110 with 256 pooled values (`resnet110wide`)",
 }
 """Backbones as people call them."""
+DAMPED = ("resnet110", "resnet110wide")
+"""Backbones whose blocks start with less of an effect than usual."""
 
 PLAIN = ("cifar10-sce", "cifar10-center", "cifar10-mmlda", "cifar10-lgm", "cifar10-mmc-rand", "cifar10-mmc")
 OTHER_LOSSES = PLAIN[:4]

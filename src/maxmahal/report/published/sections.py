@@ -78,6 +78,7 @@ def ten_section(shelf: Shelf, figures: Sequence[str]) -> list[str]:
         *_noted(_FEW, spsa_table(shelf)),
         "### Table 5: depth, CIFAR-10",
         depth_table(shelf),
+        *_told(networks_note(shelf, TABLE_5)),
         "### Adversarial training at two budgets",
         *_budgets(shelf, figures),
         *smaller_section(shelf),
