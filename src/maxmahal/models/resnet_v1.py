@@ -38,8 +38,8 @@ class ResNetV1(nn.Module):
 
     ``damped`` starts the last norm of each block at 1/√n in place of 1, so that a stage adds about as much as it gets.
     Undamped, eighteen blocks a stage add up to features of length 37, and the squared distances of MMC diverge in a few
-    steps at the learning rate that suits five. From 0 (Goyal et al. 2017) the deep networks learnt more slowly and
-    ended below the shallow ones: 68.2 % on CIFAR-100 with SCE after 200 epochs, where ResNet-32 has 70.2 %.
+    steps at the learning rate that suits five. From 0 (Goyal et al. 2017) the deep networks learn more slowly
+    than the shallow ones.
     """
 
     def __init__(
