@@ -1,7 +1,9 @@
 """What several test folders share: tiny data and settings that train in a second."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import jaxtyping
@@ -65,3 +67,13 @@ def browser():  # type: ignore[no-untyped-def]
 
     with open_browser() as opened:
         yield opened
+
+
+@pytest.fixture
+def load_tool(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """A module of tools/ by its name; copies of the tree in which mutants are judged have no tools."""
+    tools = Path(__file__).resolve().parent.parent / "tools"
+    if not tools.exists():
+        pytest.skip("a copy of the tree without its tools")
+    monkeypatch.syspath_prepend(str(tools))
+    return importlib.import_module

@@ -1,8 +1,9 @@
 """The README's promises: its example runs, its tour names files that exist, its commands are commands."""
 
-import importlib
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -32,11 +33,8 @@ def test_the_second_example_attacks_a_model(capsys: pytest.CaptureFixture[str]) 
     assert "Passes(forward=" in capsys.readouterr().out
 
 
-def test_its_tables_say_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (ROOT / "tools").exists():
-        pytest.skip("a copy of the tree without its tools")
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    readme = importlib.import_module("readme")
+def test_its_tables_say_what_the_records_say(load_tool: Callable[[str], ModuleType]) -> None:
+    readme = load_tool("readme")
     assert readme.rendered(README) == README
     for path, page in readme.PAGES.items():
         assert path.read_text(encoding="utf-8") == page(), path.name

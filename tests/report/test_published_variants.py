@@ -14,6 +14,7 @@ import pytest
 from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate import Evaluation
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.suite import load_suite
@@ -323,20 +324,26 @@ def test_what_was_run_is_collected_with_what_differs(tiny_settings: Callable[...
     assert collect_study(BY_NAME["norm"], [], tmp_path / "models") is None
 
 
+def attacks_on_one_run(folder: Path, epsilon: str) -> Callable[[str], Evaluation]:
+    """The one run in the folder, attacked within any epsilon by a suite that names ``epsilon``."""
+    name, suite = "variants-mmc-seed0", folder / "variants.toml"
+    stage = '[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 1\n'
+    suite.write_text(f'version = 1\nabout = "x"\nepsilon = "{epsilon}"\n{stage}')
+
+    def attacked(asked: str) -> Evaluation:
+        out = folder / f"records-{asked.replace('/', '-')}"
+        (found,) = evaluate_models({name: folder / "models" / name}, suite=suite, out=out, epsilon=asked)
+        return found
+
+    return attacked
+
+
 def test_runs_that_were_attacked_differently_are_not_compared(
     tiny_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "models" / "variants-mmc-seed0")
-    suite = tmp_path / "variants.toml"
-    suite.write_text(
-        'version = 1\nabout = "x"\nepsilon = "0.05"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 1\n'
-    )
-    targets = {"variants-mmc-seed0": tmp_path / "models" / "variants-mmc-seed0"}
-    found = [
-        each
-        for place, epsilon in enumerate(("0.05", "0.1"))
-        for each in evaluate_models(targets, suite=suite, out=tmp_path / f"records{place}", epsilon=epsilon)
-    ]
+    attacked = attacks_on_one_run(tmp_path, "0.05")
+    found = [attacked(epsilon) for epsilon in ("0.05", "0.1")]
     with pytest.raises(RecordsError, match="not all attacked alike"):
         collect_study(BY_NAME["emc"], found, tmp_path / "models")
     again = replace(found[0], seed=1)  # of the attacks: one run would count twice
@@ -349,15 +356,8 @@ def test_records_of_one_suite_in_another_ball_are_left_out(
 ) -> None:
     """One folder may hold several: a study takes those of its own ball, or none."""
     train_model(tiny_settings("digits-mmc", "train.epochs=1"), tmp_path / "models" / "variants-mmc-seed0")
-    suite = tmp_path / "variants.toml"
-    suite.write_text(
-        'version = 1\nabout = "x"\nepsilon = "8/255"\n[[stage]]\nname = "p"\ntitle = "P"\nattack = "pgd"\nsteps = 1\n'
-    )
-    targets = {"variants-mmc-seed0": tmp_path / "models" / "variants-mmc-seed0"}
-    wide, near = (
-        evaluate_models(targets, suite=suite, out=tmp_path / f"records{place}", epsilon=epsilon)[0]
-        for place, epsilon in enumerate(("8/255", "1/255"))
-    )
+    attacked = attacks_on_one_run(tmp_path, "8/255")
+    wide, near = attacked("8/255"), attacked("1/255")
     study = replace(BY_NAME["emc"], epsilon="1/255")
     assert collect_study(study, [wide], tmp_path / "models") is None
     content = collect_study(study, [wide, near], tmp_path / "models")

@@ -1,14 +1,14 @@
 """The README's lines on training speed say what the benchmark and the paired runs measured."""
 
-import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from maxmahal.evaluate.summary import write_summary
 
-ROOT = Path(__file__).resolve().parents[2]
 STUDY = {
     "device": "Some GPU",
     "torch": "2.11",
@@ -34,11 +34,8 @@ STUDY = {
 
 
 @pytest.fixture
-def readme(monkeypatch: pytest.MonkeyPatch) -> object:
-    if not (ROOT / "tools").exists():
-        pytest.skip("a copy of the tree without its tools")
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("readme")
+def readme(load_tool: Callable[[str], ModuleType]) -> object:
+    return load_tool("readme")
 
 
 def publish(folder: Path, name: str, accuracy: float, lr: float = 0.02) -> None:

@@ -1,10 +1,11 @@
 """The tool that publishes, for the study of trees: from a reproduction's folder to a page that cannot be changed."""
 
-import importlib
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,17 +17,13 @@ from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.report.published.trees_study import STRICT, TREES
 from maxmahal.train import load_settings, train_model
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = "maxmahal.data.digits_tree:by_shape"
 SMALL = ["train.epochs=1", "data.limit=150", "data.validation=50", "data.test_limit=40", f"data.source={SOURCE}"]
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
-    if not (ROOT / "tools").exists():
-        pytest.skip("a copy of the tree without its tools")
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("results")
+def tool(load_tool: Callable[[str], ModuleType]) -> Any:
+    return load_tool("results")
 
 
 @pytest.fixture
