@@ -12,6 +12,9 @@ if not ON_GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported
 pytest.importorskip("triton")
 
+from torch._inductor.lowering import lowerings  # noqa: E402
+from torch._library.custom_ops import CustomOpDef  # noqa: E402
+
 from maxmahal.models import kernels, small_convolutions  # noqa: E402
 from maxmahal.models.small_convolutions import SmallConvolutions  # noqa: E402
 
@@ -36,6 +39,13 @@ def normal(*shape: int) -> Tensor:
 
 def distance(found: Tensor, expected: Tensor) -> float:
     return float((found.double() - expected.double()).norm() / expected.double().norm())
+
+
+def test_the_compiler_knows_every_operator_before_it_meets_one() -> None:
+    """First of all tests here, since compiling makes them known too: in torch 2.11 after minutes, or never."""
+    operators = {each for each in vars(kernels).values() if isinstance(each, CustomOpDef)}
+    assert operators == set(kernels.OPERATORS)
+    assert all(each._opoverload in lowerings for each in operators)
 
 
 @pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])

@@ -181,6 +181,9 @@ def convolve_weight(images: Tensor, gradient: Tensor) -> Tensor:
     return parts.sum(dim=0).permute(3, 2, 0, 1).to(images.dtype, memory_format=torch.channels_last)
 
 
+OPERATORS = (convolve, convolve_and_add, convolve_back, convolve_back_and_add, convolve_weight)
+
+
 @convolve.register_fake
 def _convolved(images: Tensor, weight: Tensor) -> Tensor:
     count, _, height, width = images.shape

@@ -5,12 +5,18 @@ from typing import Any
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch._inductor.lowering import make_fallback, tag_to_layout_constraint
 
 from maxmahal.models import kernels
 
 aten = torch.ops.aten
 DEVICES, DTYPE = ("cuda",), torch.bfloat16  # what the kernels were made and measured for
 MOST_CHANNELS = 32  # beyond, the vendor's kernels are as fast
+
+# An operator that it does not know yet, torch 2.11 writes into a log that nobody reads, with all that its arguments
+# were computed from. That text doubles with every residual block: at 110 layers compiling would never end.
+for _operator in kernels.OPERATORS:
+    make_fallback(_operator._opoverload, tag_to_layout_constraint(*kernels.LAYOUT))  # type: ignore[no-untyped-call]
 
 
 class SmallConvolutions(CustomGraphPass):
