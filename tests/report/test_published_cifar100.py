@@ -261,8 +261,8 @@ def test_the_networks_of_a_table_are_named_once_each() -> None:
     told = networks_note(shelf(*things), TABLE_5_CIFAR100)
     assert told == (
         "Networks: ResNet-32 with 256 pooled values (`resnet32wide`) and ResNet-110 with 256 pooled values "
-        "(`resnet110wide`). Blocks start damped in `resnet110wide`, where MMC diverges otherwise, so that it differs "
-        "from the others in more than depth."
+        "(`resnet110wide`). Blocks start damped in `resnet110wide`, where MMC diverges otherwise, so that networks "
+        "differ in more than depth."
     )
     alone = networks_note(shelf(things[-1]), TABLE_5_CIFAR100)
     assert alone.endswith("Blocks start damped in `resnet110wide`, where MMC diverges otherwise.")
@@ -271,17 +271,18 @@ def test_the_networks_of_a_table_are_named_once_each() -> None:
     assert networks_note(shelf(), TABLE_4) == ""
 
 
-def test_both_halves_of_table_5_say_how_their_models_were_trained() -> None:
-    train = {"epochs": 200, "batch_size": 128, "lr": 0.1, "weight_decay": 2e-4}
-    ways = {"": train, "-resnet110": {**train, "batch_size": 256, "lr": 0.4}}
-    for data in ("cifar10", "cifar100"):
-        names = [f"{data}-{loss}{deep}" for loss in ("sce", "mmc") for deep in ways]
-        settings = {name: {"settings": {"train": ways[name.removeprefix(f"{data}-")[3:]]}} for name in names}
-        page = results_page(shelf(*(replace(hundred(name, "strict"), model=settings[name]) for name in names)), [])
-        section = page.partition("### Table 5: depth, " + {"cifar10": "CIFAR-10\n", "cifar100": "CIFAR-100\n"}[data])[2]
-        told = section.partition("\n### ")[0]
-        assert "in batches of 128, learning rate 0.1, weight decay 0.0002 (SCE and MMC-10)" in told
-        assert "in batches of 256, learning rate 0.4, weight decay 0.0002 (SCE (Res.110) and MMC (Res.110))" in told
+@pytest.mark.parametrize(("data", "title"), [("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")])
+def test_both_halves_of_table_5_say_how_their_models_were_trained(data: str, title: str) -> None:
+    shallow = {"epochs": 200, "batch_size": 128, "lr": 0.1, "weight_decay": 2e-4}
+    deep = {**shallow, "batch_size": 256, "lr": 0.4}
+    models = [
+        replace(hundred(f"{data}-{loss}{depth}", "strict"), model={"settings": {"train": train}})
+        for depth, train in (("", shallow), ("-resnet110", deep))
+        for loss in ("sce", "mmc")
+    ]
+    told = results_page(shelf(*models), []).partition(f"### Table 5: depth, {title}\n")[2].partition("\n### ")[0]
+    assert "in batches of 128, learning rate 0.1, weight decay 0.0002 (SCE and MMC-10)" in told
+    assert "in batches of 256, learning rate 0.4, weight decay 0.0002 (SCE (Res.110) and MMC (Res.110))" in told
 
 
 def test_how_models_were_trained_is_said_once_for_all_of_them() -> None:

@@ -117,7 +117,7 @@ def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
     known += [str(settings.get("model", {}).get("backbone", "")) for settings in trained]
     names = [name for name in dict.fromkeys(known) if name]
     damped = [f"`{name}`" for name in names if name in DAMPED]
-    mixed = ", so that it differs from the others in more than depth" if damped and len(names) > len(damped) else ""
+    mixed = ", so that networks differ in more than depth" if damped and len(names) > len(damped) else ""
     told = f" Blocks start damped in {listed(damped)}, where MMC diverges otherwise{mixed}." if damped else ""
     return f"Networks: {listed([network_title(name) for name in names])}.{told}" if names else ""
 
