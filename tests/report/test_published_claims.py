@@ -1,6 +1,7 @@
 """Every rule is driven to every verdict it knows, by numbers made up for it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -547,6 +548,18 @@ def test_nothing_left_of_anybody_is_no_draw() -> None:
     everybody = "nothing is left of SCE, Center loss, MMLDA, L-GM and MMC-10, so that"
     assert everybody in RULES["white-box"](shelf(*floor)).reason
     assert "nobody is ahead" in RULES["white-box"](shelf(*floor[:-1], strong(MMC, 0.5))).reason
+
+
+@pytest.mark.parametrize("other", [{"samples": 1000}, {"suite": "strict"}])
+def test_nothing_left_of_either_needs_no_pairing_and_anything_left_does(other: dict[str, Any]) -> None:
+    attacked = depth(40, 3)[:-2]
+    fallen = RULES["capacity"](shelf(*attacked, strong(f"{MMC}-resnet110", 0, **other), strong(MMC, 0)))
+    assert "nothing is left of MMC-10 and MMC (Res.110), so that they cannot be told apart" in fallen.reason
+    assert fallen.verdict == "holds in part"
+    assert "Not measured" not in fallen.reason
+    unpaired = RULES["capacity"](shelf(*attacked, strong(f"{MMC}-resnet110", 9, **other), strong(MMC, 0))).reason
+    assert "nothing was measured" in unpaired
+    assert "Not measured: MMC (Res.110) beside MMC-10 at worst." in unpaired
 
 
 def test_nobody_is_counted_among_the_fallen_without_an_attack() -> None:

@@ -64,11 +64,27 @@ def standing(
 
 def strong_standing(shelf: Shelf, model: str, others: Sequence[str]) -> Literal["ahead", "tied", "behind"] | None:
     """Of a model against others at worst: ahead of all that were measured, behind one, or neither."""
-    pairs = [pair for other in others if (pair := strong_pair(shelf, model, other)) is not None]
-    if not pairs:
+    seen = {found for other in others if (found := beside(shelf, model, other)) is not None}
+    if not seen:
         return None
-    seen = {standing(pair_up(*pair), POINT) for pair in pairs}
     return "behind" if "behind" in seen else "tied" if "tied" in seen else "ahead"
+
+
+def beside(shelf: Shelf, model: str, other: str) -> Literal["ahead", "tied", "behind"] | None:
+    """Where a model stands at worst beside one other.
+
+    Where nothing is left of either they are tied whoever attacked them: no pairing of images could tell them apart.
+    """
+    pair = strong_pair(shelf, model, other)
+    if pair is not None:
+        return standing(pair_up(*pair), POINT)
+    return "tied" if nothing_stands(shelf, (model, other)) else None
+
+
+def nothing_stands(shelf: Shelf, models: Sequence[str]) -> bool:
+    """Of models that were all attacked: one that was not has nothing that could be left or lost."""
+    worst = [shelf.strongest(model) for model in models]
+    return all(each is not None and each.rate is not None and each.rate.count == 0 for each in worst)
 
 
 def mean_clean(shelf: Shelf, *groups: Sequence[str]) -> list[float] | None:

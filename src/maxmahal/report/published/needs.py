@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from maxmahal.report.published.judging import Judgement, Verdict, ours_at, strong_pair
+from maxmahal.report.published.judging import Judgement, Verdict, beside, ours_at
 from maxmahal.report.published.models import TITLES, title_of
 from maxmahal.report.published.shelf import Shelf
 
@@ -32,7 +32,7 @@ class Needs:
             whole = len(what) == asked[model] > 1
             found.append(f"{title_of(shelf, model)} ({'every column' if whole else ', '.join(what)})")
         for pair in self.pairs:
-            if strong_pair(shelf, *pair) is None:
+            if beside(shelf, *pair) is None:
                 first, second = (title_of(shelf, model) for model in pair)
                 found.append(f"{first} beside {second} at worst")
         return found

@@ -11,10 +11,11 @@ from maxmahal.report.published.judging import (
     POINT,
     Judgement,
     Verdict,
+    beside,
     evidence,
+    nothing_stands,
     ours_at,
     share,
-    strong_pair,
     strong_standing,
 )
 from maxmahal.report.published.leads import (
@@ -171,21 +172,15 @@ def _whom(shelf: Shelf, others: Sequence[str], whom: str, stages: Sequence[str])
 
 
 def _at_worst(shelf: Shelf, model: str, others: Sequence[str], found: Literal["ahead", "tied", "behind"] | None) -> str:
-    """Where the model stands beside those of the others that the same suite attacked, which are named."""
-    seen = [other for other in others if strong_pair(shelf, model, other) is not None]
+    """Where the model stands beside those of the others that can be compared with it, which are named."""
+    seen = [other for other in others if beside(shelf, model, other) is not None]
     if found is None or not seen:
         return "nothing was measured"
     names = [title_of(shelf, each) for each in (*seen, model)]
-    if found == "tied" and _nothing_stands(shelf, (*seen, model)):
+    if found == "tied" and nothing_stands(shelf, (*seen, model)):
         return f"nothing is left of {listed(names)}, so that they cannot be told apart at this epsilon"
     told = {"ahead": "it is ahead", "tied": "nobody is ahead", "behind": "it is behind"}[found]
     return told if len(seen) == len(others) else f"{told} among {listed(names)}"
-
-
-def _nothing_stands(shelf: Shelf, models: Sequence[str]) -> bool:
-    """Of models that were all attacked: one that was not has nothing that could be left or lost."""
-    worst = [shelf.strongest(model) for model in models]
-    return all(each is not None and each.rate is not None and each.rate.count == 0 for each in worst)
 
 
 def _with_leads(shown: str, found: Sequence[Lead]) -> str:
