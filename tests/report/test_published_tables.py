@@ -172,6 +172,34 @@ def test_two_models_or_data_sets_of_one_name_are_refused(
     assert "remove the older one" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("weights", "known", "bests"),
+    [
+        ({"last": "weights of a", "best": "weights of a"}, [], ["autoattack", "strict"]),
+        ({"last": "weights of a", "best": "weights of a"}, ["strict"], ["autoattack", "strict"]),
+        ({"last": "weights of a", "best": "other"}, [], []),
+        ({"last": "weights of a"}, [], []),
+        ({"last": "other", "best": "other"}, [], []),
+        ({}, [], []),
+    ],
+)
+def test_a_best_checkpoint_with_the_last_ones_weights_has_its_worst_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: dict[str, str], known: list[str], bests: list[str]
+) -> None:
+    things = [summary("a", suite, robust=30) for suite in ("strict", "autoattack", "paper-table1")]
+    things += [summary("a-best", suite, robust=30) for suite in known]
+    found = {f"{each.name}--{each.suite}.json": each for each in things}
+    monkeypatch.setattr(reading, "read_summary", lambda path: found[path.name])
+    monkeypatch.setattr(reading, "read_run", lambda path: run(path.stem, [50.0], weights=weights))
+    for path in (*(tmp_path / "evaluations" / name for name in found), tmp_path / "runs" / "a.json"):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    read = read_shelf(tmp_path)
+    assert sorted(each.suite for each in read.evaluations if each.name == "a-best") == bests
+    assert [each.robust for each in read.of("a-best", "autoattack")] == [things[1].robust for each in bests[:1]]
+    assert len(read.of("a", "autoattack")) == 1
+
+
 def test_numbers_far_from_the_papers_are_named_below_the_table() -> None:
     far = summary("cifar10-mmc", "paper-table1", stages={"pgd10-un-8": 25.9, "pgd50-un-8": 15.0, "pgd10-tar-8": 60.0})
     bound = summary("cifar10-sce", "paper-table1", stages={"pgd10-tar-8": 0.0, "pgd50-tar-8": 11.5})

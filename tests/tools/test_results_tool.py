@@ -74,6 +74,26 @@ def test_finished_evaluations_and_runs_are_collected_under_their_names(tool: Any
     assert json.loads((tmp_path / "root/results/runs/cifar10-mmc.json").read_text())["finished"] is False
 
 
+def test_one_model_alone_is_collected_and_under_another_name_where_that_is_asked(
+    tool: Any, out: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    tool.collect(out, root, model="cifar10-at-un-mmc", title="slower")
+    folder = root / "results"
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json")) == [
+        "evaluations/slower--strict-12-seed3.json",
+        "evaluations/slower--strict.json",
+        "runs/slower.json",
+    ]
+    tool.collect(out, root, model="cifar10-at-un-mmc")
+    for kind in ("evaluations/{}--strict.json", "runs/{}.json"):
+        mine, own = (json.loads((folder / kind.format(name)).read_text()) for name in ("slower", "cifar10-at-un-mmc"))
+        assert {key for key in own if own[key] != mine[key]} == {"name"}
+        assert mine["name"] == "slower"
+    with pytest.raises(SystemExit, match="no finished evaluation and no run of 'other'"):
+        tool.collect(out, root, model="other")
+
+
 def test_collecting_twice_changes_nothing(tool: Any, out: Path, tmp_path: Path) -> None:
     first = {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")}
     assert {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")} == first

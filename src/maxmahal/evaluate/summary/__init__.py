@@ -1,10 +1,11 @@
 """Summaries: what tables, claims and paired tests need of records and run folders, small enough for version control."""
 
 from maxmahal.evaluate.summary.evaluations import file_name, read_summary, summarise, write_summary
-from maxmahal.evaluate.summary.runs import RunSummary, read_run, summarise_run
+from maxmahal.evaluate.summary.runs import BEST, RunSummary, read_run, summarise_run
 from maxmahal.evaluate.summary.types import StageSummary, Summary, pair_clean, pair_near, pair_stage, pair_up
 
 __all__ = [
+    "BEST",
     "RunSummary",
     "StageSummary",
     "Summary",

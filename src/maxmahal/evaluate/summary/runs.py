@@ -15,6 +15,7 @@ from maxmahal.settings import read_toml
 from maxmahal.train import RunFolder, load_model
 
 FORMAT = "maxmahal-run-summary-1"
+BEST = "-best"  # how the name of a training's best checkpoint ends; the last one has the training's own name
 _DIGITS = 5
 
 
@@ -41,7 +42,7 @@ class RunSummary:
 
     def made(self, name: str, fingerprint: str) -> bool:
         """Whether it may be the training of the model that was evaluated under this name with these weights."""
-        return self.weights.get("best" if name.endswith("-best") else "last", fingerprint) == fingerprint
+        return self.weights.get("best" if name.endswith(BEST) else "last", fingerprint) == fingerprint
 
 
 def summarise_run(folder: str | Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from maxmahal.evaluate.summary import Summary, pair_up
+from maxmahal.evaluate.summary import BEST, Summary, pair_up
 from maxmahal.report.published.baseline import baseline, is_short_of_it, own_training, why_unfair
 from maxmahal.report.published.hundred import beside_ten
 from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, mean_clean, said, tested
@@ -129,7 +129,7 @@ def compared_models(shelf: Shelf) -> list[str]:
     names = []
     for base in (*LONG, *SHORT):
         for name in dict.fromkeys([base, *shelf.seeds(base)]):
-            names += [name, *(best for best in [f"{name}-best"] if any(x.name == best for x in shelf.evaluations))]
+            names += [name, *(best for best in [f"{name}{BEST}"] if any(x.name == best for x in shelf.evaluations))]
     return names
 
 
@@ -148,9 +148,9 @@ def paired_table(shelf: Shelf) -> str:
 def _pairs(shelf: Shelf) -> list[tuple[str, str, str]]:
     """A name, AT (SCE) and AT (MMC-10) of everything that can be set side by side."""
     twins = sorted({name.removeprefix(base) for base in SHORT for name in shelf.seeds(base)} | {""})
-    ends = [("long, last", LONG, ""), ("long, best", LONG, "-best")]
+    ends = [("long, last", LONG, ""), ("long, best", LONG, BEST)]
     ends += [(f"short, last{suffix.replace('-', ', ')}", SHORT, suffix) for suffix in twins]
-    ends += [("short, best", SHORT, "-best")]
+    ends += [("short, best", SHORT, BEST)]
     return [(what, f"{sce}{suffix}", f"{mmc}{suffix}") for what, (sce, mmc), suffix in ends]
 
 

@@ -2,7 +2,7 @@
 
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite, suite_names
-from maxmahal.evaluate.summary import Summary
+from maxmahal.evaluate.summary import BEST, Summary
 from maxmahal.report.published.balls import in_own_ball
 from maxmahal.report.published.hundred import WHOLE
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
@@ -56,7 +56,7 @@ def _apart(shelf: Shelf) -> list[str]:
     names = [
         f"`{each.name}`"
         for each in shelf.evaluations
-        if (run := shelf.run(each.name.removesuffix("-best"))) and not run.made(each.name, each.model_fingerprint)
+        if (run := shelf.run(each.name.removesuffix(BEST))) and not run.made(each.name, each.model_fingerprint)
     ]
     told = "- evaluated with other weights than their trainings here ended with, so to be evaluated again"
     return [f"{told}: {', '.join(dict.fromkeys(names))}"] if names else []
@@ -85,7 +85,7 @@ def _adversarial(shelf: Shelf) -> dict[str, list[str]]:
         if few := [suite for suite, found in known.items() if found and found.limited]:
             lacks.append(f"{listed(few)} on all images (`{WHOLE}`)")
         wanted[base] = lacks
-        wanted[f"{base}-best"] = [suite for suite in STRONG if shelf.robust(f"{base}-best", suite) is None]
+        wanted[f"{base}{BEST}"] = [suite for suite in STRONG if shelf.robust(f"{base}{BEST}", suite) is None]
     return wanted
 
 
@@ -109,6 +109,6 @@ def _lines(shelf: Shelf, wanted: dict[str, list[str]]) -> list[str]:
     never: dict[str, list[str]] = {words: [] for words in _NEVER}
     for model in wanted:
         if model not in measured:
-            run = shelf.run(model.removesuffix("-best"))
+            run = shelf.run(model.removesuffix(BEST))
             never[_NEVER[0] if run is None else _NEVER[1] if not run.finished else _NEVER[2]].append(f"`{model}`")
     return [*lines, *(f"- {words} {', '.join(names)}" for words, names in reversed(never.items()) if names)]

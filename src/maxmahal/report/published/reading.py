@@ -1,12 +1,13 @@
 """Reading a folder of summaries; two models or two data sets under one name would make tables of nothing."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from maxmahal.evaluate.records.schema import RecordsError
-from maxmahal.evaluate.summary import Summary, read_run, read_summary
-from maxmahal.report.published.shelf import Shelf
+from maxmahal.evaluate.summary import BEST, RunSummary, Summary, read_run, read_summary
+from maxmahal.report.published.shelf import STRONG, Shelf
 from maxmahal.report.published.steps import StepPairs, Steps
 
 EVALUATIONS, RUNS = "evaluations", "runs"
@@ -26,7 +27,20 @@ def read_shelf(folder: Path, benchmarks: Path | None = None) -> Shelf:
     _refuse_two(evaluations, lambda each: each.data, lambda each: (each.name,), "data")
     _refuse_two(evaluations, lambda each: each.data_fingerprint, lambda each: (each.name, each.samples), "images")
     runs = tuple(read_run(path) for path in sorted((folder / RUNS).glob("*.json")))
-    return Shelf(tuple(evaluations.values()), runs, None if benchmarks is None else _read_steps(benchmarks / STEPS))
+    known = tuple(evaluations.values())
+    return Shelf(
+        (*known, *_of_best(known, runs)), runs, None if benchmarks is None else _read_steps(benchmarks / STEPS)
+    )
+
+
+def _of_best(known: Sequence[Summary], runs: Sequence[RunSummary]) -> Iterator[Summary]:
+    """The careful evaluations of best checkpoints that are the last ones: attacks on the same weights find the same."""
+    names = {(each.name, each.suite) for each in known}
+    same = {run.name: last for run in runs if (last := run.weights.get("last")) and last == run.weights.get("best")}
+    for each in known:
+        best = f"{each.name}{BEST}"
+        if each.suite in STRONG and same.get(each.name) == each.model_fingerprint and (best, each.suite) not in names:
+            yield replace(each, name=best)
 
 
 def _read_steps(path: Path) -> Steps | None:

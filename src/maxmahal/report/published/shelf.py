@@ -13,7 +13,7 @@ from jaxtyping import Bool
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.distances import MINIMUM_NORM
 from maxmahal.evaluate.statistics import Comparison, Rate
-from maxmahal.evaluate.summary import RunSummary, StageSummary, Summary, pair_stage
+from maxmahal.evaluate.summary import BEST, RunSummary, StageSummary, Summary, pair_stage
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.published.balls import in_own_ball, in_smaller_ball
 from maxmahal.report.published.measured import Measured
@@ -32,7 +32,7 @@ from it."""
 NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
-_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-best$")
+_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|{BEST}$")
 """In names of models that no row of the paper is about."""
 
 
@@ -148,10 +148,10 @@ class Shelf:
 
     def _clean_of_training(self, model: str, evaluated: Summary | None) -> Rate | None:
         """What the training of a checkpoint counted on the whole test set, where it is known to be of that one."""
-        run = self.run(model.removesuffix("-best"))
+        run = self.run(model.removesuffix(BEST))
         if run is None or not run.finished:
             return None
-        scores = run.result.get("best" if model.endswith("-best") else "last") or {}
+        scores = run.result.get("best" if model.endswith(BEST) else "last") or {}
         data = run.settings.get("data", {}).get("source", "")
         if evaluated is not None:
             data = evaluated.data

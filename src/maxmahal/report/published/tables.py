@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.summary import StageSummary, Summary
+from maxmahal.evaluate.summary import BEST, StageSummary, Summary
 from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.models import (
     ADVERSARIAL_CIFAR100,
@@ -199,5 +199,5 @@ def _epochs(shelf: Shelf, model: str) -> str:
         if each.name == model:
             planned, epoch = trained_epochs(each), each.model.get("epoch", 0)
             return str(planned) if planned == epoch else f"{epoch} of {planned}"
-    run = shelf.run(model.removesuffix("-best"))
+    run = shelf.run(model.removesuffix(BEST))
     return str(run.settings.get("train", {}).get("epochs", "")) if run else ""
