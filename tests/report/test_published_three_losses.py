@@ -13,7 +13,7 @@ from maxmahal.report.published.claims import RULES
 from maxmahal.report.published.hundred import compared, losses_note, losses_pairs, losses_table, losses_verdict
 from maxmahal.report.published.missing import missing_list
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
-from maxmahal.report.published.rates import rates_note
+from maxmahal.report.published.rates import other_rates, rates_note
 from maxmahal.report.published.trainings import cost_table, tuning_table
 from maxmahal.report.published.undertrained import caution, rise, silent_loss, undertrained
 from maxmahal.settings import to_table
@@ -167,6 +167,22 @@ def test_equal_rates_leave_nothing_to_tell() -> None:
     elsewhere = [ALIKE[0], trained("trees-at-orthogonal-1-seed0", AT_HM, 0.1)]
     apart = [*runs[:2], trained(AT_HM, AT_HM, 0.1)]
     assert "Trained alike" not in rates_note(shelf(*THREE, *apart, *elsewhere)), "not at one rate either"
+
+
+def test_another_rate_is_told_beside_its_own_model_and_alone_in_no_row() -> None:
+    slower = f"{AT_HM}-lr0.1"
+    runs = [trained(AT_HM, AT_HM), trained(slower, AT_HM, 0.1)]
+    things = shelf(*THREE, attacked(slower, 22.9), *runs)
+    told = "AT (HM) at 0.1 less itself at 0.2 is +3.0 points [+2.2, +3.8], p < 0.001 (60 to 0 of 2,000 images)."
+    left = "Of AT (SCE) and AT (MMC-10) another rate was not attacked (`maxmahal reproduce adversarial-cifar100-rates`)"
+    assert told in losses_verdict(things)
+    assert left in losses_verdict(things)
+    assert f"| {slower} |" in losses_table(things)
+    assert "lr0.1" not in losses_pairs(things)
+    pair = [attacked(f"{name}-lr0.1", 20) for name in (AT_SCE, AT_MMC)]
+    assert "| lr0.1, last | autoattack | AT (MMC-10) | AT (SCE) |" in losses_pairs(shelf(*THREE, *pair))
+    assert other_rates(shelf(*THREE, *runs)) == ""
+    assert other_rates(shelf(*THREE, attacked(slower, 22.9))) == "", "nobody wrote down the rates"
 
 
 def test_a_model_that_answers_nothing_has_the_loss_of_its_settings() -> None:

@@ -5,12 +5,12 @@ from itertools import combinations
 
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.statistics import Comparison
-from maxmahal.evaluate.summary import pair_up
+from maxmahal.evaluate.summary import BEST, pair_up
 from maxmahal.report.published.checkpoints import best_note
 from maxmahal.report.published.judging import ALPHA, bounded, said, standing
 from maxmahal.report.published.leads import holm, of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
-from maxmahal.report.published.rates import rates_note, same_rate
+from maxmahal.report.published.rates import other_rates, rates_note, same_rate
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text
 from maxmahal.report.published.tables import budgets_table, markdown, unmeasured
 from maxmahal.report.published.trainings import schedules
@@ -62,14 +62,17 @@ def losses_table(shelf: Shelf) -> str:
 
 
 def losses_pairs(shelf: Shelf) -> str:
-    """Every two losses on the same images, checkpoint by checkpoint; empty where nothing was measured."""
+    """Every two losses on the same images, checkpoint by checkpoint; empty where nothing was measured.
+
+    Of other budgets, seeds and rates a loss that was measured alone is no row: nobody promised the rest.
+    """
     body = []
     for end in _ends(shelf):
         for suite in STRONG:
             found = {(each.first, each.second): each for each in compared(shelf, suite, end)}
             for second, first in combinations([base + end for base in ADVERSARIAL_CIFAR100], 2):
                 cells = [shelf.robust(name, suite) for name in (first, second)]
-                if any(cells):
+                if all(cells) or (any(cells) and end in ("", BEST)):
                     each = found.get((first, second))
                     told = NOT_RUN if each is None else said(each.pair, each.chance)
                     names = [title_of(shelf, name.removesuffix(end)) for name in (first, second)]
@@ -101,7 +104,7 @@ def losses_verdict(shelf: Shelf, folder: str = "") -> str:
     told = [_stands(shelf, each) for each in found]
     many = f", p by Holm's method over these {len(found)} comparisons, intervals of 95 % for all of them together"
     head = f"Under AutoAttack, last checkpoints{many if len(found) > 1 else ''}: {'; '.join(told)}."
-    parts = [head, _few(found), rates_note(shelf, folder), _clean(shelf)]
+    parts = [head, _few(found), rates_note(shelf, folder), other_rates(shelf), _clean(shelf)]
     return " ".join(part for part in parts if part)
 
 
@@ -174,7 +177,7 @@ def _ends(shelf: Shelf) -> list[str]:
     """How the names of models to be set side by side end: last and best checkpoints, other budgets, other seeds."""
     names = [each.name for each in shelf.evaluations]
     found = {name.removeprefix(base) for base in ADVERSARIAL_CIFAR100 for name in names if name.startswith(f"{base}-")}
-    return ["", *sorted(found, key=lambda end: (end != "-best", end))]
+    return ["", *sorted(found, key=lambda end: (end != BEST, end))]
 
 
 def _told(end: str) -> str:

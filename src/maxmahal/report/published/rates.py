@@ -1,14 +1,20 @@
 """Learning rates that differ between trainings which are compared: what a difference is then not known to come from."""
 
-from maxmahal.evaluate.summary import RunSummary
+import re
+
+from maxmahal.evaluate.summary import RunSummary, pair_up
 from maxmahal.report.published.hierarchical import TREES
+from maxmahal.report.published.judging import bounded
+from maxmahal.report.published.leads import of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
-from maxmahal.report.published.shelf import Shelf
+from maxmahal.report.published.shelf import STRONG, Shelf
 from maxmahal.report.published.trainings import chosen_by, learning_rate, outdone
 from maxmahal.report.wording import listed
 
 _, _MMC, _HM = ADVERSARIAL_CIFAR100
 _SCANNED = "trees-at-"  # how the names of adversarial trainings begin that compare centers alone
+_OTHER = re.compile(r"-lr[\d.]+$")  # how the names of models end that were trained like another but for the rate
+_GRID = "adversarial-cifar100-rates"
 
 
 def same_rate(shelf: Shelf, *models: str) -> bool:
@@ -33,6 +39,27 @@ def rates_note(shelf: Shelf, folder: str = "") -> str:
         _alike(shelf, folder),
     ]
     return " ".join(part for part in parts if part)
+
+
+def other_rates(shelf: Shelf) -> str:
+    """What another learning rate makes of a loss, by AutoAttack on the same images; empty where none was attacked."""
+    names = sorted({each.name for each in shelf.evaluations if _OTHER.search(each.name)})
+    told, seen = [], set()
+    for name in names:
+        model = _OTHER.sub("", name)
+        pair, rates = shelf.pair(name, model, STRONG[0]), (_rate(shelf, name), _rate(shelf, model))
+        if model in ADVERSARIAL_CIFAR100 and pair is not None and None not in rates:
+            found = pair_up(*pair)
+            size = bounded(found, of_images(found).interval(0.95), found.p_value)
+            told.append(f"{title_of(shelf, model)} at {rates[0]:g} less itself at {rates[1]:g} is {size}")
+            seen.add(model)
+    if not told:
+        return ""
+    head = f"What another learning rate makes of a loss, by AutoAttack: {'; '.join(told)}."
+    left = [title_of(shelf, model) for model in ADVERSARIAL_CIFAR100 if model not in seen]
+    if not left:
+        return head
+    return f"{head} Of {listed(left)} another rate was not attacked (`maxmahal reproduce {_GRID}`)."
 
 
 def _rate(shelf: Shelf, model: str) -> float | None:
