@@ -22,6 +22,7 @@ from maxmahal.report.published.trees_study import (
     ratio_of,
     seeded,
 )
+from maxmahal.report.published.trees_trained import trained_alone
 from maxmahal.report.published.trees_verdict import judged_of
 from maxmahal.report.published.variants.paired import ENOUGH, ENOUGH_SEEDS
 from maxmahal.report.published.variants.results import Results
@@ -102,6 +103,8 @@ class Short:
             said.append(
                 f"**Robustness after {self.long.epochs} epochs**, {self.long.told}, against MMC-10: {'; '.join(told)}."
             )
+        if not judged_of(self.strict, AT_ORTHOGONAL.names, (AT_MMC,)):
+            said.append(trained_alone(self.beside))
         return said
 
     def _small(self) -> str:
