@@ -62,6 +62,8 @@ def collect(out: Path, root: Path = ROOT, model: str = "", title: str = "") -> l
     written = []
     records = out / "records"
     known = read_evaluations(records) if (records / FILE).exists() else []
+    if title and (not model or title.endswith(BEST)):
+        raise SystemExit(f"'{title}' is to name one model and its checkpoints: say which, and leave '{BEST}' out.")
     names = {f"{model}{end}": f"{title or model}{end}" for end in ("", BEST)} if model else {}
     if names:
         known = [replace(each, name=names[each.name]) for each in known if each.name in names]
@@ -70,11 +72,15 @@ def collect(out: Path, root: Path = ROOT, model: str = "", title: str = "") -> l
         if count > 1:
             raise SystemExit(f"{records} holds {count} evaluations for {name}; keep one data set a folder.")
     weights = _weights(records, [(summary["name"], summary["model_fingerprint"]) for _, summary in named])
+    if title:
+        refuse_taken(root / RESULTS / EVALUATIONS, weights)
     for name, summary in named:
         written.append(root / RESULTS / EVALUATIONS / name)
         write_summary(written[-1], summary)
-    for folder in sorted((out / "models").glob(model or "*")):
+    for folder in sorted((out / "models").glob("*")):
         run = RunFolder(folder)
+        if model and folder.name != model:
+            continue
         name = names.get(folder.name, folder.name)
         path = root / RESULTS / RUNS / f"{name}.json"
         if run.settings.exists() and run.metrics.exists():
@@ -99,6 +105,14 @@ def _with_known_weights(summary: dict[str, Any], path: Path) -> dict[str, Any]:
         if list(old.epochs) == summary["epochs"]:
             return {**summary, "weights": {**old.weights, **summary["weights"]}}
     return summary
+
+
+def refuse_taken(folder: Path, weights: dict[str, str]) -> None:
+    """A name that was chosen by hand must not be another model's: its numbers would be forgotten."""
+    for path in sorted(folder.glob("*.json")):
+        old = read_summary(path)
+        if old.model_fingerprint != weights.get(old.name, old.model_fingerprint):
+            raise SystemExit(f"{path.name} is of another model called '{old.name}'; choose another name, or remove it.")
 
 
 def forget(folder: Path, weights: dict[str, str]) -> None:
@@ -226,8 +240,6 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", dest="check_all")
     options = parser.parse_args()
     if options.command == "collect":
-        if options.title and not options.model:
-            parser.error("--as names one model: say which with --model")
         written = collect(options.out, model=options.model, title=options.title)
         print(f"{len(written)} summaries in {RESULTS}; `tools/results.py write` makes the pages.")
     elif options.command == "variants":

@@ -562,6 +562,13 @@ def test_nothing_left_of_either_needs_no_pairing_and_anything_left_does(other: d
     assert "Not measured: MMC (Res.110) beside MMC-10 at worst." in unpaired
 
 
+def test_a_few_images_that_fell_are_not_everything_while_another_suite_leaves_some_of_many() -> None:
+    few, many = strong(f"{MMC}-resnet110", 0, samples=1000), strong(f"{MMC}-resnet110", 0.5, "strict")
+    reason = RULES["capacity"](shelf(*depth(40, 3)[:-2], few, many, strong(MMC, 0))).reason
+    assert "nothing is left" not in reason
+    assert "Not measured: MMC (Res.110) beside MMC-10 at worst." in reason
+
+
 def test_nobody_is_counted_among_the_fallen_without_an_attack() -> None:
     known = [table1(SCE, 5), strong(SCE, 0), table1(MMC, 30), strong(MMC, 0)]
     reason = RULES["white-box"](shelf(*known)).reason

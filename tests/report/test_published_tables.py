@@ -172,32 +172,58 @@ def test_two_models_or_data_sets_of_one_name_are_refused(
     assert "remove the older one" in str(caught.value)
 
 
+SUITES = ("autoattack", "strict", "paper-table1")
+AT = "cifar100-at-hm"
+SAME = {"last": f"weights of {AT}", "best": f"weights of {AT}"}
+
+
 @pytest.mark.parametrize(
-    ("weights", "known", "bests"),
+    ("name", "weights", "known", "bests"),
     [
-        ({"last": "weights of a", "best": "weights of a"}, [], ["autoattack", "strict"]),
-        ({"last": "weights of a", "best": "weights of a"}, ["strict"], ["autoattack", "strict"]),
-        ({"last": "weights of a", "best": "other"}, [], []),
-        ({"last": "weights of a"}, [], []),
-        ({"last": "other", "best": "other"}, [], []),
-        ({}, [], []),
+        (AT, SAME, [], {"autoattack": [30, 31], "strict": [32]}),
+        (AT, SAME, [("autoattack", 1000, 29)], {"autoattack": [29, 30], "strict": [32]}),
+        (AT, {**SAME, "best": "other"}, [], {}),
+        (AT, {"last": SAME["last"]}, [], {}),
+        (AT, {"last": "other", "best": "other"}, [], {}),
+        (AT, {}, [], {}),
+        ("trees-at-mmc-seed1", dict.fromkeys(SAME, "weights of trees-at-mmc-seed1"), [], {}),
     ],
 )
 def test_a_best_checkpoint_with_the_last_ones_weights_has_its_worst_cases(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: dict[str, str], known: list[str], bests: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    weights: dict[str, str],
+    known: list[tuple[str, int, float]],
+    bests: dict[str, list[float]],
 ) -> None:
-    things = [summary("a", suite, robust=30) for suite in ("strict", "autoattack", "paper-table1")]
-    things += [summary("a-best", suite, robust=30) for suite in known]
-    found = {f"{each.name}--{each.suite}.json": each for each in things}
+    things = [summary(name, "autoattack", robust=30), summary(name, "autoattack", robust=31, samples=1000)]
+    things += [summary(name, "strict", robust=32), summary(name, "paper-table1", robust=33)]
+    changes = {"model_fingerprint": weights.get("best", "")}
+    things += [summary(f"{name}-best", suite, robust, samples=count, **changes) for suite, count, robust in known]
+    read = read_made_up(tmp_path, monkeypatch, things, run(name, [50.0], weights=weights))
+    found = {suite: [100 * each.robust.value for each in read.of(f"{name}-best", suite)] for suite in SUITES}
+    assert {suite: pytest.approx(sorted(shares)) for suite, shares in found.items() if shares} == bests
+    assert len(read.of(name, "autoattack")) == 2
+
+
+def test_a_best_checkpoint_that_was_evaluated_with_other_weights_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = [summary(AT, "strict", robust=30), summary(AT, "autoattack", robust=30), summary(f"{AT}-best", "strict")]
+    read = read_made_up(tmp_path, monkeypatch, things, run(AT, [50.0], weights=SAME))
+    assert len(read.evaluations) == 3
+
+
+def read_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, things: list[Summary], training: RunSummary) -> Shelf:
+    """As from files of these summaries."""
+    found = {f"{place}.json": each for place, each in enumerate(things)}
     monkeypatch.setattr(reading, "read_summary", lambda path: found[path.name])
-    monkeypatch.setattr(reading, "read_run", lambda path: run(path.stem, [50.0], weights=weights))
+    monkeypatch.setattr(reading, "read_run", lambda path: training)
     for path in (*(tmp_path / "evaluations" / name for name in found), tmp_path / "runs" / "a.json"):
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    read = read_shelf(tmp_path)
-    assert sorted(each.suite for each in read.evaluations if each.name == "a-best") == bests
-    assert [each.robust for each in read.of("a-best", "autoattack")] == [things[1].robust for each in bests[:1]]
-    assert len(read.of("a", "autoattack")) == 1
+    return read_shelf(tmp_path)
 
 
 def test_numbers_far_from_the_papers_are_named_below_the_table() -> None:

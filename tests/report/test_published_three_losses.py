@@ -169,20 +169,66 @@ def test_equal_rates_leave_nothing_to_tell() -> None:
     assert "Trained alike" not in rates_note(shelf(*THREE, *apart, *elsewhere)), "not at one rate either"
 
 
+SLOWER = f"{AT_HM}-lr0.1"
+
+
 def test_another_rate_is_told_beside_its_own_model_and_alone_in_no_row() -> None:
-    slower = f"{AT_HM}-lr0.1"
-    runs = [trained(AT_HM, AT_HM), trained(slower, AT_HM, 0.1)]
-    things = shelf(*THREE, attacked(slower, 22.9), *runs)
+    runs = [trained(AT_HM, AT_HM), trained(SLOWER, AT_HM, 0.1)]
+    things = shelf(*THREE, attacked(SLOWER, 22.9), *runs)
     told = "AT (HM) at 0.1 less itself at 0.2 is +3.0 points [+2.2, +3.8], p < 0.001 (60 to 0 of 2,000 images)."
-    left = "Of AT (SCE) and AT (MMC-10) another rate was not attacked (`maxmahal reproduce adversarial-cifar100-rates`)"
     assert told in losses_verdict(things)
-    assert left in losses_verdict(things)
-    assert f"| {slower} |" in losses_table(things)
+    left = "Of AT (SCE) and AT (MMC-10) no other rate was attacked on the same images (`maxmahal reproduce"
+    assert left in other_rates(things)
+    assert f"| {SLOWER} |" in losses_table(things)
     assert "lr0.1" not in losses_pairs(things)
     pair = [attacked(f"{name}-lr0.1", 20) for name in (AT_SCE, AT_MMC)]
     assert "| lr0.1, last | autoattack | AT (MMC-10) | AT (SCE) |" in losses_pairs(shelf(*THREE, *pair))
-    assert other_rates(shelf(*THREE, *runs)) == ""
-    assert other_rates(shelf(*THREE, attacked(slower, 22.9))) == "", "nobody wrote down the rates"
+
+
+def test_several_rates_are_corrected_for_one_another() -> None:
+    slower = [attacked(f"{name}-lr0.1", share) for name, share in ((AT_SCE, 20.3), (AT_MMC, 23), (AT_HM, 20.3))]
+    runs = [trained(f"{name}{end}", name, rate) for name in PRESETS for end, rate in (("", 0.2), ("-lr0.1", 0.1))]
+    told = other_rates(shelf(*THREE, *slower, *runs))
+    assert (
+        "by AutoAttack, p and intervals for these 3 together: AT (HM) at 0.1 less itself at 0.2 is +0.4 points" in told
+    )
+    assert "p = 0.023 (8 to 0 of 2,000 images); AT (MMC-10) at 0.1" in told, "three times 0.0078"
+    assert "no other rate" not in told
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        [trained(AT_HM, AT_HM), trained(SLOWER, AT_HM, 0.1)],
+        [attacked(SLOWER, 22.9)],
+        [attacked(SLOWER, 22.9), trained(AT_HM, AT_HM), trained(SLOWER, AT_HM)],
+        [attacked(SLOWER, 22.9), trained(AT_HM, AT_HM), trained(SLOWER, AT_HM, 0.1, epochs=80)],
+        [attacked(SLOWER, 22.9, samples=1000), trained(AT_HM, AT_HM), trained(SLOWER, AT_HM, 0.1)],
+        [attacked("cifar100-mmc-lr0.1", 20), attacked("cifar100-mmc", 20)],
+    ],
+    ids=["not attacked", "rates not known", "one rate", "other epochs", "other images", "other model"],
+)
+def test_what_is_not_another_rate_of_the_same_training_is_not_told(things: list[Summary | RunSummary]) -> None:
+    assert other_rates(shelf(*THREE, *things)) == ""
+
+
+def test_a_training_at_another_rate_is_no_use_of_a_trial() -> None:
+    trials = [trial(0.1, 0.1, 0.3), trial(0.2, 0.2, 0.3)]
+    told = tuning_table(shelf(*trials, trained(AT_HM, AT_HM), trained(SLOWER, AT_HM, 0.1)))
+    assert "Used without being the best" not in told
+    assert "Used without being the best" in tuning_table(shelf(*trials, trained(AT_HM, AT_HM, 0.1)))
+
+
+def test_a_row_shows_what_its_difference_is_of() -> None:
+    wide = [
+        attacked(AT_SCE, 40, samples=10_000),
+        attacked(AT_SCE, 20, samples=1000),
+        attacked(AT_MMC, 22, samples=1000),
+    ]
+    (row,) = [line for line in losses_pairs(shelf(*wide)).splitlines() if "| AT (MMC-10) | AT (SCE) |" in line]
+    assert "22.0 % [19.5, 24.7]" in row
+    assert "20.0 % [17.6, 22.6]" in row
+    assert "+2.0 points" in row
 
 
 def test_a_model_that_answers_nothing_has_the_loss_of_its_settings() -> None:

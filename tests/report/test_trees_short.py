@@ -324,6 +324,18 @@ def test_what_would_change_the_answer_is_what_is_missing() -> None:
     )
 
 
+def test_trainings_alone_speak_until_three_seeds_are_attacked() -> None:
+    scores = {"result": {"last": {"test_pgd10": 0.2, "test_accuracy": 0.3}}}
+    arms = (AT_MMC, AT_ORTHOGONAL.names[1])
+    beside = Beside(runs=tuple(run(f"{arm}-seed{seed}", [70.0], **scores) for arm in arms for seed in range(3)))
+    plain, near, attacked = results(TREES, *MILD), results(NEAR), [*three(arms[0], 3000, 4000, 800)]
+    told = Short(plain, near, results(STRICT, *attacked), beside, Long(), frozenset()).lines()
+    assert "- **Robustness with adversarial training: no gain seen.**" in told
+    attacked += three(arms[1], 3000, 4000, 800)
+    told = Short(plain, near, results(STRICT, *attacked), beside, Long(), frozenset()).lines()
+    assert "with adversarial training" not in told
+
+
 @pytest.mark.parametrize(
     ("seeds", "said"), [((3, 3), "three seeds"), ((5, 5), "five seeds"), ((3, 5), "three to five seeds")]
 )

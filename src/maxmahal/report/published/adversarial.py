@@ -9,7 +9,17 @@ import numpy as np
 from maxmahal.evaluate.summary import BEST, Summary, pair_up
 from maxmahal.report.published.baseline import baseline, is_short_of_it, own_training, why_unfair
 from maxmahal.report.published.hundred import beside_ten
-from maxmahal.report.published.judging import POINT, Judgement, Verdict, between, evidence, mean_clean, said, tested
+from maxmahal.report.published.judging import (
+    POINT,
+    Judgement,
+    Verdict,
+    between,
+    both_worst,
+    evidence,
+    mean_clean,
+    said,
+    tested,
+)
 from maxmahal.report.published.leads import Gap, of_images
 from maxmahal.report.published.models import LONG, PGD_8, SHORT
 from maxmahal.report.published.needs import settle
@@ -138,7 +148,7 @@ def paired_table(shelf: Shelf) -> str:
     body = []
     for what, sce, mmc in _pairs(shelf):
         for suite in STRONG:
-            found, cells = shelf.pair(mmc, sce, suite), [shelf.robust(name, suite) for name in (sce, mmc)]
+            found, cells = shelf.pair(mmc, sce, suite), both_worst(shelf, sce, mmc, suite)
             if any(cells):
                 told = NOT_RUN if found is None else said(pair_up(*found))
                 body.append([what, suite, *map(ours_text, cells), told])

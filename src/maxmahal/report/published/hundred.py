@@ -7,7 +7,7 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import BEST, pair_up
 from maxmahal.report.published.checkpoints import best_note
-from maxmahal.report.published.judging import ALPHA, bounded, said, standing
+from maxmahal.report.published.judging import ALPHA, both_worst, bounded, said, standing
 from maxmahal.report.published.leads import holm, of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
 from maxmahal.report.published.rates import other_rates, rates_note, same_rate
@@ -71,9 +71,9 @@ def losses_pairs(shelf: Shelf) -> str:
         for suite in STRONG:
             found = {(each.first, each.second): each for each in compared(shelf, suite, end)}
             for second, first in combinations([base + end for base in ADVERSARIAL_CIFAR100], 2):
-                cells = [shelf.robust(name, suite) for name in (first, second)]
+                each = found.get((first, second))
+                cells = both_worst(shelf, first, second, suite)
                 if all(cells) or (any(cells) and end in ("", BEST)):
-                    each = found.get((first, second))
                     told = NOT_RUN if each is None else said(each.pair, each.chance)
                     names = [title_of(shelf, name.removesuffix(end)) for name in (first, second)]
                     body.append([_told(end), suite, *names, *map(ours_text, cells), told])

@@ -8,7 +8,7 @@ from maxmahal.evaluate.statistics import Comparison
 from maxmahal.evaluate.summary import Summary, pair_up
 from maxmahal.report.published.measured import Measured
 from maxmahal.report.published.models import TITLES, title_of
-from maxmahal.report.published.shelf import STRONG, Shelf, ours_text, paper_text
+from maxmahal.report.published.shelf import STRONG, Shelf, ours_text, paper_text, worst_case
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import p_told, points
 
@@ -50,6 +50,16 @@ def strong_pair(shelf: Shelf, first: str, second: str) -> tuple[Summary, Summary
     return next((pair for suite in STRONG if (pair := shelf.pair(first, second, suite)) is not None), None)
 
 
+def both_worst(shelf: Shelf, first: str, second: str, suite: str) -> list[Measured | None]:
+    """What a suite left of two models: on the images on which they are paired, else on as many as each has."""
+    pair = shelf.pair(first, second, suite)
+    return (
+        [shelf.robust(name, suite) for name in (first, second)]
+        if pair is None
+        else [worst_case([each]) for each in pair]
+    )
+
+
 def standing(
     comparison: Comparison, least: float = 0.0, chance: float | None = None
 ) -> Literal["ahead", "tied", "behind"]:
@@ -73,7 +83,8 @@ def strong_standing(shelf: Shelf, model: str, others: Sequence[str]) -> Literal[
 def beside(shelf: Shelf, model: str, other: str) -> Literal["ahead", "tied", "behind"] | None:
     """Where a model stands at worst beside one other.
 
-    Where nothing is left of either they are tied whoever attacked them: no pairing of images could tell them apart.
+    Where nothing is left of either they are tied whoever attacked them: on a thousand images or more that bounds both
+    below what a lead has to be.
     """
     pair = strong_pair(shelf, model, other)
     if pair is not None:
@@ -82,9 +93,13 @@ def beside(shelf: Shelf, model: str, other: str) -> Literal["ahead", "tied", "be
 
 
 def nothing_stands(shelf: Shelf, models: Sequence[str]) -> bool:
-    """Of models that were all attacked: one that was not has nothing that could be left or lost."""
-    worst = [shelf.strongest(model) for model in models]
-    return all(each is not None and each.rate is not None and each.rate.count == 0 for each in worst)
+    """Of models that were all attacked, under every strong suite that saw them.
+
+    One that was not has nothing that could be left or lost; and a suite that broke all of a few images says nothing of
+    another's survivors among many.
+    """
+    worst = [[found for suite in STRONG if (found := shelf.robust(model, suite)) is not None] for model in models]
+    return all(each and all(found.rate is not None and found.rate.count == 0 for found in each) for each in worst)
 
 
 def mean_clean(shelf: Shelf, *groups: Sequence[str]) -> list[float] | None:

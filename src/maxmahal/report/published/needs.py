@@ -19,7 +19,7 @@ class Needs:
     suites: tuple[tuple[str, str], ...] = ()
     """Models, each with a suite whose worst case is asked for."""
     pairs: tuple[tuple[str, str], ...] = ()
-    """Models to be paired on the same images under a suite that measures robustness."""
+    """Models to be compared at worst: on the same images, unless nothing is left of either."""
 
     def missing(self, shelf: Shelf) -> list[str]:
         """A few words for each model with a gap, then for each pair."""

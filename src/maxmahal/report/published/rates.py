@@ -1,19 +1,16 @@
 """Learning rates that differ between trainings which are compared: what a difference is then not known to come from."""
 
-import re
-
-from maxmahal.evaluate.summary import RunSummary, pair_up
+from maxmahal.evaluate.summary import RunSummary, Summary, pair_up
 from maxmahal.report.published.hierarchical import TREES
-from maxmahal.report.published.judging import bounded
-from maxmahal.report.published.leads import of_images
+from maxmahal.report.published.judging import ALPHA, bounded
+from maxmahal.report.published.leads import holm, of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
-from maxmahal.report.published.shelf import STRONG, Shelf
+from maxmahal.report.published.shelf import OTHER_RATE, STRONG, Shelf
 from maxmahal.report.published.trainings import chosen_by, learning_rate, outdone
 from maxmahal.report.wording import listed
 
 _, _MMC, _HM = ADVERSARIAL_CIFAR100
 _SCANNED = "trees-at-"  # how the names of adversarial trainings begin that compare centers alone
-_OTHER = re.compile(r"-lr[\d.]+$")  # how the names of models end that were trained like another but for the rate
 _GRID = "adversarial-cifar100-rates"
 
 
@@ -43,23 +40,39 @@ def rates_note(shelf: Shelf, folder: str = "") -> str:
 
 def other_rates(shelf: Shelf) -> str:
     """What another learning rate makes of a loss, by AutoAttack on the same images; empty where none was attacked."""
-    names = sorted({each.name for each in shelf.evaluations if _OTHER.search(each.name)})
-    told, seen = [], set()
-    for name in names:
-        model = _OTHER.sub("", name)
-        pair, rates = shelf.pair(name, model, STRONG[0]), (_rate(shelf, name), _rate(shelf, model))
-        if model in ADVERSARIAL_CIFAR100 and pair is not None and None not in rates:
-            found = pair_up(*pair)
-            size = bounded(found, of_images(found).interval(0.95), found.p_value)
-            told.append(f"{title_of(shelf, model)} at {rates[0]:g} less itself at {rates[1]:g} is {size}")
-            seen.add(model)
-    if not told:
+    found = {name: pair_up(*pair) for name, pair in _other_pairs(shelf).items()}
+    if not found:
         return ""
-    head = f"What another learning rate makes of a loss, by AutoAttack: {'; '.join(told)}."
-    left = [title_of(shelf, model) for model in ADVERSARIAL_CIFAR100 if model not in seen]
+    chances, confidence = holm({name: pair.p_value for name, pair in found.items()}), 1 - ALPHA / len(found)
+    told = [
+        f"{title_of(shelf, _own(name))} at {_rate(shelf, name):g} less itself at {_rate(shelf, _own(name)):g} is "
+        f"{bounded(pair, of_images(pair).interval(confidence), chances[name])}"
+        for name, pair in found.items()
+    ]
+    many = f", p and intervals for these {len(found)} together" if len(found) > 1 else ""
+    head = f"What another learning rate makes of a loss, by AutoAttack{many}: {'; '.join(told)}."
+    left = [title_of(shelf, model) for model in ADVERSARIAL_CIFAR100 if model not in map(_own, found)]
     if not left:
         return head
-    return f"{head} Of {listed(left)} another rate was not attacked (`maxmahal reproduce {_GRID}`)."
+    return f"{head} Of {listed(left)} no other rate was attacked on the same images (`maxmahal reproduce {_GRID}`)."
+
+
+def _other_pairs(shelf: Shelf) -> dict[str, tuple[Summary, Summary]]:
+    """By the name of the model at the other rate: its evaluation, and that of the same loss as its trials chose."""
+    names = sorted({each.name for each in shelf.evaluations if OTHER_RATE.search(each.name)})
+    known = [name for name in names if _own(name) in ADVERSARIAL_CIFAR100 and _is_other(shelf, name, _own(name))]
+    return {name: pair for name in known if (pair := shelf.pair(name, _own(name), STRONG[0])) is not None}
+
+
+def _own(name: str) -> str:
+    return OTHER_RATE.sub("", name)
+
+
+def _is_other(shelf: Shelf, name: str, model: str) -> bool:
+    """Whether two were trained alike but for the rate, which is not the same."""
+    ours, theirs = ({**shelf.settings(each).get("train", {})} for each in (name, model))
+    rates = ours.pop("lr", None), theirs.pop("lr", None)
+    return ours == theirs and None not in rates and rates[0] != rates[1]
 
 
 def _rate(shelf: Shelf, model: str) -> float | None:

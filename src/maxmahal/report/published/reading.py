@@ -7,6 +7,7 @@ from pathlib import Path
 
 from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.summary import BEST, RunSummary, Summary, read_run, read_summary
+from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, LONG, SHORT
 from maxmahal.report.published.shelf import STRONG, Shelf
 from maxmahal.report.published.steps import StepPairs, Steps
 
@@ -14,6 +15,7 @@ EVALUATIONS, RUNS = "evaluations", "runs"
 STEPS = "train_step_cuda.json"
 """What the benchmark of training steps found, among the benchmarks' results."""
 
+_WITH_BEST = (*LONG, *SHORT, *ADVERSARIAL_CIFAR100)
 _NETWORK = "resnet32"  # the one that the claims on training are about
 
 
@@ -34,13 +36,22 @@ def read_shelf(folder: Path, benchmarks: Path | None = None) -> Shelf:
 
 
 def _of_best(known: Sequence[Summary], runs: Sequence[RunSummary]) -> Iterator[Summary]:
-    """The careful evaluations of best checkpoints that are the last ones: attacks on the same weights find the same."""
-    names = {(each.name, each.suite) for each in known}
+    """The careful evaluations of best checkpoints that are the last ones: attacks on the same weights find the same.
+
+    Of models whose best checkpoints are compared; one that was evaluated with other weights is left as it is.
+    """
     same = {run.name: last for run in runs if (last := run.weights.get("last")) and last == run.weights.get("best")}
+    weights = {each.name: each.model_fingerprint for each in known}
+    seen = {_attacked(each) for each in known}
     for each in known:
-        best = f"{each.name}{BEST}"
-        if each.suite in STRONG and same.get(each.name) == each.model_fingerprint and (best, each.suite) not in names:
-            yield replace(each, name=best)
+        best = replace(each, name=f"{each.name}{BEST}")
+        own = {same.get(each.name), weights.get(best.name, each.model_fingerprint)} == {each.model_fingerprint}
+        if own and each.name in _WITH_BEST and each.suite in STRONG and _attacked(best) not in seen:
+            yield best
+
+
+def _attacked(summary: Summary) -> tuple[object, ...]:
+    return summary.name, summary.suite, summary.norm, summary.radius, summary.samples, summary.seed
 
 
 def _read_steps(path: Path) -> Steps | None:

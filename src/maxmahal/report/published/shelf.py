@@ -32,7 +32,9 @@ from it."""
 NOT_RUN = "not run"
 ENOUGH = 1000  # images: a verdict from fewer would be a guess
 TUNING = "tune-"  # how the names of trials begin
-_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|{BEST}$")
+OTHER_RATE = re.compile(r"-lr[\d.]+$")
+"""How the names of models end that were trained like another but for the learning rate."""
+_TWIN = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-lr[\d.]+|{BEST}$")
 """In names of models that no row of the paper is about."""
 
 

@@ -6,7 +6,7 @@ from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.borrowed import all_trials, borrowed
 from maxmahal.report.published.edges import Edge, edge_of
 from maxmahal.report.published.models import DATA, data_of, title_of
-from maxmahal.report.published.shelf import NOT_RUN, TUNING, Shelf
+from maxmahal.report.published.shelf import NOT_RUN, OTHER_RATE, TUNING, Shelf
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.wording import duration, listed
 
@@ -44,7 +44,7 @@ def tuning_table(shelf: Shelf) -> str:
     """The trials that settings were chosen from, with those that were used; empty where none was collected."""
     trials = all_trials(shelf)
     best = _best(trials)
-    others = [run for run in shelf.runs if run not in trials]
+    others = [run for run in shelf.runs if run not in trials and not OTHER_RATE.search(run.name)]
     users = {run.name: [each.name for each in others if _way(each) == _way(run)] for run in trials}
     used = [run for run in trials if users[run.name]]
     groups = [_group(run) for run in used]

@@ -110,7 +110,12 @@ def _undecided(every: Sequence[Results], long: Long) -> list[str]:
         (plain, LEARNED.names, (MMC,), "the learned tree against MMC"),
         (plain, LEARNED.names, ORTHOGONAL.names, "the learned tree against the given one"),
         (near, given, (MMC,), f"hierarchical centers against MMC by `{near.study.suite}` at {near.study.epsilon}"),
-        (strict, AT_ORTHOGONAL.names, (AT_MMC,), "hierarchical centers against MMC with adversarial training"),
+        (
+            strict,
+            AT_ORTHOGONAL.names,
+            (AT_MMC,),
+            "the worst case of hierarchical centers against MMC with adversarial training",
+        ),
     )
     missing = [words for results, arms, references, words in asked if not judged_of(results, arms, references)]
     told = [f"**Not decided**, for it takes {ENOUGH_SEEDS} of both: {listed(missing)}."] if missing else []
