@@ -371,6 +371,14 @@ def test_older_records_of_the_papers_protocol_are_known(copy: Path, suite: str, 
     assert (older.suite, older.suite_about, older.comparison) == (suite, about, comparison)
 
 
+def test_an_evaluation_that_went_on_elsewhere_names_both_devices(copy: Path) -> None:
+    assert read_evaluations(copy)[0].environment["device"] == "cpu"
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as connection, connection:
+        connection.execute("UPDATE evaluations SET body = json_set(body, '$.environment.device', 'NVIDIA H200')")
+        connection.execute("UPDATE chunks SET device = 'NVIDIA H200' WHERE stage = 0")
+    assert read_evaluations(copy)[0].environment["device"] == "NVIDIA H200 and cpu"
+
+
 def narrow(folder: Path) -> None:
     """As earlier versions made their files: with room for one ball."""
     with contextlib.closing(sqlite3.connect(folder / FILE)) as connection:

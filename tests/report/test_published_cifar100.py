@@ -205,6 +205,8 @@ def test_models_of_the_scan_of_class_trees_are_left_to_their_page() -> None:
     section = page.partition("### Models outside of the paper's tables")[2].partition("## Training")[0]
     assert "2 models of the scan of class trees, with their worst cases at Linf 1/255: [trees.md](trees.md)." in section
     assert "| trees-" not in section
+    wider = results_page(shelf(*scanned, hundred("trees-mmc-seed0", "strict")), [])
+    assert "with their worst cases at Linf 1/255 and Linf 8/255 (1 of them): [" in wider
     assert "| model | epochs | clean | worst case of strict |" in section, "columns without a number are left out"
     assert "### Models outside" not in results_page(shelf(hundred(MMC, "strict")), [])
 
@@ -261,11 +263,12 @@ def test_the_networks_of_a_table_are_named_once_each() -> None:
     told = networks_note(shelf(*things), TABLE_5_CIFAR100)
     assert told == (
         "Networks: ResNet-32 with 256 pooled values (`resnet32wide`) and ResNet-110 with 256 pooled values "
-        "(`resnet110wide`). Blocks start damped in `resnet110wide`, where MMC diverges otherwise, so that networks "
-        "differ in more than depth."
+        "(`resnet110wide`). Blocks start damped in `resnet110wide`, where MMC diverged otherwise at a shallow "
+        "network's rate, so that networks differ in more than depth: in this, and in batch and rate where these say so "
+        "below."
     )
     alone = networks_note(shelf(things[-1]), TABLE_5_CIFAR100)
-    assert alone.endswith("Blocks start damped in `resnet110wide`, where MMC diverges otherwise.")
+    assert alone.endswith("damped in `resnet110wide`, where MMC diverged otherwise at a shallow network's rate.")
     assert "damped" not in networks_note(shelf(*things[:2]), TABLE_5_CIFAR100)
     assert told in results_page(shelf(*things), [])
     assert networks_note(shelf(), TABLE_4) == ""

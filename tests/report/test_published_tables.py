@@ -444,6 +444,9 @@ def test_the_results_page_shows_the_figures_there_are() -> None:
     assert "training.svg" not in page
     assert "| mine | 200 |" in page
     assert "Measured on NVIDIA H200, torch 2.11, 2026-11-01." in page
+    moved = summary(MMC, "autoattack", environment={"device": "NVIDIA H200 and cpu", "started": "2026-11-01"})
+    told = "Measured on NVIDIA H200 and cpu, torch not run, 2026-11-01; begun on one device and ended on another: `"
+    assert f"{told}{MMC}`." in results_page(shelf(moved), [])
 
 
 def test_the_readme_says_when_there_is_nothing() -> None:

@@ -314,7 +314,7 @@ def test_what_would_change_the_answer_is_what_is_missing() -> None:
     assert "three seeds at 200 epochs, and their mistakes by superclass" in told
     assert "three seeds of the given tree at the random one's ratio (1.4)" in told
     assert "`strict` at 1/255" in told
-    assert "three seeds of adversarial training (0 trained, 0 attacked)" in told
+    assert "`strict` on adversarial training (0 seeds trained, 0 attacked)" in told
     near = results(NEAR, *MILD)
     adversarial = [*three(AT_MMC, 3000, 4000, 800), *three(AT_ORTHOGONAL.names[1], 3000, 4000, 800)]
     more = results(TREES, *plain.runs, *three("trees-orthogonal-1.4", 6000, 7300, 700))

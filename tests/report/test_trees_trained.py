@@ -37,7 +37,9 @@ def arms(mmc: tuple[float, ...] = MMC_PGD, hm: tuple[float, ...] = HM_PGD, **tra
 def test_the_same_seeds_are_paired_under_attack_and_clean(hm: tuple[float, ...], told: str) -> None:
     said = trained_alone(Beside(runs=tuple(arms(hm=hm))))
     answer = "a gain" if told.startswith("+2.0") else "no gain seen"
-    assert said.startswith(f"**Robustness with adversarial training: {answer}.** After 20 epochs, three seeds, against")
+    assert said.startswith(
+        f"**Robustness with adversarial training: {answer}.** After 20 epochs at rate 0.2, three seeds, "
+    )
     assert f": orthogonal subspaces, ratio 1, {told}, on clean images +1.0 [−1.5, +3.5] points." in said
 
 

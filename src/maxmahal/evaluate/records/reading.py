@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from maxmahal.evaluate.records.schema import FILE, open_for_reading, record_errors
 from maxmahal.evaluate.records.store import finding_from_json
-from maxmahal.evaluate.records.types import Columns, Evaluation, Picture, Points, Rating, StageRecords
+from maxmahal.evaluate.records.types import AND, Columns, Evaluation, Picture, Points, Rating, StageRecords
 
 # Records of older versions tell a suite of the paper's protocol by its own words alone, and two had no such words.
 _NO_MEASURE = "not a measure of robustness"
@@ -74,7 +74,7 @@ def _evaluation(
         data_fingerprint=facts["same"]["data"],
         class_names=tuple(facts["class_names"]),
         model=facts["model"],
-        environment=facts["environment"],
+        environment={**facts["environment"], "device": _devices(connection, number, facts["environment"]["device"])},
         training=facts["training"],
         stages=tuple(stages.values()),
         findings=tuple(finding_from_json(text) for (text,) in findings),
@@ -85,6 +85,12 @@ def _evaluation(
         finished=bool(finished),
         comparison=facts.get("comparison", _repeats_the_paper(suite, facts["same"]["suite"]["about"])),
     )
+
+
+def _devices(connection: sqlite3.Connection, evaluation: int, first: str) -> str:
+    """Where it was begun, then where it went on: an evaluation may be resumed on another machine."""
+    found = connection.execute("SELECT DISTINCT device FROM chunks WHERE evaluation = ? ORDER BY device", (evaluation,))
+    return AND.join(dict.fromkeys([first, *(device for (device,) in found)]))
 
 
 def _repeats_the_paper(suite: str, about: str) -> bool:

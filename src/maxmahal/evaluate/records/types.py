@@ -13,6 +13,10 @@ Origin = Literal["suite", "diagnosis", "transfer"]
 Scope = Literal["all", "survivors"]
 
 
+AND = " and "
+"""Between the devices of an evaluation that went on elsewhere than it was begun."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """One row for each sample that a stage attacked, in the order of their ids."""
@@ -148,7 +152,8 @@ class Evaluation:
     """kind ("classifier", "module", "function"), parameters, loss (name or ""), settings (a run's table, or {}),
     table (the paper's row, such as "Table 1, MMC-10; Table 5, ...", or ""), epoch, stochastic (bool), draws (int)."""
     environment: dict[str, Any]
-    """versions (dict), device, threads, commit (of the user's checkout or ""), command (to reproduce it), started."""
+    """versions (dict), device (several with AND between them), threads, commit (of the user's checkout or ""), command
+    (to reproduce it), started."""
     training: list[dict[str, Any]]
     """A run's metrics, one entry an epoch: epoch, train_seconds, test_accuracy, train_loss, ...; [] without a run."""
     stages: tuple[StageRecords, ...]

@@ -15,6 +15,7 @@ NEAR, FAR = 5.0, 10.0  # points: what still counts as the paper's number, and wh
 _CODES_NETWORK, _CODES_BATCH = "resnet47v2", 50
 _CODE = f"its code trains a ResNet v2 with bottlenecks, 47 layers deep (`{_CODES_NETWORK}`)"
 _IMAGE, _FEATURES = (3, 32, 32), 256
+_MIXED = ", so that networks differ in more than depth: in this, and in batch and rate where these say so below."
 _OPEN = (
     f"The paper prints ResNet-32, but {_CODE}; it leaves open the batch and, for losses of others, every setting of "
     "their own (each model's card in [the zoo](../zoo/README.md) has ours). What of this makes the difference was not "
@@ -117,8 +118,10 @@ def networks_note(shelf: Shelf, models: Sequence[str]) -> str:
     known += [str(settings.get("model", {}).get("backbone", "")) for settings in trained]
     names = [name for name in dict.fromkeys(known) if name]
     damped = [f"`{name}`" for name in names if name in DAMPED]
-    mixed = ", so that networks differ in more than depth" if damped and len(names) > len(damped) else ""
-    told = f" Blocks start damped in {listed(damped)}, where MMC diverges otherwise{mixed}." if damped else ""
+    told = ""
+    if damped:
+        told = f" Blocks start damped in {listed(damped)}, where MMC diverged otherwise at a shallow network's rate"
+        told += _MIXED if len(names) > len(damped) else "."
     return f"Networks: {listed([network_title(name) for name in names])}.{told}" if names else ""
 
 

@@ -21,7 +21,7 @@ from maxmahal.report.published.models import (
     data_of,
     title_of,
 )
-from maxmahal.report.published.rates import rates_note
+from maxmahal.report.published.rates import other_rates, rates_note
 from maxmahal.report.published.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
 from maxmahal.report.published.tables import markdown
 from maxmahal.report.published.undertrained import caution
@@ -46,7 +46,7 @@ def card(shelf: Shelf, name: str) -> str:
         _measured(shelf, model),
         _turned(shelf, model),
         caution(shelf, model),
-        rates_note(shelf, _RESULTS) if model in ADVERSARIAL_CIFAR100 else "",
+        *((rates_note(shelf, _RESULTS), other_rates(shelf)) if model in ADVERSARIAL_CIFAR100 else ()),
         *_sentences(shelf, model),
         "## What it is for, and what not",
         _limits(shelf, model),
@@ -74,7 +74,7 @@ def index(shelf: Shelf, names: Sequence[str]) -> str:
         _command(names[0]),
         markdown(["model", "data", "what it is", "clean", *STRONG], body, 3),
         hm_note(shelf, _RESULTS) if HM in names else "",
-        rates_note(shelf, _RESULTS) if {*ADVERSARIAL_CIFAR100} <= {*names} else "",
+        *((rates_note(shelf, _RESULTS), other_rates(shelf)) if {*ADVERSARIAL_CIFAR100} <= {*names} else ()),
         "Written by `tools/results.py`.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -123,7 +123,8 @@ def losses_brief(shelf: Shelf, folder: str = "") -> str:
 
 def _explained(shelf: Shelf, found: list[Compared]) -> str:
     """What else than the losses may be behind a difference."""
-    told = [] if all(same_rate(shelf, each.first, each.second) for each in found) else ["learning rates"]
+    alike = all(same_rate(shelf, each.first, each.second) for each in found) and not other_rates(shelf)
+    told = [] if alike else ["learning rates"]
     rises = [rise(shelf.run(name)) for name in ADVERSARIAL_CIFAR100]
     told += ["too few epochs"] if any(each is not None and each[0] > RISING for each in rises) else []
     return f", and with what {listed(told)} may explain" if told else ""
@@ -138,7 +139,8 @@ def beside_ten(shelf: Shelf) -> str:
     gap = f" and {points((clean[0] - clean[1]) / 100)} points on clean images" if len(clean) > 1 else ""
     return (
         " On CIFAR-100, where the paper has no adversarial training and which decides nothing here, AT (MMC-10) less "
-        f"AT (SCE) is {found} under AutoAttack{gap} ([three losses]({_LINK}))."
+        f"AT (SCE) is {found} under AutoAttack (p and interval for all pairs of its losses together){gap} "
+        f"([three losses]({_LINK}))."
     )
 
 

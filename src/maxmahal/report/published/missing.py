@@ -6,7 +6,7 @@ from maxmahal.evaluate.summary import BEST, Summary
 from maxmahal.report.published.balls import in_own_ball
 from maxmahal.report.published.hundred import WHOLE
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100
-from maxmahal.report.published.shelf import STRONG, Shelf
+from maxmahal.report.published.shelf import OTHER_RATE, STRONG, Shelf
 from maxmahal.report.published.tables import DEPTH, DEPTH_CIFAR100, HUNDRED, THREATS, WHITE_BOX, PaperTable, gaps
 from maxmahal.report.published.trees_study import NEAR, STRICT
 from maxmahal.report.wording import listed
@@ -79,12 +79,16 @@ def _wanted(shelf: Shelf, tables: tuple[PaperTable, ...]) -> dict[str, list[str]
 def _adversarial(shelf: Shelf) -> dict[str, list[str]]:
     """What was not attacked at all, and of last checkpoints what was attacked on a few images alone."""
     wanted: dict[str, list[str]] = {}
+    found = [each.name for each in shelf.evaluations if OTHER_RATE.sub("", each.name) in ADVERSARIAL_CIFAR100]
+    rates = sorted({end for name in found if (end := name.removeprefix(OTHER_RATE.sub("", name)))})
     for base in ADVERSARIAL_CIFAR100:
         known = {suite: shelf.robust(base, suite) for suite in STRONG}
         lacks = [suite for suite, found in known.items() if found is None]
         if few := [suite for suite, found in known.items() if found and found.limited]:
             lacks.append(f"{listed(few)} on all images (`{WHOLE}`)")
         wanted[base] = lacks
+        for rate in rates:
+            wanted[base + rate] = [STRONG[0]] if shelf.robust(base + rate, STRONG[0]) is None else []
         wanted[f"{base}{BEST}"] = [suite for suite in STRONG if shelf.robust(f"{base}{BEST}", suite) is None]
     return wanted
 

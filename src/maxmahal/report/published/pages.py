@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from maxmahal.evaluate.records.types import AND
 from maxmahal.report.published.both import JOINED
 from maxmahal.report.published.claims import claims
 from maxmahal.report.published.hierarchical import hm_brief
@@ -109,10 +110,16 @@ def _hundred_lines(shelf: Shelf) -> list[str]:
 
 
 def _environment(shelf: Shelf) -> str:
-    devices = sorted({str(each.environment.get("device", "")) for each in shelf.evaluations} - {""})
+    places = [(each.name, str(each.environment.get("device", ""))) for each in shelf.evaluations]
+    devices = sorted({device for _, place in places for device in place.split(AND)} - {""})
+    moved = list(dict.fromkeys(f"`{name}`" for name, place in places if AND in place))
     versions = sorted({str(each.environment.get("versions", {}).get("torch", "")) for each in shelf.evaluations} - {""})
     days = sorted(str(each.environment.get("started", ""))[:10] for each in shelf.evaluations)
     if not devices:
         return "Nothing has been evaluated yet."
     when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-    return f"Measured on {listed(devices)}, torch {listed(versions) if versions else NOT_RUN}, {when}."
+    return f"Measured on {listed(devices)}, torch {listed(versions) if versions else NOT_RUN}, {when}{_moved(moved)}."
+
+
+def _moved(names: list[str]) -> str:
+    return f"; begun on one device and ended on another: {listed(names)}" if names else ""

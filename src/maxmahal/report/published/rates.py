@@ -2,11 +2,11 @@
 
 from maxmahal.evaluate.summary import RunSummary, Summary, pair_up
 from maxmahal.report.published.hierarchical import TREES
-from maxmahal.report.published.judging import ALPHA, bounded
+from maxmahal.report.published.judging import ALPHA, bounded, standing
 from maxmahal.report.published.leads import holm, of_images
 from maxmahal.report.published.models import ADVERSARIAL_CIFAR100, title_of
 from maxmahal.report.published.shelf import OTHER_RATE, STRONG, Shelf
-from maxmahal.report.published.trainings import chosen_by, learning_rate, outdone
+from maxmahal.report.published.trainings import chosen_by, learning_rate, outdone, trial_of
 from maxmahal.report.wording import listed
 
 _, _MMC, _HM = ADVERSARIAL_CIFAR100
@@ -50,11 +50,37 @@ def other_rates(shelf: Shelf) -> str:
         for name, pair in found.items()
     ]
     many = f", p and intervals for these {len(found)} together" if len(found) > 1 else ""
-    head = f"What another learning rate makes of a loss, by AutoAttack{many}: {'; '.join(told)}."
-    left = [title_of(shelf, model) for model in ADVERSARIAL_CIFAR100 if model not in map(_own, found)]
-    if not left:
-        return head
-    return f"{head} Of {listed(left)} no other rate was attacked on the same images (`maxmahal reproduce {_GRID}`)."
+    parts = [f"What another learning rate makes of a loss, by AutoAttack{many}: {'; '.join(told)}."]
+    parts += [trial for name in found if (trial := _trials(shelf, name))]
+    if left := [title_of(shelf, model) for model in ADVERSARIAL_CIFAR100 if model not in map(_own, found)]:
+        told_of = f"no other rate was attacked on the same images (`maxmahal reproduce {_GRID}`)"
+        parts.append(f"Of {listed(left)} {told_of}, so that a comparison with these is one of rates too.")
+    return " ".join(parts)
+
+
+def better_slower(shelf: Shelf, model: str) -> bool:
+    """Whether a model did better at a lower rate than its own, by AutoAttack on the same images."""
+    own = _rate(shelf, model)
+    lower = [pair for name, pair in _other_pairs(shelf).items() if _own(name) == model and _slower(shelf, name, own)]
+    return any(standing(pair_up(*pair)) == "ahead" for pair in lower)
+
+
+def _slower(shelf: Shelf, name: str, own: float | None) -> bool:
+    rate = _rate(shelf, name)
+    return rate is not None and own is not None and rate < own
+
+
+def _trials(shelf: Shelf, name: str) -> str:
+    """How far the trials of the two rates were apart that chose between them; empty where one of them is not known."""
+    runs = [run for each in (name, _own(name)) if (run := shelf.run(each)) is not None]
+    tried = [trial for run in runs if (trial := trial_of(shelf, run)) is not None]
+    if len(tried) < 2:
+        return ""
+    scores = [f"{chosen_by(trial)} at {learning_rate(trial):g}" for trial in tried]
+    return (
+        f"The trials that chose between them, of {len(tried[0].epochs)} epochs, had under PGD-10 and clean on held-out "
+        f"images {listed(scores)} (%)."
+    )
 
 
 def _other_pairs(shelf: Shelf) -> dict[str, tuple[Summary, Summary]]:

@@ -106,6 +106,8 @@ def _capacity(shelf: Shelf, scene: Scene) -> Judgement:
     if gained:
         verdict = "holds in part" if verdict == "holds" else verdict
         reason += f" SCE gains as well, or may do, in {len(gained)} columns."
+    elif others := leads(shelf, deep_sce, (scene.sce,), _PGD):
+        reason += f" A gain of SCE is ruled out in {len(others)} of {len(_PGD)} columns."
     return settle(verdict, reason, shown, Needs(grid((scene.sce, deep_sce), _PGD)).missing(shelf))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from maxmahal.evaluate.summary import Summary
 from maxmahal.report.published.adversarial import compared_models, long_told, paired_table, short_told, spreads
 from maxmahal.report.published.apart import apart_note, clean_note, distances_apart, networks_note
 from maxmahal.report.published.checkpoints import best_note
@@ -166,6 +167,10 @@ def _budgets(shelf: Shelf, figures: Sequence[str]) -> list[str]:
     ]
 
 
+def _ball(summary: Summary) -> str:
+    return f"{summary.norm} {summary.epsilon}"
+
+
 def _others(
     shelf: Shelf, data: str, shown: set[str], title: str = "### Models outside of the paper's tables"
 ) -> list[str]:
@@ -175,8 +180,10 @@ def _others(
     rest = [name for name in names if not name.startswith(_SCANNED)]
     parts = [budgets_table(shelf, rest, sparse=True)] if rest else []
     if scanned := [each for each in shelf.evaluations if each.name in names and each.name not in rest]:
-        balls = listed(list(dict.fromkeys(f"{each.norm} {each.epsilon}" for each in scanned)))
         count = len({each.name for each in scanned})
+        places = dict.fromkeys(map(_ball, scanned))
+        found = {ball: {each.name for each in scanned if _ball(each) == ball} for ball in places}
+        balls = listed([ball if len(of) == count else f"{ball} ({len(of)} of them)" for ball, of in found.items()])
         parts.append(
             f"{count} models of the scan of class trees, with their worst cases at {balls}: [{TREES}]({TREES})."
         )

@@ -18,7 +18,7 @@ _SHARED = (
 _CHOICE = (
     "Best of its network and loss: under attack the highest validation PGD-10, ties by validation accuracy; without "
     "attack the highest validation accuracy among the trials of one batch. Used: by a longer training among these "
-    "results. Without attack all losses take the same batch, so that their curves can be compared"
+    "results. Without attack all losses of a network take the same batch, so that their curves can be compared"
 )
 
 
@@ -108,10 +108,15 @@ def rate_edge(shelf: Shelf, run: RunSummary) -> Edge | None:
     return edge_of(learning_rate(run), _tried(all_trials(shelf), run))
 
 
+def trial_of(shelf: Shelf, run: RunSummary) -> RunSummary | None:
+    """The trial whose settings a training took."""
+    return next((each for each in all_trials(shelf) if _way(each) == _way(run)), None)
+
+
 def outdone(shelf: Shelf, run: RunSummary) -> tuple[RunSummary, RunSummary] | None:
     """The trial whose settings a training took, and the one that the rule chooses, where that is another."""
     trials = all_trials(shelf)
-    took = next((each for each in trials if _way(each) == _way(run)), None)
+    took = trial_of(shelf, run)
     best = next((each for each in _best(trials) if _group(each) == _group(run)), None)
     return None if took is None or best is None or took is best else (took, best)
 

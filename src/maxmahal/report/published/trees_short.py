@@ -190,7 +190,8 @@ class Short:
             told.append(f"`{self.near.study.suite}` at {self.near.study.epsilon}")
         if not judged_of(self.strict, AT_ORTHOGONAL.names, (AT_MMC,)):
             trained, attacked = len(self.beside.seeds(AT_MMC)), len(self.strict.of(AT_MMC, "clean"))
-            told.append(f"{ENOUGH_SEEDS} of adversarial training ({trained} trained, {attacked} attacked)")
+            how = f"({trained} seeds trained, {attacked} attacked)"
+            told.append(f"`{self.strict.study.suite}` on adversarial training {how}")
         return f"**What would change this**, not measured yet: {'; '.join(told)}." if told else ""
 
     def _of(self, metric: Metric) -> list[Judged]:

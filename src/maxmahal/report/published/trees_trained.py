@@ -27,9 +27,9 @@ def trained_alone(beside: Beside) -> str:
     ]
     return (
         f"**Robustness with adversarial training: {'a gain' if gain else 'no gain seen'}.** After "
-        f"{settings.get('train.epochs')} epochs, {seeds}, against MMC-10, by the PGD-10 at "
-        f"{settings.get('method.epsilon')} that a training ends with on all test images, which bounds each model's "
-        f"worst case from above and not their difference: {'; '.join(told)}."
+        f"{settings.get('train.epochs')} epochs at rate {settings.get('train.lr')}, {seeds}, against MMC-10, by the "
+        f"trainings' own PGD-10 at {settings.get('method.epsilon')}, which bounds each worst case from above and not "
+        f"their difference: {'; '.join(told)}."
     )
 
 

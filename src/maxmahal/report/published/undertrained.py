@@ -7,6 +7,7 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate.summary import RunSummary
 from maxmahal.report.published.models import title_of
+from maxmahal.report.published.rates import better_slower
 from maxmahal.report.published.shelf import Shelf
 from maxmahal.report.published.trainings import rate_edge
 from maxmahal.report.wording import listed, points
@@ -63,7 +64,8 @@ def undertrained(shelf: Shelf, models: Sequence[str]) -> str:
             f"images still rose: {listed(gains)}. These are signs of too little training: more epochs may change "
             "their order."
         )
-    edge = [title for title, run in runs.items() if rate_edge(shelf, run) == "highest"]
+    highest = {title: run for title, run in runs.items() if rate_edge(shelf, run) == "highest"}
+    edge = [title for title, run in highest.items() if not better_slower(shelf, run.name)]
     if edge:
         parts.append(f"{listed(edge)} took the highest learning rate that was tried; higher ones might do better.")
     return " ".join(parts)
