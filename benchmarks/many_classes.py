@@ -5,8 +5,9 @@
 MMC's training objective touches the true class's center and no other, so neither its time nor its memory may grow with
 the classes; a softmax head computes, and updates, something for every class. All heads and numbers of classes take
 turns; so does the whole MMC step (network, loss, gradients, update) over the numbers of classes. Prediction looks at
-every class with any head. ``peak_mb`` is what one call holds at most beyond ``held_mb``, and that is what lies
-in memory between calls: centers, or weights and their momentum.
+every class with any head. ``--no-quality`` is a quick look at the times, which saves nothing. ``peak_mb`` is what one
+call holds at most beyond ``held_mb``, and that is what lies in memory between calls: centers, or weights and their
+momentum.
 """
 
 import argparse
@@ -211,6 +212,9 @@ def main() -> None:
         "quality": [measure_quality(size, device) for size in SIZES] if options.quality else [],
     }
     tell(content)
+    if not options.quality:
+        print("not saved: the record has how far the centers are spread, which was left out")
+        return
     path = save("many_classes", device, content)
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} CPU thread(s)"
     picture = Path(RESULTS / f"many_classes{'' if device.type == 'cpu' else '_' + device.type}.svg")
