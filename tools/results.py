@@ -109,19 +109,23 @@ def _with_known_weights(summary: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def refuse_taken(folder: Path, weights: dict[str, str]) -> None:
     """A name that was chosen by hand must not be another model's: its numbers would be forgotten."""
-    for path in sorted(folder.glob("*.json")):
-        old = read_summary(path)
-        if old.model_fingerprint != weights.get(old.name, old.model_fingerprint):
-            raise SystemExit(f"{path.name} is of another model called '{old.name}'; choose another name, or remove it.")
+    for path, name in _of_other_weights(folder, weights):
+        raise SystemExit(f"{path.name} is of another model called '{name}'; choose another name, or remove it.")
 
 
 def forget(folder: Path, weights: dict[str, str]) -> None:
     """Remove what was measured on models that have been trained anew since."""
-    for path in sorted(folder.glob("*.json")):
-        old = read_summary(path)
-        if old.model_fingerprint != weights.get(old.name, old.model_fingerprint):
-            path.unlink()
-            print(f"Removed {path.name}: it is of an earlier '{old.name}' with other weights.")
+    for path, name in _of_other_weights(folder, weights):
+        path.unlink()
+        print(f"Removed {path.name}: it is of an earlier '{name}' with other weights.")
+
+
+def _of_other_weights(folder: Path, weights: dict[str, str]) -> list[tuple[Path, str]]:
+    """Published evaluations of models that are called like these and are others, each with that name."""
+    found = [(path, read_summary(path)) for path in sorted(folder.glob("*.json"))]
+    return [
+        (path, old.name) for path, old in found if weights.get(old.name, old.model_fingerprint) != old.model_fingerprint
+    ]
 
 
 def collect_variants(out: Path, root: Path = ROOT) -> list[Path]:

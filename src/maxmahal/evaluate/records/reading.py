@@ -74,7 +74,7 @@ def _evaluation(
         data_fingerprint=facts["same"]["data"],
         class_names=tuple(facts["class_names"]),
         model=facts["model"],
-        environment={**facts["environment"], "device": _devices(connection, number, facts["environment"]["device"])},
+        environment={**facts["environment"], "device": _devices(connection, number, facts["environment"])},
         training=facts["training"],
         stages=tuple(stages.values()),
         findings=tuple(finding_from_json(text) for (text,) in findings),
@@ -87,10 +87,10 @@ def _evaluation(
     )
 
 
-def _devices(connection: sqlite3.Connection, evaluation: int, first: str) -> str:
+def _devices(connection: sqlite3.Connection, evaluation: int, begun: dict[str, Any]) -> str:
     """Where it was begun, then where it went on: an evaluation may be resumed on another machine."""
     found = connection.execute("SELECT DISTINCT device FROM chunks WHERE evaluation = ? ORDER BY device", (evaluation,))
-    return AND.join(dict.fromkeys([first, *(device for (device,) in found)]))
+    return AND.join(dict.fromkeys([begun.get("device", ""), *(device for (device,) in found)])).removeprefix(AND)
 
 
 def _repeats_the_paper(suite: str, about: str) -> bool:
