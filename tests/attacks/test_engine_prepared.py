@@ -7,7 +7,7 @@ import torch
 from small_models import Curved, Linear, Pretender, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, margin, pgd
+from maxmahal.attacks import Attacked, Engine, Linf, carlini_wagner, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.oracle import Oracle
@@ -216,3 +216,37 @@ def test_on_a_gpu_tf32_is_off_for_the_verdict_and_as_it_was_afterwards(switches:
     with quick_float32(cuda):
         assert tf32_settings() == ["tf32", "tf32", "tf32"]
     assert tf32_settings() == switches
+
+
+class Counted(nn.Module):
+    """Counts how often it is asked."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.calls = model, 0
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls += 1
+        return self.model(images)
+
+
+@pytest.mark.parametrize("targets", [None, "random-other"])
+def test_the_nearest_image_is_the_same_whether_claims_are_confirmed_at_once_or_together(targets: str | None) -> None:
+    """The search's boundary lies elsewhere than the model's, so that some claims are refuted and some are not."""
+    shifted = lambda images: MODEL(0.97 * images)  # noqa: E731
+    model = Counted(MODEL)
+    found, asked = [], []
+    for batch_size in (COUNT, 50 * COUNT):  # a claim at least fills the first at every step
+        before = model.calls
+        options = {"search": "binary", "steps": 60, "search_steps": 3, "targets": targets, "sample_ids": IDS}
+        found.append(
+            carlini_wagner(Pretender(model, shifted), IMAGES, LABELS, engine=Engine(batch_size=batch_size), **options)
+        )
+        asked.append(model.calls - before)
+    assert asked[1] < asked[0] / 4
+    at_once, together = found
+    assert at_once.distances.isfinite().any()
+    assert torch.equal(at_once.distances, together.distances)
+    assert torch.equal(at_once.images, together.images)
+    assert torch.equal(at_once.predictions, together.predictions)
