@@ -28,6 +28,8 @@ from maxmahal.attacks.ledger import Keep, Ledger
 from maxmahal.attacks.method import Method, State
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, Oracle, make_oracle
+from maxmahal.attacks.prepare import Prepared
+from maxmahal.attacks.recording import Recorder
 from maxmahal.attacks.result import Attacked, Nearest
 from maxmahal.attacks.rounding import is_coarse
 from maxmahal.attacks.samples import FOOLED, HIT, Samples
@@ -103,6 +105,8 @@ def run(
     capacity = engine.batch_size or default_batch_size(case.images)
     oracle = make_oracle(model, objective, capacity, engine.eot_samples)
     oracle.coarse = is_coarse(case.images.device)
+    if isinstance(model, Prepared) and case.images.device.type == "cuda" and engine.eot_samples == 1:
+        oracle.recorder = Recorder(oracle.differentiate)
     with _own_randomness(case, engine):
         return _Run(method, model, oracle, case, engine, keep, capacity).attack(restarts)
 

@@ -13,6 +13,7 @@ from maxmahal.attacks.gradients import grad_or_none, has_gaps, leaves_of, withou
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared
+from maxmahal.attacks.recording import Recorder
 from maxmahal.attacks.rounding import full_float32
 from maxmahal.attacks.samples import Samples
 from maxmahal.attacks.spent import Kind, Passes, Tally
@@ -58,6 +59,8 @@ class Oracle:
     """The same sample by sample, for samples that know their rows."""
     quick: Callable[[Tensor], Outputs] | None = None
     """The search for attacks that never want a gradient, where there is one of its own."""
+    recorder: Recorder | None = None
+    """``differentiate`` with small batches recorded as CUDA graphs."""
 
     @property
     def confirms(self) -> bool:
@@ -73,20 +76,42 @@ class Oracle:
             )
 
         def work(start: int, stop: int) -> tuple[Look, Tensor]:
-            moved, part = images[start:stop].detach().clone().requires_grad_(), samples.slice(start, stop)
-            with torch.enable_grad():
-                outputs = self._outputs(self.search, moved)
+            part = samples.slice(start, stop)
+            batch = images[start:stop].detach(), part.fled, part.targets
+            if self.recorder is None:
+                logits, values, gradient = self.differentiate(*batch, counted=part)
+            else:
+                logits, values, gradient = self.recorder(*batch)
                 self._count("asked", part)
-                leaves = leaves_of(outputs)
-                look = self._judged(leaves, part)
-                gradient = _gradient_of(look.values, leaves, outputs, moved)
             self._count("backward", part)
-            look = Look(look.logits.detach(), look.values.detach())
+            look = Look(logits, values)
             self._count_lost(look, part, gradient)
             return look, without_gaps(gradient)
 
         parts = self._in_chunks(len(images), work)
         return _join([look for look, _ in parts]), torch.cat([gradient for _, gradient in parts])
+
+    def differentiate(
+        self,
+        images: Float[Tensor, "n c h w"],
+        fled: Int[Tensor, " n"],
+        targets: Int[Tensor, " n"] | None,
+        *,
+        counted: Samples | None = None,
+    ) -> tuple[Float[Tensor, "n l"], Float[Tensor, " n"], Float[Tensor, "n c h w"]]:
+        """Logits, objective and gradient; nothing is read back from the device.
+
+        The forward pass counts for the samples ``counted``, even if memory runs out on the way back.
+        """
+        moved = images.clone().requires_grad_()
+        with torch.enable_grad():
+            outputs = self._outputs(self.search, moved)
+            if counted is not None:
+                self._count("asked", counted)
+            leaves = leaves_of(outputs)
+            look = self._judged(leaves, fled, targets)
+            gradient = _gradient_of(look.values, leaves, outputs, moved)
+        return look.logits.detach(), look.values.detach(), gradient
 
     def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
         """The objective at ``images`` without a gradient, by the search model."""
@@ -122,7 +147,8 @@ class Oracle:
         def work(start: int, stop: int) -> Look:
             rows = slice(start * draws, stop * draws)
             features = None if answers.features is None else answers.features[rows]
-            return self._judged(Outputs(answers.logits[rows], features), samples.slice(start, stop))
+            part = samples.slice(start, stop)
+            return self._judged(Outputs(answers.logits[rows], features), part.fled, part.targets)
 
         return _join(self._in_chunks(len(samples), work))
 
@@ -131,7 +157,7 @@ class Oracle:
         def work(start: int, stop: int) -> Look:
             outputs, part = self._outputs(model, images[start:stop]), samples.slice(start, stop)
             self._count(kind, part)
-            look = self._judged(outputs, part)
+            look = self._judged(outputs, part.fled, part.targets)
             self._count_lost(look, part)
             return look
 
@@ -160,11 +186,13 @@ class Oracle:
             lost = look.values.isnan()
             self.tally.add_lost(samples.rows, lost if gradient is None else lost | has_gaps(gradient))
 
-    def _judged(self, outputs: Outputs, samples: Samples) -> Look:
+    def _judged(self, outputs: Outputs, fled: Tensor, targets: Tensor | None) -> Look:
         """Logits and objective of each image, as means over its answers."""
         draws = self.eot_samples
-        samples = samples.repeat(draws) if draws > 1 else samples
-        values = self.objective(outputs, samples.fled, samples.targets)
+        if draws > 1:
+            fled = fled.repeat_interleave(draws)
+            targets = None if targets is None else targets.repeat_interleave(draws)
+        values = self.objective(outputs, fled, targets)
         check_values_of(values, len(outputs.logits))
         if draws == 1:
             return Look(outputs.logits, values)

@@ -40,10 +40,6 @@ class Samples:
         """Neighbouring samples, without a copy."""
         return _take(self, slice(start, stop))
 
-    def repeat(self, times: int) -> "Samples":
-        """Each sample ``times`` over, its copies side by side."""
-        return self.select(torch.arange(len(self), device=self.images.device).repeat_interleave(times))
-
     def join(self, others: "Samples") -> "Samples":
         """These samples and then the others."""
         return Samples(
