@@ -46,7 +46,7 @@ test: lint
 # Without a browser the page's tests are skipped in `make test`; here they must run.
 soak: $(VENV)/dev.stamp
 	@tools/chromium.sh
-	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py tests/gallery/test_gallery_in_chromium.py
+	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py paper/tests/test_gallery_in_chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m soak
 
 mutants: $(VENV)/dev.stamp
@@ -62,12 +62,12 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/record_overhead.py
 
 studies: $(VENV)/dev.stamp
-	$(BIN)/python studies/batch_invariance.py
-	$(BIN)/python studies/convergence.py
-	$(BIN)/python studies/honesty.py
-	$(BIN)/python studies/peers_table.py
-	$(BIN)/python studies/false_robustness.py
-	$(BIN)/python tools/readme.py
+	$(BIN)/python -m paper.studies.batch_invariance
+	$(BIN)/python -m paper.studies.convergence
+	$(BIN)/python -m paper.studies.honesty
+	$(BIN)/python -m paper.studies.peers_table
+	$(BIN)/python -m paper.studies.false_robustness
+	$(BIN)/python -m paper.readme
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,9 +6,9 @@ from typing import Any
 from markupsafe import Markup
 
 from many_classes_measures import fit_power
-from maxmahal.report.published.drawing import as_file
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart, element
+from paper.pages.drawing import as_file
 
 WIDTH, HEIGHT, TOP, LINE = 350.0, 300.0, 62.0, 20.0
 NAMES = {

@@ -24,12 +24,11 @@ ORDER = [
     "evaluate",
     "uncertainty",
     "report",
-    "gallery",
     "reproduce",
     "demo",
     "cli",
 ]
-BASE = {"errors", "files", "imports", "random", "settings", "version"}
+BASE = {"errors", "files", "imports", "random", "settings", "shipped", "version"}
 
 
 def imports(path: Path) -> set[str]:

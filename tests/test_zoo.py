@@ -15,9 +15,9 @@ from maxmahal.cli.zoo import zoo_command
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.subject import load_subject
-from maxmahal.report.published import ZOO, read_shelf
 from maxmahal.train import Settings, train_model
 from maxmahal.train.tensors import FINGERPRINT, read_tensors
+from paper.pages import ZOO, read_shelf
 
 Make = Callable[..., Settings]
 

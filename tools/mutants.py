@@ -64,7 +64,7 @@ def run_tests(tests: str, tree: Path) -> int:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not soak", *tests.split()]
     environment = {
         **os.environ,
-        "PYTHONPATH": str(tree / "src"),
+        "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -85,10 +85,10 @@ def main() -> None:
     survivors: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        for name in ("src", "tests", "examples"):
+        for name in ("src", "tests", "paper", "examples"):
             if (ROOT / name).exists():
                 shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("pyproject.toml", "README.md"):
+        for name in ("pyproject.toml", "conftest.py", "README.md"):
             shutil.copy(ROOT / name, tree / name)
         for tests in sorted({mutant.tests for mutant in mutants}):
             if run_tests(tests, tree) != 0:

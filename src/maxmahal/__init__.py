@@ -18,7 +18,6 @@ from maxmahal.version import __version__
 if TYPE_CHECKING:
     from maxmahal import demo as demo
     from maxmahal import density as density
-    from maxmahal import gallery as gallery
     from maxmahal import report as report
     from maxmahal import reproduce as reproduce
     from maxmahal import uncertainty as uncertainty
@@ -37,8 +36,8 @@ else:
         "train": ("load_settings", "train_model"),
         "zoo": ("load",),
     }
-    _BASE = ("errors", "files", "imports", "random", "settings")
-    _MODULES = (*_NAMES, *_BASE, "attacks", "data", "demo", "density", "gallery", "report", "reproduce", "uncertainty")
+    _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
+    _MODULES = (*_NAMES, *_BASE, "attacks", "data", "demo", "density", "report", "reproduce", "uncertainty")
     _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> object:

@@ -20,9 +20,7 @@ from maxmahal.centers import (
     likeness,
     load_tree,
     shuffle_superclasses,
-    tree_files,
     tree_from_superclasses,
-    tree_names,
     write_tree,
 )
 from maxmahal.data import CIFAR100_SUPERCLASSES
@@ -137,16 +135,6 @@ def test_a_tree_comes_back_from_its_file(tmp_path: Path) -> None:
     assert load_tree(str(tmp_path / "tree.toml")) == tree
     assert tree.groups() == [['the "dog"'], ["cat", "ä"]]
     assert ClassTree((0, 1, 0)).groups() == [["0", "2"], ["1"]]
-
-
-def test_a_shipped_tree_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "trees").mkdir()
-    write_tree(tmp_path / "trees" / "mine.toml", ClassTree((0, 0)))
-    monkeypatch.setattr(tree_files.resources, "files", lambda _: tmp_path)
-    assert tree_names() == ["mine"]
-    assert load_tree("mine").superclasses == (0, 0)
-    with pytest.raises(SettingsError, match="There is no tree 'mien'; did you mean 'mine'"):
-        load_tree("mien")
 
 
 GOOD = 'format = "maxmahal-tree-1"\n'

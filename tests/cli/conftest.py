@@ -2,47 +2,17 @@
 
 import os
 import pty
-import sys
 from collections.abc import Callable
 
 import pytest
 
-from maxmahal import cli
+from commands import Outcome, runner
 from processes import COMMAND_LINE, Started
 
 
-class Outcome:
-    """What a command left: exit code, standard output, standard error."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    def assert_refused(self, *parts: str) -> None:
-        """One sentence on standard error that holds every part, exit code 2, no traceback."""
-        assert self.code == 2, (self.out, self.err)
-        assert self.err.startswith("maxmahal: ")
-        assert self.err.count("\n") == 1
-        assert "Traceback" not in self.err
-        for part in parts:
-            assert part in self.err
-
-
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["maxmahal", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capfd.readouterr()
-        return Outcome(code, out, err)
-
-    return call
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    return runner(monkeypatch, capfd)
 
 
 @pytest.fixture

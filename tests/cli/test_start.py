@@ -12,7 +12,7 @@ import pytest
 from maxmahal.cli import data
 from maxmahal.cli.app import app
 from maxmahal.cli.reproduce import reproduce_command
-from maxmahal.reproduce.call import OUT, RESULTS
+from maxmahal.reproduce.call import OUT
 from maxmahal.uncertainty import CHANGES
 
 COMMANDS = [
@@ -121,4 +121,4 @@ def test_help_names_every_way_to_make_strange_images(run) -> None:
 
 def test_both_commands_that_reproduce_have_the_same_folders() -> None:
     parameters = inspect.signature(reproduce_command).parameters
-    assert (parameters["out"].default, parameters["results"].default) == (Path(OUT), Path(RESULTS))
+    assert parameters["out"].default == Path(OUT)

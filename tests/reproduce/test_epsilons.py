@@ -82,15 +82,6 @@ def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:
     assert small.seconds == pytest.approx(start + rates["robust"]["strict"] * samples * cost)
 
 
-def test_published_results_are_those_of_the_ball(tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "evaluations"
-    folder.mkdir(parents=True)
-    (folder / "digits-sce--strict-Linf-1-255-100.json").write_text("{}")
-    text = "".join(section("strict", f'epsilon = "{n}/255"', "limit = 100") for n in (1, 2))
-    cells = planned(tmp_path, text + section("strict", "limit = 100"), results=tmp_path / "results")
-    assert [cell.published for cell in cells.values()] == [True, False, False]
-
-
 @pytest.mark.parametrize(
     ("suite", "epsilon", "message"),
     [
@@ -103,17 +94,6 @@ def test_published_results_are_those_of_the_ball(tmp_path: Path) -> None:
 def test_balls_that_cannot_be(tmp_path: Path, suite: str, epsilon: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         planned(tmp_path, section(suite, f"epsilon = {epsilon}"))
-
-
-def test_the_shipped_grid_asks_for_two_balls_of_models_of_table_1() -> None:
-    grid = load_grid("small-epsilons")
-    assert [(each.suite, each.epsilon, each.limit) for each in grid.evaluations] == [
-        ("strict", "1/255", 1000),
-        ("strict", "2/255", 1000),
-    ]
-    assert [model.name for model in grid.models] == ["cifar10-sce", "cifar10-mmc-rand", "cifar10-mmc"]
-    table = {model.name: model for model in load_grid("table1").models}
-    assert all(model == table[model.name] for model in grid.models)
 
 
 @pytest.mark.soak

@@ -192,19 +192,6 @@ def test_two_groups_of_transfer_are_two_cells_and_no_two_cells_share_a_name(tmp_
         make_plan(load_grid(path), tmp_path / "out")
 
 
-def test_published_results_are_shown_and_still_planned(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "evaluations"
-    folder.mkdir(parents=True)
-    (folder / "sce--short-30.json").write_text("{}")
-    (folder / "mmc--short.json").write_text("{}")  # of all images, which this grid does not ask for
-    found = cells(undisturbed, tmp_path / "nothing", results=tmp_path / "results")
-    assert [found["sce--short-30"].published, found["mmc--short-30"].published] == [True, False]
-    plan = make_plan(undisturbed[0].grid, tmp_path / "nothing", results=tmp_path / "results")
-    assert sum("not here (published), about" in line for line in plan_lines(plan)) == 1
-    assert not any("missing" in line for line in plan_lines(plan))
-    assert found["sce--short-30"].seconds > 0
-
-
 def test_other_settings_are_refused_with_the_first_difference(undisturbed: Undisturbed, out: Path) -> None:
     with pytest.raises(CheckpointError, match=r"models/sce .*train.lr was 0.05 and is now 0.25.*choose another --out"):
         make_plan(undisturbed[0].grid, out, overrides=["train.lr=0.25"])

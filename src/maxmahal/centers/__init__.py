@@ -12,7 +12,7 @@ from maxmahal.centers.statistics import (
     squared_distance_to_flat,
 )
 from maxmahal.centers.tree import Tree, ancestor_heights, tree_from_superclasses
-from maxmahal.centers.tree_files import ClassTree, load_tree, shuffle_superclasses, tree_names, write_tree
+from maxmahal.centers.tree_files import ClassTree, load_tree, shuffle_superclasses, write_tree
 
 __all__ = [
     "CENTERS",
@@ -35,6 +35,5 @@ __all__ = [
     "spherical_code",
     "squared_distance_to_flat",
     "tree_from_superclasses",
-    "tree_names",
     "write_tree",
 ]

@@ -1,8 +1,7 @@
-"""Trees of classes as small TOML files: those of the package by their names, the user's own by their paths."""
+"""Trees of classes as small TOML files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import torch
@@ -54,21 +53,12 @@ def write_tree(path: Path, tree: ClassTree) -> None:
 
 
 def load_tree(tree: str) -> ClassTree:
-    """A shipped tree by its name, or a .toml file."""
-    shipped = _shipped()
-    if tree in shipped:
-        return _read(shipped[tree])
-    if tree.endswith(".toml"):
-        return _read(Path(tree).expanduser())
-    known = f"{did_you_mean(tree, shipped)} " if shipped else ""
-    raise SettingsError(
-        f"There is no tree '{tree}'; {known}`maxmahal tree RUN --out tree.toml` makes one, and its path works here."
-    )
-
-
-def tree_names() -> list[str]:
-    """The trees shipped with the package."""
-    return sorted(_shipped())
+    """The tree in a .toml file."""
+    if not tree.endswith(".toml"):
+        raise SettingsError(
+            f"centers.tree = '{tree}' is not the path of a .toml file; `maxmahal tree RUN --out tree.toml` makes one."
+        )
+    return _read(Path(tree).expanduser())
 
 
 def shuffle_superclasses(superclasses: Sequence[int], seed: int) -> tuple[int, ...]:
@@ -95,8 +85,3 @@ def _read(path: Path) -> ClassTree:
         )
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error
-
-
-def _shipped() -> dict[str, Path]:
-    folder = Path(str(resources.files("maxmahal") / "trees"))
-    return {path.stem: path for path in folder.glob("*.toml")}

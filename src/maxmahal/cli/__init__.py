@@ -11,6 +11,8 @@ import traceback
 import warnings
 from typing import TextIO
 
+import typer
+
 from maxmahal.cli.app import app
 from maxmahal.errors import DataNotice, MaxmahalError
 
@@ -18,12 +20,12 @@ GO_ON = ("evaluate", "reproduce", "demo")  # typed again, they take up what they
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
-def main() -> None:
+def main(commands: typer.Typer = app) -> None:
     """Run a command; a user's mistake ends in one sentence and exit code 2, a broken torch in 1, Ctrl-C in 130."""
     try:
         with warnings.catch_warnings():
             _tell_notices()
-            app()
+            commands()
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)

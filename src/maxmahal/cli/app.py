@@ -11,7 +11,6 @@ from maxmahal.cli import (
     density,
     doctor,
     evaluate,
-    gallery,
     report,
     reproduce,
     train,
@@ -37,8 +36,6 @@ app.command("density")(density.density_command)
 app.command("uncertainty")(uncertainty.uncertainty_command)
 app.command("tree")(tree.tree_command)
 app.command("reproduce")(reproduce.reproduce_command)
-app.command("figure")(gallery.figure_command)
-app.command("gallery")(gallery.gallery_command)
 app.command("demo")(demo.demo_command)
 app.command("zoo")(zoo.zoo_command)
 app.command("doctor")(doctor.doctor_command)

@@ -89,7 +89,7 @@ def evaluate_command(
 def suites_command(show: Show = None) -> None:
     """List the suites and what is in them."""
     if show is not None:
-        show_shipped("suite", "suites", show, maxmahal.evaluate.suite_names())
+        show_shipped("suite", show)
         return
     console = Console()
     for name in maxmahal.evaluate.suite_names():

@@ -32,7 +32,6 @@ def reproduce_command(
         str | None, typer.Option(help="Stop before so much time is over (90s, 8m, 1h30m); the same command goes on.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="How many at once (default: 1 on the CPU, 3 on a GPU).")] = None,
-    results: Annotated[Path, typer.Option(help="A folder of published results.")] = Path("results"),
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
@@ -46,12 +45,12 @@ def reproduce_command(
     console = Console()
     deadline = None if budget is None else Deadline.after(parse_budget(budget))
     if show is not None:
-        show_shipped("grid", "grids", show, maxmahal.reproduce.grid_names())
+        show_shipped("grid", show)
         return
     if grid is None or list_all:
         _list(console)
         return
-    plan = plan_from_words(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir, results=results)
+    plan = plan_from_words(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir)
     if dry_run:
         _say(console, maxmahal.reproduce.plan_lines(plan, jobs or maxmahal.reproduce.runner.default_jobs(plan.device)))
         return

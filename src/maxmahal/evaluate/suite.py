@@ -4,7 +4,6 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from maxmahal.evaluate.aims import check_objective_name
 from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
 from maxmahal.evaluate.records.types import Origin, Scope
 from maxmahal.settings import Component, Table, read_toml, to_table
+from maxmahal.shipped import find_file, seen_from, shipped_files
 
 Norm = Literal["Linf", "L2"]
 WITHOUT_BALL = frozenset({"clean", "carlini", "fmn", "noise", "rotation"})
@@ -137,7 +137,7 @@ _TOP = ["[[stage]]", "include", *(field.name for field in dataclasses.fields(Sui
 
 def suite_names() -> list[str]:
     """The suites shipped with the package."""
-    return sorted(_shipped())
+    return list(shipped_files("suite"))
 
 
 def load_suite(
@@ -148,7 +148,7 @@ def load_suite(
     epsilon: str | None = None,
 ) -> Suite:
     """A shipped suite by its name, or a TOML file; with another ball where one is given."""
-    path = _find(str(suite))
+    path = find_file("suite", suite)
     own = {key: value for key, value in read_toml(path).items() if key not in ("include", "stages", "stage")}
     tables = _stages(path)
     values = parse_fields(Suite, {"name": path.stem} | own, path.name, _TOP)
@@ -170,9 +170,7 @@ def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
     table, where = read_toml(path), path.name
     known = []
     for name in parse(table.get("include", []), tuple[str, ...], f"{where}: include"):
-        # A file includes its neighbour, wherever the command is run from.
-        other = _find(str(path.parent / name) if name.endswith(".toml") else name)
-        known += _stages(other, (*seen, path))
+        known += _stages(find_file("suite", seen_from(path, "suite", name)), (*seen, path))
     known += [(stage, where) for stage in _tables(table.get("stage", []), where)]
     if "stages" not in table:
         return known
@@ -187,17 +185,6 @@ def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
         if name not in by_name:
             raise SettingsError(f"{where}: there is no stage '{name}' to take; {did_you_mean(name, by_name)}")
     return [by_name[name] for name in names]
-
-
-def _find(suite: str) -> Path:
-    shipped = _shipped()
-    if suite in shipped:
-        return shipped[suite]
-    if suite.endswith(".toml"):
-        return Path(suite).expanduser()
-    raise SettingsError(
-        f"There is no suite '{suite}'; {did_you_mean(suite, shipped)} The path of a .toml file works too."
-    )
 
 
 def _tables(stages: object, where: str) -> list[Table]:
@@ -277,8 +264,3 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
         return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
     except SettingsError as error:
         raise SettingsError(f"--epsilon {epsilon} does not do: {error}") from error
-
-
-def _shipped() -> dict[str, Path]:
-    folder = Path(str(resources.files("maxmahal") / "suites"))
-    return {path.stem: path for path in folder.glob("*.toml")}

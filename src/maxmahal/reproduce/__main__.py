@@ -7,7 +7,7 @@ from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
 from maxmahal.reproduce.budget import Deadline, parse_budget
-from maxmahal.reproduce.call import OUT, RESULTS, last_words, list_grids, plan_from_words
+from maxmahal.reproduce.call import OUT, last_words, list_grids, plan_from_words
 from maxmahal.reproduce.runner import default_jobs, run_plan
 from maxmahal.reproduce.watch import PlainLines, Quiet, plan_lines
 
@@ -38,7 +38,6 @@ def _run(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         overrides=arguments.set,
         data_dir=arguments.data_dir,
-        results=arguments.results,
     )
     if arguments.dry_run:
         _say(plan_lines(plan, arguments.jobs or default_jobs(plan.device)))
@@ -59,7 +58,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget", help="stop before so much time is over: 90s, 8m, 1h30m")
     parser.add_argument("--jobs", type=int, help="how many at once (default: 1 on the CPU, 3 on a GPU)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting everywhere")
-    parser.add_argument("--results", type=Path, default=Path(RESULTS), help="a folder of published results")
     parser.add_argument("--list", action="store_true", help="list the grids")
     parser.add_argument("--quiet", action="store_true", help="print only what came of it")
     return parser

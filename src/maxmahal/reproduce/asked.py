@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.evaluate.summary import file_name
 from maxmahal.reproduce.grid import GridEvaluation
 from maxmahal.reproduce.states import Identity
 
@@ -41,11 +40,6 @@ class Asked:
     def identity(self, name: str, samples: int) -> Identity:
         """What tells the evaluation of a model apart in the records."""
         return name, self.suite.name, SEED, samples, self.suite.norm, self.radius
-
-    def file_name(self, name: str) -> str:
-        """Of the summary in which the evaluation of a model would be published."""
-        ball = "" if self._usual else f"{self.suite.norm} {self.suite.epsilon}"
-        return file_name(name, self.suite.name, ball=ball, limit=self.limit, seed=SEED)
 
     @property
     def _usual(self) -> bool:

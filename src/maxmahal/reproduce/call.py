@@ -11,7 +11,6 @@ from maxmahal.reproduce.runner import Outcome
 from maxmahal.reproduce.watch import describe, duration
 
 OUT = "runs/reproduce"
-RESULTS = "results"
 
 
 def list_grids() -> list[tuple[str, str]]:
@@ -26,13 +25,12 @@ def plan_from_words(
     device: str = "auto",
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
-    results: str | Path = RESULTS,
 ) -> Plan:
     """The plan of a call as it was typed."""
     if str(out) == ".":
         raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
     chosen = choose_device(device)
-    return make_plan(load_grid(grid), out, device=chosen, overrides=overrides, data_dir=data_dir, results=results)
+    return make_plan(load_grid(grid), out, device=chosen, overrides=overrides, data_dir=data_dir)
 
 
 def last_words(plan: Plan, outcome: Outcome) -> list[str]:

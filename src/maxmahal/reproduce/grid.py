@@ -3,12 +3,12 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.settings import Table, convert, from_table, read_toml
+from maxmahal.shipped import find_file, seen_from, shipped_files
 from maxmahal.train import Settings, load_settings
 
 Checkpoint = Literal["last", "best"]
@@ -103,18 +103,18 @@ class Grid:
 
 def grid_names() -> list[str]:
     """The grids shipped with the package."""
-    return sorted(_shipped())
+    return list(shipped_files("grid"))
 
 
 def load_grid(grid: str | Path) -> Grid:
     """A shipped grid by its name, or a TOML file."""
-    path = _find(str(grid))
+    path = find_file("grid", grid)
     table = read_toml(path)
     known = _known_models(path, table, (path,))
     names = convert(table.pop("models", list(known)), tuple[str, ...], f"{path.name}: models")
     about = convert(table.pop("about", ""), str, f"{path.name}: about")
     evaluations = tuple(
-        GridEvaluation(**{**vars(each), "suite": _beside(path, each.suite)})
+        GridEvaluation(**{**vars(each), "suite": seen_from(path, "suite", each.suite)})
         for each in _sections(GridEvaluation, table.pop("evaluation", []), path, "evaluation")
     )
     for key in table:
@@ -129,13 +129,14 @@ def _known_models(path: Path, table: Table, seen: tuple[Path, ...]) -> dict[str,
     """The models of a grid and of those that it includes, by name."""
     known: dict[str, GridModel] = {}
     for name in convert(table.get("include", []), tuple[str, ...], f"{path.name}: include"):
-        other = _find(_beside(path, name))
+        other = find_file("grid", seen_from(path, "grid", name))
         if other in seen:
             circle = " -> ".join(each.stem for each in (*seen, other))
             raise SettingsError(f"Grids include each other in a circle: {circle}.")
         known |= _known_models(other, read_toml(other), (*seen, other))
     for section in _sections(GridModel, table.get("model", []), path, "model"):
-        for model in replace(section, preset=_beside(path, section.preset)).each():
+        preset = seen_from(path, "preset", section.preset or section.name)
+        for model in replace(section, preset=preset).each():
             if model.name in known:
                 raise SettingsError(f"{path.name}: there are two models called '{model.name}'; rename one.")
             known[model.name] = model
@@ -160,22 +161,3 @@ def _pick(known: Mapping[str, GridModel], name: str, grid: str) -> list[GridMode
     if not seeds:
         raise SettingsError(f"Grid {grid} has no model '{name}'; {did_you_mean(name, known)}")
     return seeds
-
-
-def _beside(path: Path, name: str) -> str:
-    """A file that a grid names lies beside it, wherever the command is run from."""
-    return str(path.parent / Path(name).expanduser()) if name.endswith(".toml") else name
-
-
-def _find(grid: str) -> Path:
-    shipped = _shipped()
-    if grid in shipped:
-        return shipped[grid]
-    if grid.endswith(".toml"):
-        return Path(grid).expanduser()
-    raise SettingsError(f"There is no grid '{grid}'; {did_you_mean(grid, shipped)} The path of a .toml file works too.")
-
-
-def _shipped() -> dict[str, Path]:
-    folder = Path(str(resources.files("maxmahal") / "grids"))
-    return {path.stem: path for path in folder.glob("*.toml")}

@@ -36,8 +36,6 @@ class Cell:
     needs: tuple[str, ...] = ()
     """Models that have to be trained first."""
     identities: tuple[Identity, ...] = ()
-    published: bool = False
-    """Whether its results are among those that were published."""
 
     @property
     def key(self) -> str:
@@ -99,11 +97,10 @@ def make_plan(
     device: str = "cpu",
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
-    results: str | Path | None = None,
 ) -> Plan:
     """What of a grid is done in the folder ``out``, half done or missing; nothing is written."""
     folder = Path(out).expanduser()
-    maker = _Maker(grid, folder, device, overrides, data_dir, None if results is None else Path(results))
+    maker = _Maker(grid, folder, device, overrides, data_dir)
     rows = maker.rows()
     unfinished = [cell for row in rows for cell in row.cells if not cell.state.ended]
     return Plan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
@@ -117,9 +114,8 @@ class _Maker:
         device: str,
         overrides: Sequence[str],
         data_dir: str | Path | None,
-        results: Path | None,
     ) -> None:
-        self._grid, self._out, self._device, self._results = grid, out, device, results
+        self._grid, self._out, self._device = grid, out, device
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._settings = {model.name: model.settings(overrides) for model in grid.models}
         self._taken: dict[Identity, bool] = {}
@@ -209,8 +205,7 @@ class _Maker:
             evaluation.epsilon,
         )
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
-        published = all(self._is_published(asked.file_name(name)) for name in targets)
-        return Cell(row, asked.column, job, look, state, seconds, needs, identities, published)
+        return Cell(row, asked.column, job, look, state, seconds, needs, identities)
 
     def _source(self, owners: tuple[str, ...]) -> str:
         """What the models were trained on by the grid's own word: a checkpoint's word would not do for code."""
@@ -246,9 +241,6 @@ class _Maker:
     def _checkpoint(self, model: GridModel, checkpoint: str) -> Path:
         folder = RunFolder(self._out / "models" / model.name)
         return folder.path if checkpoint == "last" else folder.best
-
-    def _is_published(self, file: str) -> bool:
-        return self._results is not None and (self._results / "evaluations" / file).is_file()
 
     @property
     def _kind(self) -> str:

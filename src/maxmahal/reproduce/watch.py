@@ -109,9 +109,8 @@ def describe(cell: Cell) -> str:
         return f"{cell.state.detail}{again}"
     planned = f"about {duration(cell.seconds)}"
     if cell.state.kind == "half":
-        published = ", published" if cell.published else ""
-        return f"half done ({cell.state.detail}{published}), {planned} to go"
-    return f"not here{' (published)' if cell.published else ''}, {planned}"
+        return f"half done ({cell.state.detail}), {planned} to go"
+    return f"not here, {planned}"
 
 
 def duration(seconds: float) -> str:

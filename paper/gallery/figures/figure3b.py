@@ -1,0 +1,273 @@
+"""Figure 3b: attacks on their way through a two-dimensional feature space, MMC and beside it SCE."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maxmahal.attacks import Objective, cross_entropy, own_loss, own_loss_difference
+from maxmahal.data import ImageData
+from maxmahal.errors import ArgumentError
+from maxmahal.models import Classifier, Head
+from maxmahal.random import generator
+from maxmahal.train import load_settings
+from maxmahal.train.parts import load_parts
+from paper.gallery.compose import compose
+from paper.gallery.fitting import centers_of, features_of, fit, linear_logits
+from paper.gallery.packing import bytes_text, pack, quantise, restore, rounded, square_around, unpack
+from paper.gallery.paths import Followed, Walk, follow, zero_gradients
+from paper.gallery.plane import Window, class_ink, decision_regions
+from paper.gallery.scene import Area, Dots, Part, Scene, haloed
+from paper.gallery.types import Key, Options, Record, Sheet
+
+# What each line is: its ink, whether it is dashed, and what the attacker makes small.
+OBJECTIVES = {
+    "cross-entropy": Key("ink", "cross-entropy, not adaptive", dash=True),
+    "un,1": Key("bad", "un,1: −L(z, y)"),
+    "un,2": Key("s6", "un,2: L(z, ỹ) − L(z, y)"),
+    "tar,1": Key("s2", "tar,1: L(z, yₜ)"),
+    "tar,2": Key("s3", "tar,2: L(z, yₜ) − L(z, y)", dash=True),
+}
+SCE_OBJECTIVES = ("cross-entropy", "un,2", "tar,1", "tar,2")  # un,1 is cross-entropy itself
+SOURCES = {"mnist": "MNIST", "digits": "Embedded digits"}
+LOOKED_AT = (5, 10, 20, 50)
+MNIST = ("data.limit=20000", "data.augment=none", "train.epochs=6", "train.lr=0.02", "train.schedule=cosine")
+
+
+def compute(options: Options, source: str = "digits") -> Record:
+    """Train both models with two features and follow every objective from the same images."""
+    walk = Walk(steps=12, step_size=0.025) if options.quick else Walk()
+    fitted: dict[str, Classifier] = {}
+    for name in ("mmc", "sce"):
+        settings = load_settings(f"{source}-{name}", _overrides(source, options))
+        data = load_parts(settings.data, options.data_dir, "cpu")
+        fitted[name.upper()] = fit(settings, data.train)
+    everyone = data.test
+    judged = everyone.first(20 if options.quick else 100)
+    shown = _two_inputs(list(fitted.values()), everyone, options.seed)
+    chosen = ImageData.select(everyone, torch.cat([shown, torch.arange(len(judged))]))
+    shift = torch.randint(1, everyone.num_classes, (len(chosen),), generator=generator("targets", options.seed))
+    targets = (chosen.labels + shift) % everyone.num_classes
+    inputs = [
+        {"sample": int(shown[place]), "label": int(chosen.labels[place]), "target": int(targets[place])}
+        for place in (0, 1)
+    ]
+    return {
+        "data": source,
+        "quick": options.quick,
+        "seed": options.seed,
+        "epsilon": walk.epsilon,
+        "step_size": walk.step_size,
+        "steps": walk.steps,
+        "judged": len(judged),
+        "class_names": list(everyone.class_names),
+        "labels": pack(everyone.labels.numpy().astype(np.uint8)),
+        "inputs": inputs,
+        "models": [model_record(name, model, everyone, chosen, targets, walk) for name, model in fitted.items()],
+    }
+
+
+def _overrides(source: str, options: Options) -> list[str]:
+    chosen = ["model.feature_dim=2", f"train.seed={options.seed}", *(MNIST if source == "mnist" else ())]
+    return [*chosen, "train.epochs=6"] if options.quick else chosen
+
+
+def _two_inputs(models: list[Classifier], data: ImageData, seed: int) -> Tensor:
+    """Two random images of different classes that every model gets right."""
+    order = torch.randperm(len(data), generator=generator("inputs", seed))[:500]
+    some = data.select(order)
+    right = torch.stack([model(some.float_images()).argmax(dim=1) == some.labels for model in models]).all(dim=0)
+    candidates = order[right]
+    others = candidates[data.labels[candidates] != data.labels[candidates[:1]]] if len(candidates) else candidates
+    if not len(others):
+        raise ArgumentError("Both models must get two images of different classes right; train them for longer.")
+    return torch.stack([candidates[0], others[0]])
+
+
+def objective_of(name: str, head: Head) -> tuple[Objective, bool]:
+    """The objective behind a line's name, and whether it has a target."""
+    if name == "cross-entropy":
+        return cross_entropy(), False
+    return (own_loss(head) if name.endswith("1") else own_loss_difference(head)), name.startswith("tar")
+
+
+def model_record(
+    name: str, model: Classifier, everyone: ImageData, chosen: ImageData, targets: Tensor, walk: Walk
+) -> Record:
+    """One model: its features, its regions, and where every objective led; the first two of ``chosen`` are drawn."""
+    features = features_of(model, everyone)
+    images, labels = chosen.float_images(), chosen.labels
+    paths: dict[str, Followed] = {}
+    for each in OBJECTIVES if centers_of(model) is not None else SCE_OBJECTIVES:
+        objective, aimed = objective_of(each, model.head)
+        paths[each] = follow(model, images, labels, objective, walk, targets if aimed else None)
+    truth, aims = labels.numpy()[2:], targets.numpy()[2:]
+    weights, bias = linear_logits(model)
+    drawn = np.concatenate([followed.features[:, :2].reshape(-1, 2) for followed in paths.values()])
+    view = _view(features, drawn)
+    centers = centers_of(model)
+    right = (features @ weights.T + bias).argmax(axis=1) == everyone.labels.numpy()
+    return {
+        "name": name,
+        "test_accuracy": round(float(right.mean()), 4),
+        "view": view,
+        "features": pack(quantise(features, view, np.int16)),
+        "weights": rounded(weights, 5),
+        "bias": rounded(bias, 5),
+        "centers": None if centers is None else rounded(centers, 4),
+        "paths": {each: rounded(got.features[:, :2].transpose(1, 0, 2)) for each, got in paths.items()},
+        "predictions": {each: got.predictions[:, :2].T.tolist() for each, got in paths.items()},
+        "fooled": {each: rounded((got.predictions[:, 2:] != truth).mean(axis=1)) for each, got in paths.items()},
+        "reached": {
+            each: rounded((got.predictions[:, 2:] == aims).mean(axis=1))
+            for each, got in paths.items()
+            if each.startswith("tar")
+        },
+        "zero_gradients": round(zero_gradients(model, images[2:], labels[2:], cross_entropy()), 4),
+    }
+
+
+def _view(features: np.ndarray, drawn: np.ndarray) -> list[float]:
+    """Nearly all features, and every path as long as it does not leave the clusters far behind."""
+    inner = square_around(features, share=0.998)
+    near = np.clip(drawn, np.array(inner[:2]) - 1.6 * inner[2], np.array(inner[:2]) + 1.6 * inner[2])
+    low, high = np.array(inner[:2]) - inner[2], np.array(inner[:2]) + inner[2]
+    return square_around(np.concatenate([near, [low, high]]), margin=1.03)
+
+
+def panels(record: Record, frame: int | None = None) -> list[Scene]:
+    """A row a model and a column an input; up to a step, or all of the way."""
+    labels = unpack(record["labels"])
+    last = record["steps"] if frame is None else frame
+    scenes = []
+    for model in record["models"]:
+        window = Window(model["view"])
+        features = restore(unpack(model["features"]), model["view"])
+        ground: list[Part] = [
+            *window.regions(np.array(model["weights"]), np.array(model["bias"])),
+            *window.cloud(features, labels, _radius(labels), 0.5),
+        ]
+        names = window.names(_class_places(model, features, labels), record["class_names"])
+        if model["centers"] is not None:
+            ground += window.crosses(np.array(model["centers"]))
+        for place, shown in enumerate(record["inputs"]):
+            ways = [part for name in model["paths"] for part in _way(window, model, name, place, last)]
+            start = np.array(next(iter(model["paths"].values()))[place][0])
+            title = f"{model['name']}: a {record['class_names'][shown['label']]}"
+            title += f", target {record['class_names'][shown['target']]}"
+            parts = [*ground, *ways, *names, *_star(window, start), window.frame()]
+            scenes.append(Scene(title, window.side, window.side, parts))
+    return scenes
+
+
+def _radius(labels: np.ndarray) -> float:
+    return 1.2 if len(labels) > 3000 else 2.2
+
+
+def _class_places(model: Record, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    if model["centers"] is not None:
+        return np.array(model["centers"])
+    return np.stack([np.quantile(features[labels == label], 0.5, axis=0) for label in np.unique(labels)])
+
+
+def _way(window: Window, model: Record, name: str, place: int, last: int) -> list[Part]:
+    points = window.place(np.array(model["paths"][name][place][: last + 1]))
+    points = [(min(max(x, 0.0), window.side), min(max(y, 0.0), window.side)) for x, y in points]
+    key = OBJECTIVES[name]
+    stops: list[Part] = [Dots([points[step] for step in range(0, last + 1, 10)], key.ink, 2.2)]
+    return [
+        *haloed(points, key.ink, 2.0, key.dash),
+        *stops,
+        Dots(points[-1:], "card", 5.5),
+        Dots(points[-1:], key.ink, 4.0),
+    ]
+
+
+def _star(window: Window, start: np.ndarray) -> list[Part]:
+    """The clean input, a star as in the paper."""
+    x, y = window.place(start)[0]
+    turns = np.arange(10) * np.pi / 5 - np.pi / 2
+
+    def corners(radius: float) -> list[tuple[float, float]]:
+        lengths = np.where(np.arange(10) % 2 == 0, radius, 0.42 * radius)
+        return [(x + float(r * np.cos(t)), y + float(r * np.sin(t))) for r, t in zip(lengths, turns, strict=True)]
+
+    return [Area(corners(11.0), "card"), Area(corners(8.5), "ink")]
+
+
+def legend(record: Record) -> list[Key]:  # noqa: ARG001
+    """One entry an objective."""
+    return list(OBJECTIVES.values())
+
+
+def draw(record: Record) -> str:
+    """All panels as one SVG."""
+    return compose(f"Figure 3b: {SOURCES[record['data']]}", panels(record), 2, legend(record))
+
+
+def frames(record: Record) -> int:
+    """The clean inputs and every step."""
+    return int(record["steps"]) + 1
+
+
+def caption(record: Record) -> str:
+    """Sizes, settings and accuracies."""
+    accuracies = ", ".join(f"{each['name']} {100 * each['test_accuracy']:.1f} %" for each in record["models"])
+    return (
+        f"{SOURCES[record['data']]}: features of all {len(unpack(record['labels'])):,} test images in the colours of "
+        f"their classes, centers as crosses, the clean input as a star, a dot every ten steps. PGD without a random "
+        f"start, ε = {record['epsilon']}, step {record['step_size']}, {record['steps']} steps. "
+        f"Test accuracy: {accuracies}."
+    )
+
+
+def sheet(record: Record) -> Sheet:
+    """How many of the first test images each objective fools, and how soon."""
+    stops = [step for step in LOOKED_AT if step <= record["steps"]]
+    rows = []
+    for model in record["models"]:
+        for name in model["paths"]:
+            shares = [f"{100 * model['fooled'][name][step]:.0f}" for step in stops]
+            reached = f"{100 * model['reached'][name][-1]:.0f}" if name in model["reached"] else "–"
+            rows.append([model["name"], OBJECTIVES[name].text, *shares, reached])
+    zeros = " and ".join(f"{100 * each['zero_gradients']:.0f} % ({each['name']})" for each in record["models"])
+    return Sheet(
+        f"Wrong answers in % of the first {record['judged']} test images",
+        ["model", "objective", *(f"step {step}" for step in stops), "target reached"],
+        rows,
+        f"The gradient of cross-entropy is exactly zero, in every pixel, at {zeros} of the clean images. "
+        "For SCE un,1 is cross-entropy itself.",
+        words=2,
+    )
+
+
+def player(record: Record) -> Record:
+    """The same panels for the page's player."""
+    labels = unpack(record["labels"])
+    out: list[Any] = []
+    for model in record["models"]:
+        features = unpack(model["features"])
+        places = _class_places(model, restore(features, model["view"]), labels)
+        regions = decision_regions(np.array(model["weights"]), np.array(model["bias"]), model["view"])
+        ground = {
+            "view": model["view"],
+            "regions": [{"ink": class_ink(k), "points": rounded(c)} for k, c in enumerate(regions) if len(c)],
+            "centers": [model["centers"]] if model["centers"] is not None else [],
+            "names": [[*rounded(place), name] for place, name in zip(places, record["class_names"], strict=True)],
+        }
+        for place, shown in enumerate(record["inputs"]):
+            names = record["class_names"]
+            ways = [
+                {"ink": OBJECTIVES[name].ink, "dash": OBJECTIVES[name].dash, "points": ways[place]}
+                for name, ways in model["paths"].items()
+            ]
+            dots = {"points": bytes_text(features), "bits": 16} if place == 0 else {"as": len(out) - 1}
+            title = f"{model['name']}: a {names[shown['label']]}, target {names[shown['target']]}"
+            out.append({**ground, "title": title, "dots": dots, "radius": _radius(labels), "paths": ways})
+    steps = [f"step {step} of {record['steps']}" for step in range(record["steps"] + 1)]
+    return {"labels": steps, "rate": 10, "classes": bytes_text(labels), "panels": out}
+
+
+compute_mnist = partial(compute, source="mnist")

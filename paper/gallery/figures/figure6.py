@@ -1,0 +1,228 @@
+"""Figure 6: where the four adaptive objectives (appendix B.4) push a feature, and what each of them is best for."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maxmahal.attacks import Objective, Outputs, own_loss, own_loss_difference
+from maxmahal.centers import max_mahalanobis_centers
+from maxmahal.losses import MMC
+from maxmahal.random import generator
+from paper.gallery.compose import compose
+from paper.gallery.packing import rounded
+from paper.gallery.plane import Window, class_ink
+from paper.gallery.scene import Line, Part, Scene, Text, arrow, cross, haloed
+from paper.gallery.types import Key, Options, Record, Sheet
+
+NORM, SPREAD, THRESHOLD = 10.0, 1.5, 4.0
+LABEL, TARGET = 0, 1
+STEP = 0.1
+FAR = 1.5  # an attack does not know when to stop: walks go on for half as long again as the way between two centers
+TITLES = {
+    "un,1": "un,1: −L(z, y)",
+    "un,2": "un,2: L(z, ỹ) − L(z, y)",
+    "tar,1": "tar,1: L(z, yₜ)",
+    "tar,2": "tar,2: L(z, yₜ) − L(z, y)",
+}
+NAMES = ("y", "yₜ", "other")
+GOALS = {
+    "leave": "lower the true class's confidence",
+    "misclassify": "any wrong class",
+    "target": "the target class",
+    "evade": "a wrong class unseen by the detector",
+}
+
+
+def compute(options: Options) -> Record:
+    """Fields on a grid, and walks of unit speed against the gradient from many starts around the true center."""
+    head = MMC(max_mahalanobis_centers(3, 2, NORM))
+    count = 200 if options.quick else 2000
+    draws = generator("figure 6", options.seed)
+    starts = head.centers[LABEL] + SPREAD * torch.randn(count, 2, generator=draws)
+    starts = starts[head.logits(starts).argmax(dim=1) == LABEL]
+    gap = float(torch.linalg.vector_norm(head.centers[LABEL] - head.centers[TARGET]))
+    length = FAR * gap
+    axis = torch.linspace(-1.45 * NORM, 1.45 * NORM, 13)
+    grid = torch.cartesian_prod(axis, axis)
+    objectives = {}
+    for name in TITLES:
+        walks = walk(head, name, starts, length)
+        objectives[name] = {
+            "field": rounded(direction(head, name, grid).numpy()),
+            "walks": rounded(walks[::4, :12].transpose(0, 1).numpy()),
+            **outcome(head, walks),
+        }
+    return {
+        "quick": options.quick,
+        "seed": options.seed,
+        "centers": rounded(head.centers.double().numpy(), 4),
+        "spread": SPREAD,
+        "threshold": THRESHOLD,
+        "length": round(length, 4),
+        "step": STEP,
+        "starts": len(starts),
+        "shortest": round(shortest_way_out(head, starts), 4),
+        "grid": rounded(grid.numpy()),
+        "objectives": objectives,
+        "best": winners(objectives),
+    }
+
+
+def _objective(head: MMC, name: str) -> Objective:
+    return own_loss(head) if name.endswith("1") else own_loss_difference(head)
+
+
+def direction(head: MMC, name: str, features: Tensor) -> Tensor:
+    """Unit vectors against the gradient of an objective in feature space; zero where the gradient is."""
+    asked = features.clone().requires_grad_()
+    labels = torch.full((len(features),), LABEL)
+    targets = torch.full((len(features),), TARGET) if name.startswith("tar") else None
+    values = _objective(head, name)(Outputs(head.logits(asked), asked), labels, targets)
+    (gradient,) = torch.autograd.grad(values.sum(), asked)
+    unit: Tensor = -torch.nn.functional.normalize(gradient, dim=1)
+    return unit
+
+
+def walk(head: MMC, name: str, starts: Tensor, length: float) -> Tensor:
+    """Every start's way, (steps + 1, n, 2), of this length; tar,1 stops where it arrives."""
+    here, places = starts, [starts]
+    for _ in range(math.ceil(length / STEP)):
+        way = direction(head, name, here)
+        if name == "tar,1":
+            # The last step is as long as what is left, or the walk would tremble about the center.
+            left = torch.linalg.vector_norm(head.centers[TARGET] - here, dim=1, keepdim=True)
+            way = way * (left / STEP).clamp(max=1.0)
+        here = here + STEP * way
+        places.append(here)
+    return torch.stack(places)
+
+
+def outcome(head: MMC, walks: Tensor) -> Record:
+    """What the walks achieve: how soon, how far, how well hidden."""
+    labels = head.logits(walks.flatten(0, 1)).argmax(dim=1).reshape(walks.shape[:2])
+    nearest = torch.cdist(walks.flatten(0, 1), head.centers).amin(dim=1).reshape(walks.shape[:2])
+    hidden = (labels != LABEL) & (nearest <= THRESHOLD)
+    away = torch.linalg.vector_norm(walks - head.centers[LABEL], dim=2)
+    return {
+        "leave": round(float(away[-1].mean()), 4),
+        "misclassify": _length_until(labels != LABEL),
+        "misclassified": round(float((labels != LABEL).any(dim=0).double().mean()), 4),
+        "target": _length_until(labels == TARGET),
+        "targeted": round(float((labels == TARGET).any(dim=0).double().mean()), 4),
+        "evade": round(float(hidden[-1].double().mean()), 4),
+        "evade_at_best": round(float(hidden.any(dim=0).double().mean()), 4),
+    }
+
+
+def _length_until(reached: Tensor) -> float:
+    """The mean length of the way until something is so; the whole length for walks that never get there."""
+    steps = torch.where(reached.any(dim=0), reached.int().argmax(dim=0), len(reached) - 1)
+    return round(float(steps.double().mean()) * STEP, 4)
+
+
+def shortest_way_out(head: MMC, starts: Tensor) -> float:
+    """The closed form: min over t of (h_y - h_t) / ‖μ_y - μ_t‖, on average over the starts."""
+    logits = head.logits(starts)
+    gaps = torch.linalg.vector_norm(head.centers - head.centers[LABEL], dim=1)
+    ways = (logits[:, LABEL, None] - logits) / gaps
+    ways[:, LABEL] = torch.inf
+    return float(ways.amin(dim=1).mean())
+
+
+def winners(objectives: dict[str, Record]) -> dict[str, str]:
+    """The best objective for each goal: farthest from the true center, soonest wrong, soonest there, best hidden."""
+
+    def best(goal: str, sign: int) -> str:
+        return max(objectives, key=lambda name: sign * float(objectives[name][goal]))
+
+    signs = {"leave": 1, "misclassify": -1, "target": -1, "evade": 1}
+    return {goal: best(goal, sign) for goal, sign in signs.items()}
+
+
+def panels(record: Record, frame: int | None = None) -> list[Scene]:  # noqa: ARG001
+    """One panel an objective."""
+    centers = np.array(record["centers"])
+    view = [0.0, 0.0, 1.6 * float(np.linalg.norm(centers[0]))]
+    return [_panel(record, name, centers, Window(view)) for name in record["objectives"]]
+
+
+def _panel(record: Record, name: str, centers: np.ndarray, window: Window) -> Scene:
+    parts: list[Part] = window.regions(centers, -0.5 * (centers**2).sum(axis=1))
+    parts += _detector_rings(window, centers, record["threshold"])
+    grid, field = np.array(record["grid"]), np.array(record["objectives"][name]["field"])
+    size = 0.42 * float(grid[1, 1] - grid[0, 1])
+    for tail, tip in zip(window.place(grid - size * field), window.place(grid + size * field), strict=True):
+        parts += arrow(tail, tip, "soft", 1.1)
+    for way in record["objectives"][name]["walks"]:
+        points = window.place(np.array(way))
+        inside = [point for point in points if 0 <= point[0] <= window.side and 0 <= point[1] <= window.side]
+        if len(inside) > 1:
+            parts.append(Line(inside, "bad", 1.6))
+    for label, (x, y) in enumerate(window.place(centers)):
+        parts += cross(x, y)
+        parts.append(Text(x + 11, y - 9, NAMES[label], class_ink(label), 17.0, halo=True))
+    return Scene(TITLES[name], window.side, window.side, [*parts, window.frame()])
+
+
+def _detector_rings(window: Window, centers: np.ndarray, radius: float) -> list[Part]:
+    turn = np.linspace(0, 2 * np.pi, 61)
+    ring = radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    return [part for center in centers for part in haloed(window.place(center + ring), "accent", 1.4, dash=True)]
+
+
+def legend(record: Record) -> list[Key]:  # noqa: ARG001
+    """What is drawn."""
+    return [
+        Key("soft", "against the gradient"),
+        Key("bad", "walks from around the center of y"),
+        Key("accent", "where the detector is silent", dash=True),
+    ]
+
+
+def draw(record: Record) -> str:
+    """All panels as one SVG."""
+    return compose("Figure 6: what the adaptive objectives do", panels(record), 2, legend(record))
+
+
+def caption(record: Record) -> str:
+    """What was computed."""
+    return (
+        f"Three classes, y the true one and yₜ the target; {record['starts']:,} starts around the true center "
+        f"(spread {record['spread']}), each walking {record['length']:.1f} units, one and a half times the way "
+        f"between two centers, as an attack does not know when to stop. The detector refuses features farther "
+        f"than {record['threshold']:g} from every center."
+    )
+
+
+def sheet(record: Record) -> Sheet:
+    """Goals against objectives; the best of each column stands out."""
+    names = list(record["objectives"])
+    rows = []
+    for name in names:
+        each = record["objectives"][name]
+        rows.append(
+            [
+                TITLES[name],
+                f"{each['leave']:.1f}",
+                f"{each['misclassify']:.2f} ({100 * each['misclassified']:.0f} %)",
+                f"{each['target']:.2f} ({100 * each['targeted']:.0f} %)",
+                f"{100 * each['evade']:.0f} %",
+                f"{100 * each['evade_at_best']:.0f} %",
+            ]
+        )
+    strong = frozenset((names.index(record["best"][goal]), column + 1) for column, goal in enumerate(GOALS))
+    head = [
+        "objective",
+        "distance from y's center at the end",
+        "way to any wrong class (share)",
+        "way to the target (share)",
+        "wrong and unseen at the end",
+        "at some moment",
+    ]
+    note = (
+        f"Bold: best for the goal. Ways are mean lengths, the whole walk where it never got there; the shortest "
+        f"possible way to a wrong class is {record['shortest']:.2f}."
+    )
+    return Sheet("Which objective for which goal", head, rows, note, strong=strong)

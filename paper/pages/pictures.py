@@ -1,0 +1,162 @@
+"""The published figures, from summaries: training curves, transfer matrices, and the two budgets."""
+
+from collections.abc import Sequence
+from itertools import cycle
+
+from maxmahal.report.scales import Axis
+from maxmahal.report.svg import Chart
+from maxmahal.report.wording import listed
+from paper.pages.balls import in_own_ball
+from paper.pages.budgets_figure import budgets
+from paper.pages.curves import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
+from paper.pages.drawing import COLOURS, heat_map, with_legend
+from paper.pages.models import (
+    ADVERSARIAL_CIFAR100,
+    DATA,
+    TABLE_1,
+    TABLE_4,
+    data_of,
+    title_of,
+)
+from paper.pages.shelf import Shelf
+from paper.pages.tables import crafting, is_transfer
+from paper.summaries import RunSummary
+
+_CURVES = {
+    "training.svg": tuple(name for name in TABLE_1 if "at-un" not in name),  # as in the paper, where AT is targeted
+    "training-cifar100.svg": TABLE_4,
+    "training-cifar100-at.svg": ADVERSARIAL_CIFAR100,
+}
+
+_TICKS = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 50, 70, 100)
+"""Test errors in percent beside a logarithmic axis: as many as can be read, since curves spend their time low."""
+_ENOUGH = 10  # points of a curve that are worth a chart of their own
+
+_SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
+"""Colours of the losses without adversarial training: the two that the paper sets against each other differ most."""
+
+
+def figures(shelf: Shelf) -> dict[str, str]:
+    """Every figure that the summaries have something for, by its file's name."""
+    curves = {file: training(shelf, names) for file, names in _CURVES.items()}
+    found = {**curves, "budgets.svg": budgets(shelf), **transfers(shelf)}
+    return {name: text for name, text in found.items() if text}
+
+
+def training(shelf: Shelf, names: Sequence[str]) -> str:
+    """Test error of some models, of finished runs alone; empty without one.
+
+    Against training time, as the paper's Fig. 3a is, only where the times can be compared; against epochs elsewhere.
+    """
+    known = {title_of(shelf, name): run for name in names if (run := shelf.run(name)) is not None}
+    runs = {title: run for title, run in known.items() if is_finished(run) and _curve(run, timed=False)}
+    slots = _slots(list(runs.values()))
+    if not runs:
+        return ""
+    why = why_not_timed(list(runs.values()))
+    curves = [_curve(run, timed=not why) for run in runs.values()]
+    xs, errors = ([point[side] for curve in curves for point in curve] for side in (0, 1))
+    across = Axis("epoch" if why else "training time in minutes", min(xs), max(xs), "log")
+    low, high = max(min(errors) / 1.1, 0.001), min(max(errors) * 1.1, 1.0)
+    at = tuple(tick / 100 for tick in _TICKS if low <= tick / 100 <= high)
+    upward = Axis("test error in %", low, high, "log", text=_percent, at=at)
+    what = f"Test error by {'epoch' if why else 'training time'}"
+    what += " of adversarial training" if all(_is_adversarial(run) for run in runs.values()) else ""
+    data = data_of(names[0])
+    figure = " (Figure 3a)" if data == "cifar10" else ""  # which the paper draws of CIFAR-10 alone
+    chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=430.0, height=340.0)
+    for slot, curve in zip(slots, curves, strict=True):
+        chart.line([x for x, _ in curve], [y for _, y in curve], slot)
+    legend = list(zip(slots, _labels(runs), strict=True))
+    note = _note(why, {title: run for title, run in known.items() if not is_finished(run)})
+    return with_legend(chart, legend, note, _last_half(curves, slots, across.label))
+
+
+def _is_adversarial(run: RunSummary) -> bool:
+    return bool(run.settings.get("method", {}).get("name") == "adversarial")
+
+
+def _last_half(curves: Sequence[Sequence[tuple[float, float]]], slots: Sequence[int], label: str) -> list[Chart]:
+    """The second half of the way on axes of its own, where curves that end near each other can be told apart.
+
+    Nothing where a curve has too few points there to be one.
+    """
+    last = max(x for curve in curves for x, _ in curve)
+    ends = [[(x, error) for x, error in curve if 2 * x > last] for curve in curves]
+    if min(map(len, ends)) < _ENOUGH:
+        return []
+    errors = [error for end in ends for _, error in end]
+    room = (max(errors) - min(errors) or 0.01) / 20
+    across = Axis(label, min(x for end in ends for x, _ in end), last)
+    upward = Axis("test error in %", max(min(errors) - room, 0.0), max(errors) + room, text=_percent)
+    chart = Chart("The last half, enlarged", across, upward, width=430.0, height=340.0)
+    for slot, end in zip(slots, ends, strict=True):
+        chart.line([x for x, _ in end], [error for _, error in end], slot)
+    return [chart]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}"
+
+
+def transfers(shelf: Shelf) -> dict[str, str]:
+    """A matrix for each suite and way of crafting that showed models each other's images (paper Fig. 4)."""
+    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for each in filter(in_own_ball, shelf.evaluations):
+        for stage in each.stages:
+            if is_transfer(stage) and stage.accuracy is not None:
+                shown = found.setdefault((each.suite, crafting(stage)), {}).setdefault(each.name, {})
+                shown[stage.source] = stage.accuracy.value
+    return {
+        f"transfer-{suite}-{_slug(way)}.svg": _matrix(shelf, f"{suite}, {way}", targets)
+        for (suite, way), targets in found.items()
+    }
+
+
+def _matrix(shelf: Shelf, what: str, targets: dict[str, dict[str, float]]) -> str:
+    sources = sorted({source for shown in targets.values() for source in shown}, key=_place)
+    names = sorted(targets, key=_place)
+    shares = [[targets[name].get(source) for name in names] for source in sources]
+    rows, columns = ([title_of(shelf, name) for name in each] for each in (sources, names))
+    return heat_map(f"{what}: crafted on (rows), shown to (columns), accuracy in %", rows, columns, shares)
+
+
+def _place(model: str) -> tuple[int, str]:
+    """In the order of the paper's first table."""
+    return (TABLE_1.index(model) if model in TABLE_1 else len(TABLE_1), model)
+
+
+def _slug(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower()).strip("-")
+
+
+def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:
+    """Minutes or epochs, and test errors; none is zero, so that both may stand on logarithmic axes."""
+    entries = tested(run)
+    errors = [max(1 - float(entry["test_accuracy"]), 0.001) for entry in entries]
+    return [
+        (float(entry["train_seconds"]) / 60 if timed else float(entry["epoch"]), error)
+        for entry, error in zip(entries, medians(errors), strict=True)
+    ]
+
+
+def _slots(runs: Sequence[RunSummary]) -> list[int]:
+    """A colour a run: its loss's own, or the next of those that no run has."""
+    own = [_SLOTS.get(run.name.partition("-")[2]) for run in runs]
+    free = cycle(slot for slot in range(COLOURS) if slot not in own)
+    return [next(free) if slot is None else slot for slot in own]
+
+
+def _labels(runs: dict[str, RunSummary]) -> list[str]:
+    """Titles, with the batches where these differ."""
+    batches = {batch_of(run) for run in runs.values()}
+    return [f"{title}, batch {batch_of(run)}" if len(batches) > 1 else title for title, run in runs.items()]
+
+
+def _note(why: str, left_out: dict[str, RunSummary]) -> str:
+    said = [f"Each point is the median of {2 * AROUND + 1} epochs, of fewer at the ends."]
+    said += [f"By epoch and not by time: {why}."] if why else []
+    if left_out:
+        names = listed([f"{title} ({state_of(run)})" for title, run in left_out.items()])
+        said.append(f"Not drawn, as not finished: {names}.")
+    return " ".join(said)

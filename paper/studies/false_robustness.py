@@ -1,0 +1,118 @@
+"""Masked models must be seen through, ordinary ones left alone; and strict beside AutoAttack's standard suite.
+
+    python studies/false_robustness.py [--jobs 4]
+
+Every evaluation goes into runs/studies/false-robustness and is resumed there; several processes share the work.
+"""
+
+import argparse
+import importlib
+import subprocess
+import sys
+from typing import Any
+
+import torch
+
+import maxmahal
+from maxmahal.evaluate import Evaluation, evaluate_model, give_verdict, read_evaluations
+from paper.studies.digits import ROOT, digits_model, digits_test, save_record
+
+EPSILON = "0.15"
+FOLDER = ROOT / "runs" / "studies" / "false-robustness"
+# Seeds that no threshold was chosen on.
+ORDINARY = {
+    **{f"SCE, seed {seed}": ("digits-sce", seed) for seed in (10, 11, 12, 13)},
+    **{f"center loss, seed {seed}": ("digits-center", seed) for seed in (10, 11, 12)},
+    **{f"AT (SCE), seed {seed}": ("digits-at-sce", seed) for seed in (10, 11)},
+    "AT (MMC), seed 10": ("digits-at-mmc", 10),
+}
+UNMASKED = "SCE, seed 10"
+MASKED = "masked: "
+MMC = ("MMC, scale 1", "MMC, scale 2")
+BESIDE_AUTOATTACK = ("SCE, seed 10", "AT (SCE), seed 10", "AT (SCE), seed 11", "AT (MMC), seed 10", *MMC)
+
+
+def ordinary_model(title: str) -> torch.nn.Module:
+    """Trained once, kept under ``runs/studies``."""
+    preset, seed = ORDINARY[title]
+    out = ROOT / "runs" / "studies" / f"{preset}-{seed}"
+    if not (out / "result.json").exists():
+        maxmahal.train_model(maxmahal.load_settings(preset, [f"train.seed={seed}"]), out, resume=out.exists())
+    return maxmahal.load(out)
+
+
+def masks(network: torch.nn.Module) -> dict[str, torch.nn.Module]:
+    """Every mask of the tests, around a network."""
+    sys.path.insert(0, str(ROOT / "tests" / "evaluate"))
+    made: Any = importlib.import_module("masked_models")
+    # Noise this strong no longer hides the network, it changes it: beside the five, to see what is left of that.
+    return {**made.masked(network), "strong noise": made.behind(made.Noise(0.2), network)}
+
+
+def model_of(title: str) -> torch.nn.Module:
+    """Ordinary, behind a mask, or MMC, which hides its gradients without meaning to."""
+    if title.startswith(MASKED):
+        return masks(ordinary_model(UNMASKED))[title.removeprefix(MASKED)]
+    return digits_model(title) if title in MMC else ordinary_model(title)
+
+
+def tasks() -> list[tuple[str, str]]:
+    """Model and suite of every evaluation, the longest first."""
+    names = [*reversed(ORDINARY), *MMC, *(MASKED + name for name in masks(torch.nn.Identity()))]
+    return [(title, "autoattack") for title in BESIDE_AUTOATTACK] + [(title, "strict") for title in names]
+
+
+def evaluate(title: str, suite: str) -> Evaluation:
+    """One evaluation, read back where it is finished."""
+    out = FOLDER / f"{title}-{suite}".replace(" ", "-").replace(",", "").replace(":", "")
+    known = read_evaluations(out) if out.exists() else []
+    if known and known[0].finished:
+        return known[0]
+    return evaluate_model(model_of(title), out=out, suite=suite, data=digits_test(), epsilon=EPSILON)
+
+
+def summarise(evaluation: Evaluation) -> dict[str, Any]:
+    """What the table needs."""
+    verdict = give_verdict(evaluation)
+    stages = [stage.rating for stage in evaluation.stages]
+    return {
+        "clean": verdict.clean.value,
+        "robust": verdict.robust.value,
+        "interval": verdict.robust.interval,
+        "trust": verdict.trust,
+        "sentence": verdict.sentence,
+        "flags": [finding.check for finding in evaluation.findings if finding.flagged],
+        "numbers": {finding.check: finding.numbers for finding in evaluation.findings},
+        "added": [stage.title for stage in evaluation.stages if stage.origin == "diagnosis" and not stage.skipped],
+        "seconds": sum(rating.seconds for rating in stages),
+        "forward": sum(rating.forward for rating in stages),
+        "backward": sum(rating.backward for rating in stages),
+    }
+
+
+def main() -> None:
+    """Compute what is missing, then write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--share", type=int, help="compute every jobs-th evaluation only, and write no record")
+    options = parser.parse_args()
+    if options.share is not None:
+        for title, suite in tasks()[options.share :: options.jobs]:
+            print(title, suite, give_verdict(evaluate(title, suite)).robust, flush=True)
+        return
+    if options.jobs > 1:
+        words = [sys.executable, "-m", "paper.studies.false_robustness", "--jobs", str(options.jobs), "--share"]
+        for title in dict.fromkeys([UNMASKED, *BESIDE_AUTOATTACK]):
+            model_of(title)  # several processes need it: trained before they part
+        workers = [subprocess.Popen([*words, str(share)]) for share in range(options.jobs)]
+        if any(worker.wait() for worker in workers):
+            raise SystemExit("a worker failed; start again to go on")
+    found = {(title, suite): summarise(evaluate(title, suite)) for title, suite in tasks()}
+    rows = {title: row for (title, suite), row in found.items() if suite == "strict"}
+    beside = {title: {"strict": rows[title], "autoattack": found[title, "autoattack"]} for title in BESIDE_AUTOATTACK}
+    content = {"epsilon": EPSILON, "unmasked": UNMASKED, "ordinary": list(ORDINARY), "rows": rows, "beside": beside}
+    print(save_record("false_robustness", content))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Summaries of training runs: settings, device, what each epoch measured and how long it took."""
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.settings import read_toml
+from maxmahal.train import RunFolder, load_model
+from paper.summaries.evaluations import read_object
+
+FORMAT = "maxmahal-run-summary-1"
+BEST = "-best"  # how the name of a training's best checkpoint ends; the last one has the training's own name
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One training."""
+
+    name: str
+    finished: bool
+    settings: dict[str, Any]
+    device: str
+    """Such as "cuda:0"; empty as long as the run is not finished."""
+    epochs: tuple[dict[str, Any], ...]
+    """One entry an epoch: epoch, train_seconds, test_accuracy, train_loss, ..."""
+    train_seconds: float
+    result: dict[str, Any]
+    """The last and the best checkpoint's scores, versions; {} as long as the run is not finished."""
+    gpu: str = ""
+    """Its name; empty on a CPU, and where nobody wrote it down."""
+    sharing: int = 1
+    """How many trainings of one command ran at once: times of several say little."""
+    weights: dict[str, str] = field(default_factory=dict)
+    """The fingerprints of its "last" and "best" checkpoints, as far as somebody wrote them down."""
+
+    def made(self, name: str, fingerprint: str) -> bool:
+        """Whether it may be the training of the model that was evaluated under this name with these weights."""
+        return self.weights.get("best" if name.endswith(BEST) else "last", fingerprint) == fingerprint
+
+
+def summarise_run(folder: str | Path) -> dict[str, Any]:
+    """What is published of a run folder, as a table for JSON."""
+    run = RunFolder(Path(folder).expanduser())
+    if not run.settings.exists() or not run.metrics.exists():
+        raise CheckpointError(f"{run.path} holds no run with a finished epoch; train it first.")
+    try:
+        epochs = [_rounded(entry) for entry in run.read_metrics()]
+        result = _rounded(json.loads(run.result.read_text(encoding="utf-8"))) if run.result.exists() else {}
+    except ValueError as error:
+        raise CheckpointError(f"{run.path} holds damaged metrics or results ({error}); train it again.") from error
+    return {
+        "format": FORMAT,
+        "name": run.path.resolve().name,
+        "finished": bool(result),
+        "settings": read_toml(run.settings),
+        "device": str(result.get("device", "")),
+        "gpu": str(result.get("gpu", "")),
+        "sharing": int(result.get("sharing", 1)),
+        "weights": _weights(run),
+        "epochs": epochs,
+        "train_seconds": epochs[-1]["train_seconds"] if epochs else 0.0,
+        "result": {key: value for key, value in result.items() if key != "settings"},
+    }
+
+
+def read_run(path: Path) -> RunSummary:
+    """The summary of a run in a file."""
+    content = read_object(path, FORMAT)
+    try:
+        return RunSummary(
+            name=content["name"],
+            finished=content["finished"],
+            settings=dict(content["settings"]),
+            device=content["device"],
+            epochs=tuple(dict(entry) for entry in content["epochs"]),
+            train_seconds=float(content["train_seconds"]),
+            result=dict(content["result"]),
+            gpu=str(content.get("gpu", "")),
+            sharing=int(content.get("sharing", 1)),
+            weights=dict(content.get("weights", {})),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordsError(
+            f"{path} is a damaged summary ({type(error).__name__}: {error}); collect it again from its run."
+        ) from error
+
+
+def _weights(run: RunFolder) -> dict[str, str]:
+    found = {}
+    for name, path in (("last", run.last), ("best", run.best)):
+        with suppress(CheckpointError):  # gone, damaged, or of a network of the user's own: not known
+            found[name] = fingerprint_model(load_model(path))
+    return found
+
+
+def _rounded(value: Any) -> Any:
+    """Every number to so many significant digits that a plot or a table cannot tell; what diverged is null in JSON."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,26 @@
+"""Quick records of every figure that needs no download, computed once."""
+
+from pathlib import Path
+
+import jaxtyping
+import pytest
+
+from paper.gallery import FIGURES, Options, Record, make_record, read_record
+
+DOWNLOADS = {"figure3b"}  # MNIST; figure3b-digits is the same figure on embedded data
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("gallery")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # checking every step's shapes would double the time
+        for name in FIGURES:
+            if name not in DOWNLOADS:
+                make_record(out, name, Options(quick=True))
+    return out
+
+
+@pytest.fixture(scope="session")
+def records(folder: Path) -> dict[str, Record]:
+    return {name: record for name in FIGURES if (record := read_record(folder, name)) is not None}

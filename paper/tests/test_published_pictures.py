@@ -1,0 +1,224 @@
+"""Published figures: runs that can be compared on one axis, and models of one seed paired with each other."""
+
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from made_up_summaries import run, shelf, summary
+
+from maxmahal.evaluate.statistics import Comparison
+from paper.pages import claims, figures
+from paper.pages.budgets_figure import budgets
+from paper.pages.curves import why_not_timed
+from paper.pages.forest import Group, Row, forest
+from paper.pages.leads import of_images
+from paper.pages.models import ADVERSARIAL_CIFAR100, TABLE_1, TABLE_4
+from paper.pages.pictures import medians, training
+from paper.summaries import RunSummary, Summary
+
+SCE, MMC = "cifar10-sce", "cifar10-mmc"
+ERRORS = [29.0, 19.0, 9.0]
+SETTINGS = {"train": {"epochs": 3, "batch_size": 128}, "model": {"backbone": "resnet32"}}
+
+
+def curves(*runs: RunSummary) -> str:
+    return training(shelf(*runs), (SCE, MMC))
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(node.itertext()) for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_runs_alone_on_one_kind_of_gpu_with_one_batch_are_drawn_against_time() -> None:
+    drawn = texts(curves(run(SCE, ERRORS, 60), run(MMC, ERRORS, 90)))
+    assert "training time in minutes" in drawn
+    assert drawn[drawn.index("SCE") + 1] == "MMC-10"
+    assert not any("By epoch" in text for text in drawn)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"sharing": 2}, "not every training was alone on its GPU"),
+        ({"settings": SETTINGS}, "the batches differ"),
+        ({"gpu": ""}, "on which GPU the training ran is not known"),
+        ({"gpu": "NVIDIA A100"}, "the devices or networks differ"),
+    ],
+)
+def test_other_runs_are_drawn_against_epochs_and_the_figure_says_why(changes: dict[str, Any], why: str) -> None:
+    drawn = texts(curves(run(SCE, ERRORS), run(MMC, ERRORS, **changes)))
+    assert "epoch" in drawn
+    assert "training time in minutes" not in drawn
+    assert f"By epoch and not by time: {why}." in " ".join(drawn)
+
+
+def test_points_are_medians_of_neighbouring_epochs() -> None:
+    assert medians([9.0, 1.0, 8.0, 2.0, 7.0, 3.0]) == [9.0, 8.0, 7.0, 3.0, 3.0, 3.0]
+    assert medians([]) == []
+    assert any("median of 5 epochs" in text for text in texts(curves(run(SCE, ERRORS))))
+
+
+@pytest.mark.parametrize(
+    "names", [TABLE_4, ADVERSARIAL_CIFAR100, [name for name in TABLE_1 if "at-un" not in name], [MMC, SCE]]
+)
+def test_every_curve_has_a_colour_of_its_own_and_a_loss_the_same_everywhere(names: list[str]) -> None:
+    svg = training(shelf(*(run(name, ERRORS) for name in names)), names)
+    slots = re.findall(r'class="line s(\d)"', svg)
+    assert len(set(slots)) == len(slots) == len(names)
+    assert re.findall(r'class="bar s(\d)"', svg) == slots
+    for name, slot in zip(names, slots, strict=True):
+        assert slot == {"sce": "0", "mmc": "1"}.get(name.partition("-")[2], slot)
+
+
+def test_the_end_of_long_trainings_is_drawn_again_on_axes_of_its_own() -> None:
+    falls = [90.0, 70.0, 50.0, *[45.0] * 17]
+    svg = training(shelf(*(run(name, [*falls, *[end] * 20]) for name, end in ((SCE, 29.0), (MMC, 31.0)))), (SCE, MMC))
+    drawn = texts(svg)
+    assert {"30", "35", "40", "50", "70"} <= {*drawn[: drawn.index("test error in %")]}, "ticks that can be read"
+    below = drawn[drawn.index("The last half, enlarged") :]
+    assert {"29.5", "30", "30.5"} <= {*below}
+    assert "70" not in below
+    assert re.findall(r'class="line s(\d)"', svg) == ["0", "1"] * 2
+    assert re.findall(r'class="bar s(\d)"', svg) == ["0", "1"], "one legend is enough"
+    paths = [re.findall(r"[ML]([\d.]+) ([\d.]+)", path) for path in re.findall(r'class="line s\d" d="([^"]+)"', svg)]
+    ends = [float(path[-1][1]) for path in paths]
+    assert ends[2] - ends[3] > 3 * (ends[0] - ends[1]) > 0
+    assert "The last half, enlarged" not in texts(curves(run(SCE, ERRORS), run(MMC, ERRORS)))
+
+
+def test_a_run_that_shared_its_gpu_is_not_timed_on_its_own_either() -> None:
+    assert why_not_timed([run(SCE, ERRORS, sharing=2)]) == "the training was not alone on its GPU"
+    assert why_not_timed([run(SCE, ERRORS)]) == ""
+
+
+def test_batches_are_named_where_they_differ() -> None:
+    assert {"SCE, batch 50", "MMC-10, batch 128"} <= {
+        *texts(curves(run(SCE, ERRORS), run(MMC, ERRORS, settings=SETTINGS)))
+    }
+
+
+def test_a_run_that_is_not_finished_is_named_but_not_drawn() -> None:
+    late = run(MMC, [30.0, 20.0], finished=False, settings=SETTINGS)
+    svg = curves(run(SCE, ERRORS), late)
+    assert len(re.findall(r'class="line ', svg)) == 1
+    assert "Not drawn, as not finished: MMC-10 (2 of 3 epochs)." in " ".join(texts(svg))
+    assert curves(late) == ""
+
+
+def test_claims_on_training_name_what_cannot_be_compared() -> None:
+    judged = {
+        claim.title: claim.judge(
+            shelf(run(SCE, ERRORS, sharing=2), run(MMC, ERRORS[:2], finished=False, settings=SETTINGS))
+        )
+        for claim in claims()
+    }
+    shown = " ".join(each.evidence for each in judged.values())
+    assert "| SCE (batch 50, shared by 2) | 10.00 s | – | 30.0 s |" in shown
+    assert "| test error first at or below | SCE (batch 50, shared by 2) | MMC-10 (batch 128, 2 of 3 epochs) |" in shown
+    assert "| 30 % | epoch 1 | epoch 1 |" in shown
+
+
+def at(loss: str, seed: int, robust: float, budget: str = "short", **changes: Any) -> Summary:
+    name = f"cifar10-at-un-{loss}" if budget == "long" else f"cifar10-at-{loss}-short"
+    settings = {"train": {"epochs": 80 if budget == "long" else 25, "seed": seed}}
+    model = {"settings": settings, "epoch": settings["train"]["epochs"], "table": ""}
+    made = summary(f"{name}-seed{seed}" if seed else name, "autoattack", robust=robust, **changes)
+    return replace(made, model=model)
+
+
+def short(*pairs: tuple[float, float]) -> list[Summary]:
+    few = {"samples": 1000, "limited": True}
+    return [
+        at(loss, seed, value, **few)
+        for seed, pair in enumerate(pairs)
+        for loss, value in zip(("sce", "mmc"), pair, strict=True)
+    ]
+
+
+def test_budgets_are_paired_differences_with_the_interval_that_each_allows() -> None:
+    long = [at("sce", 0, 43.0, "long"), at("mmc", 0, 44.0, "long")]
+    drawn = texts(budgets(shelf(*long, *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)))))
+    assert "Long: 80 epochs, one training seed, all 2,000 images" in drawn
+    assert "Short: 25 epochs, 3 training seeds, first 1,000 images" in drawn
+    rows = [drawn[place : place + 3] for place, text in enumerate(drawn) if re.fullmatch(r"seed \d|mean", text)]
+    assert rows == [
+        ["seed 0", "+1.00", "44.00 / 43.00"],
+        ["seed 0", "+1.00", "41.00 / 40.00"],
+        ["seed 1", "+2.00", "42.50 / 40.50"],
+        ["seed 2", "0.00", "41.00 / 41.00"],
+        ["mean", "+1.00", "41.50 / 40.50"],
+    ]
+    said = " ".join(drawn)
+    assert "Long: 95 % interval from the paired sampling of images alone." in said
+    assert "Short: 95 % t interval over the training seeds." in said
+    assert "At Linf 8/255, last checkpoints." in said
+
+
+def test_only_a_budget_of_enough_seeds_has_an_interval_over_them() -> None:
+    both = texts(budgets(shelf(*short((40.0, 41.0), (40.5, 42.5)))))
+    assert "mean" not in both
+    assert "t interval" not in " ".join(both)
+
+
+def test_what_has_no_partner_or_is_still_in_training_is_not_drawn() -> None:
+    assert budgets(shelf(at("mmc", 0, 44.0, "long"), at("sce", 1, 40.0))) == ""
+    pair = short((40.0, 41.0))
+    whole = run("cifar10-at-mmc-short", [30.0])
+    assert budgets(shelf(*pair, whole)) != ""
+    assert budgets(shelf(*pair, replace(whole, finished=False))) == ""
+    elsewhere = replace(pair[1], data_fingerprint="other images")
+    assert budgets(shelf(pair[0], elsewhere)) == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "total"), [(60, 40, 1000), (30, 90, 500), (500, 480, 10_000), (20, 0, 200)]
+)
+def test_the_interval_of_images_agrees_with_drawing_them_again(first: int, second: int, total: int) -> None:
+    drawn = np.random.default_rng(0).multinomial(
+        total, [first / total, second / total, 1 - (first + second) / total], size=20_000
+    )
+    again = np.quantile(100 * (drawn[:, 0] - drawn[:, 1]) / total, [0.025, 0.975])
+    assert of_images(Comparison(first, second, total)).interval() == pytest.approx(
+        again, abs=0.12 * (again[1] - again[0])
+    )
+
+
+def test_a_forest_puts_values_where_the_axis_says() -> None:
+    rows = (
+        Row("a", -1.0, "1 / 2"),
+        Row("b", 1.0, "2 / 1", (0.5, 1.5)),
+        Row("mean", 0.0, "1 / 1", (-1.0, 1.0), is_mean=True),
+    )
+    svg = forest("Title", "points", ("d", "v"), [Group("Group", rows)], "A note of some length. " * 8)
+    xs = [float(x) for x in re.findall(r'class="mark [^>]*translate\(([\d.]+) ', svg)]
+    rule = float(re.search(r'class="rule" d="M([\d.]+) ', svg)[1])  # type: ignore[index]
+    assert xs[0] < xs[2] < xs[1]
+    assert xs[2] == pytest.approx(rule, abs=0.02)
+    lines = [tuple(map(float, ends)) for ends in re.findall(r'class="line [^>]*d="M([\d.]+) [\d.]+H([\d.]+)"', svg)]
+    assert lines[0][0] < xs[1] < lines[0][1]
+    assert lines[1] == pytest.approx((xs[0], xs[1]), abs=0.02)
+    assert "−1.00" in texts(svg)
+
+
+def test_no_text_leaves_its_figure() -> None:
+    drawn = figures(
+        shelf(
+            *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)),
+            run(SCE, [*ERRORS, *[8.0] * 30], sharing=2),
+            run(MMC, ERRORS, finished=False),
+        )
+    )
+    assert "The last half" in drawn["training.svg"]
+    for svg in drawn.values():
+        root = ElementTree.fromstring(svg)
+        width, height = float(root.attrib["width"]), float(root.attrib["height"])
+        assert width <= 430  # a telephone shows it almost unscaled
+        for node in root.findall("{http://www.w3.org/2000/svg}text"):
+            long = (7.0 if node.attrib["class"] == "head" else 6.2) * len(node.text or "")
+            x, middle = float(node.attrib["x"]), node.attrib.get("text-anchor", "start")
+            left = x - {"start": 0.0, "middle": long / 2, "end": long}[middle]
+            assert 0 <= left <= width - long, node.text
+            assert 0 < float(node.attrib["y"]) < height, node.text
