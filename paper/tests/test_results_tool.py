@@ -82,7 +82,7 @@ def test_one_model_alone_is_collected_and_under_another_name_where_that_is_asked
 ) -> None:
     root = tmp_path / "root"
     tool.collect(out, root, model="cifar10-at-un-mmc", title="slower")
-    folder = root / "results"
+    folder = root / "paper" / "results"
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json")) == [
         "evaluations/slower--strict-12-seed3.json",
         "evaluations/slower--strict.json",

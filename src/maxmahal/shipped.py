@@ -35,4 +35,4 @@ def seen_from(path: Path, kind: Kind, name: str) -> str:
     if name.endswith(".toml"):
         return str(path.parent / Path(name).expanduser())
     neighbour = path.parent.parent / f"{kind}s" / f"{name}.toml"
-    return str(neighbour) if neighbour.is_file() else name
+    return str(neighbour) if neighbour.is_file() and neighbour != shipped_files(kind).get(name) else name
