@@ -1,0 +1,95 @@
+"""How pages are written: templates filled with values, Markdown tables, and the format of every kind of number."""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.report import wording
+from maxmahal.report.wording import p_told, percent, points
+
+NOT_RUN = "not run"
+_SHOWN = 0.0005  # a smaller share reads as 0.0 % with one digit
+
+
+def render(template: str, **values: object) -> str:
+    """A template of ``templates/`` with its values; a name without a value is an error."""
+    return f"{_environment().get_template(f'{template}.md.j2').render(values).strip()}\n"
+
+
+def render_text(text: str, **values: object) -> str:
+    """A short template that is not a file, such as a sentence in a TOML file; its lines are joined."""
+    return " ".join(_environment().from_string(text).render(values).split())
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown, from our own records
+    )
+    functions = (listed, difference, points, plural, percent, p_told, paired_test, rate_cell, rate_text, markdown_table)
+    for function in (*functions, wording.counted, wording.duration):
+        environment.globals[function.__name__] = environment.filters[function.__name__] = function
+    environment.globals["NOT_RUN"] = NOT_RUN
+    return environment
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """A table whose first columns, of words, are aligned left, and whose columns of numbers are aligned right."""
+    lines = [_line(header), "|" + "---|" * words + "---:|" * (len(header) - words)]
+    return "\n".join([*lines, *(_line(row) for row in rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"; empty without words."""
+    return wording.listed(list(words)) if words else ""
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 seed", "3 seeds", "1,000 images"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def difference(size: float, interval: tuple[float, float] | None = None) -> str:
+    """A difference in percentage points: "+0.2 [−0.3, +0.8]"."""
+    text = points(size / 100)
+    return text if interval is None else f"{text} [{points(interval[0] / 100)}, {points(interval[1] / 100)}]"
+
+
+def paired_test(pair: Comparison, p_value: float | None = None) -> str:
+    """ "p = 0.385, 362 to 338 of 10,000 images": McNemar's test, and the images that one model alone gets right.
+
+    ``p_value`` is the test's p where it was corrected for several comparisons.
+    """
+    test = p_told(pair.p_value if p_value is None else p_value)
+    return f"{test}, {pair.first_only:,} to {pair.second_only:,} of {pair.total:,} images"
+
+
+def rate_cell(rate: Rate) -> str:
+    """A share in percent for a cell of a table: "43.7", "0.0 (≤ 0.04)" for none, "0.03 (3 of 10,000)" for very few."""
+    if not rate.count:
+        return f"0.0 (≤ {100 * rate.interval[1]:.2f})"
+    if rate.value < _SHOWN:
+        return f"{100 * rate.value:.2g} ({rate.count:g} of {rate.total:,})"
+    return rate.with_interval.replace(" %", "") if rate.count == rate.total else percent(rate.value)
+
+
+@lru_cache(maxsize=4096)  # an exact interval is slow, and many cells repeat
+def rate_text(rate: Rate) -> str:
+    """A share with its interval: "43.7 % [42.8, 44.7]"."""
+    if not rate.count:
+        return f"0.0 % (≤ {100 * rate.interval[1]:.2f} %)"
+    if rate.value >= _SHOWN:
+        return rate.with_interval
+    low, high = (100 * end for end in rate.interval)
+    return f"{100 * rate.value:.2g} % [{low:.2f}, {high:.2f}] ({rate.count:g} of {rate.total:,})"
