@@ -17,8 +17,8 @@ from typing import Any
 
 from maxmahal.evaluate import read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.records.schema import FILE
 from maxmahal.files import write_text_atomically
+from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import copy_checkpoint
 from paper import readme, reproduce

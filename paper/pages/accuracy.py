@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.records.statistics import Comparison
 from paper.pages.both import Scene, on_both
 from paper.pages.judging import POINT, Judgement, Verdict, between, evidence, tested
 from paper.pages.leads import of_images

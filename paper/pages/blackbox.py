@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool
 
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.records.statistics import Comparison
 from maxmahal.report.wording import listed, points
 from paper.pages.judging import ALPHA, POINT, Judgement, Verdict, ours_at, said
 from paper.pages.leads import of_images

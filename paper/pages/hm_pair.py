@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.records.statistics import Comparison
 from paper.pages.leads import Gap, of_counts, of_images
 from paper.pages.shelf import Shelf
 from paper.summaries import pair_clean

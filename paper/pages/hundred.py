@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from maxmahal.data.registry import SOURCES
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.records.statistics import Comparison
 from maxmahal.report.wording import listed, points
 from paper import reproduce
 from paper.pages.checkpoints import best_note

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.records.statistics import Comparison
 from maxmahal.report.wording import p_told, points
 from paper.pages.measured import Measured
 from paper.pages.models import TITLES, title_of

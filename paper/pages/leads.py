@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from maxmahal.evaluate.statistics import CONFIDENCE, Comparison, Rate, points_apart
+from maxmahal.records.statistics import CONFIDENCE, Comparison, Rate, points_apart
 from maxmahal.report.wording import p_value, points
 from paper.pages.judging import ALPHA, POINT, Verdict, between, ours_at
 from paper.pages.measured import Measured

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from maxmahal.report.wording import rate_cell, typeset
 
 _SHOWN = 0.0005  # a share below it is 0.0 % in one digit

@@ -9,9 +9,9 @@ from torch import Tensor
 from maxmahal.centers import dimensions_spanned, squared_distance_to_flat
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.errors import MaxmahalError
-from maxmahal.evaluate.statistics import Rate
 from maxmahal.losses import takes_centers
 from maxmahal.models import BACKBONES
+from maxmahal.records.statistics import Rate
 from maxmahal.report.wording import listed
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers

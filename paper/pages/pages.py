@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.records.types import AND
+from maxmahal.records.types import AND
 from maxmahal.report.wording import listed
 from paper.pages.both import JOINED
 from paper.pages.claims import claims

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.records.schema import RecordsError
 from paper.pages.models import ADVERSARIAL_CIFAR100, LONG, SHORT
 from paper.pages.shelf import STRONG, Shelf
 from paper.pages.steps import StepPairs, Steps

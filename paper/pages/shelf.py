@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.data.registry import SOURCES
-from maxmahal.evaluate.distances import MINIMUM_NORM
-from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.records.distances import MINIMUM_NORM
+from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.wording import typeset
 from maxmahal.train import load_settings

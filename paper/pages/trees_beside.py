@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.attacks.threats import parse_epsilon
-from maxmahal.evaluate.statistics import Comparison, Rate
-from maxmahal.evaluate.verdict import CLEAN
+from maxmahal.records.statistics import Comparison, Rate
+from maxmahal.records.verdict import CLEAN
 from paper.pages.reading import EVALUATIONS, RUNS
 from paper.pages.shelf import widest_pair
 from paper.pages.trees_study import MMC, TREES

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maxmahal.evaluate.statistics import points_apart
+from maxmahal.records.statistics import points_apart
 from maxmahal.report.wording import listed
 from paper.pages.edges import Edge, edge_of
 from paper.pages.judging import POINT

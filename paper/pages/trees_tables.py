@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from maxmahal.report.wording import typeset
 from paper.pages.shelf import NOT_RUN
 from paper.pages.tables import markdown

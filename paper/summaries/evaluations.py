@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.data.registry import SOURCES
-from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
-from maxmahal.evaluate.records.schema import RecordsError
-from maxmahal.evaluate.records.types import Columns, Evaluation, StageRecords
-from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.verdict import CLEAN, StageVerdict, give_verdict, stands
 from maxmahal.files import write_text_atomically
+from maxmahal.records.distances import is_minimum_norm, mean_distortion
+from maxmahal.records.schema import RecordsError
+from maxmahal.records.statistics import Rate
+from maxmahal.records.types import Columns, Evaluation, StageRecords
+from maxmahal.records.verdict import CLEAN, StageVerdict, give_verdict, stands
 from paper.summaries.types import FindingSummary, StageSummary, Summary
 
 FORMAT = "maxmahal-evaluation-summary-1"

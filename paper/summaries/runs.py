@@ -9,7 +9,7 @@ from typing import Any
 
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.records.schema import RecordsError
 from maxmahal.settings import read_toml
 from maxmahal.train import RunFolder, load_model
 from paper.summaries.evaluations import read_object

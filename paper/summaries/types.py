@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records.types import Origin, Scope
-from maxmahal.evaluate.statistics import Comparison, Rate
-from maxmahal.evaluate.verdict import Trust
+from maxmahal.records.statistics import Comparison, Rate
+from maxmahal.records.types import Origin, Scope
+from maxmahal.records.verdict import Trust
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from paper.pages import Shelf
 from paper.summaries import RunSummary, StageSummary, Summary
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import maxmahal
 from maxmahal.data import ImageData, load_dataset
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from paper.pages import card
 from paper.summaries import Summary
 

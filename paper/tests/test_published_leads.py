@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_summaries import shelf, stage, summary
 
-from maxmahal.evaluate.statistics import Comparison, Rate, points_apart
+from maxmahal.records.statistics import Comparison, Rate, points_apart
 from paper.pages.both import on_both
 from paper.pages.judging import Judgement, Verdict, mean_clean
 from paper.pages.leads import (

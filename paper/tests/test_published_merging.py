@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.records.schema import RecordsError
 from paper.pages.trees_study import TREES
 from paper.pages.variants.merging import assemble, merge_tables, run_name, whole_runs
 from paper.pages.variants.results import from_table

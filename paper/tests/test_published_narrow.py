@@ -4,7 +4,7 @@ from typing import Any
 
 from made_up_summaries import run, shelf, summary
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from maxmahal.settings import to_table
 from maxmahal.train import load_settings
 from paper import own

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up_summaries import run, shelf, summary
 
-from maxmahal.evaluate.statistics import Comparison
+from maxmahal.records.statistics import Comparison
 from paper.pages import claims, figures
 from paper.pages.budgets_figure import budgets
 from paper.pages.curves import why_not_timed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_summaries import run, shelf, summary
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from paper.pages.measured import Measured
 from paper.pages.missing import missing_list
 from paper.pages.tables import white_box_table

@@ -6,8 +6,8 @@ import numpy as np
 from made_up_summaries import shelf, stage, summary
 
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.suite import load_suite
+from maxmahal.records.statistics import Rate
 from paper.pages import results_page
 from paper.pages.apart import distances_apart
 from paper.pages.claims import RULES

@@ -16,8 +16,8 @@ from maxmahal.data import load_dataset
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import Evaluation
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.suite import load_suite
+from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import load_grid
 from maxmahal.train import Settings
 from paper import own

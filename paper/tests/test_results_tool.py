@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from maxmahal import evaluate_models, load
-from maxmahal.evaluate.records.schema import FILE
+from maxmahal.records.schema import FILE
 from maxmahal.train import Settings, train_model
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -12,7 +12,7 @@ import pytest
 from maxmahal import evaluate_models
 from maxmahal.data import load_dataset
 from maxmahal.errors import CheckpointError
-from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.records.schema import RecordsError
 from maxmahal.train import load_settings, train_model
 from paper import own
 from paper.pages.trees_study import STRICT, TREES

@@ -12,8 +12,8 @@ from small_evaluations_helpers import made_up, stage_records
 from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate import Evaluation, RecordsError, compare, give_verdict
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.records import Finding
-from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.records import Finding
+from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.train import Settings, load_model, train_model
 from paper.summaries import (
     Summary,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from made_up_summaries import run, stage, summary
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from paper.pages.trees_beside import Beside, looseness
 from paper.pages.trees_rules import choose, seeds_told
 from paper.pages.trees_study import LEARNED, MMC, NEAR, STRICT, TREES

@@ -10,7 +10,7 @@ import pytest
 from made_up_summaries import summary
 
 from maxmahal.evaluate.severity import Severity
-from maxmahal.evaluate.statistics import Comparison, Rate, points_apart
+from maxmahal.records.statistics import Comparison, Rate, points_apart
 from paper.pages.trees_beside import Beside
 from paper.pages.trees_figures import draw_scan
 from paper.pages.trees_scan import apart, same_ratio_table, small_predicted

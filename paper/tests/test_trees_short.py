@@ -9,7 +9,7 @@ import pytest
 from made_up_summaries import run, shelf, stage, summary
 
 from maxmahal.evaluate.severity import Severity
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 from maxmahal.reproduce import load_grid
 from paper import own
 from paper.pages.hierarchical import hm_note

@@ -15,8 +15,8 @@ import maxmahal
 from maxmahal import demo
 from maxmahal.evaluate import give_verdict, read_evaluations
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.statistics import Rate
 from maxmahal.evaluate.suite import load_suite
+from maxmahal.records.statistics import Rate
 from maxmahal.reproduce import load_grid
 from maxmahal.train import load_settings, preset_names
 

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from maxmahal.cli.watching import EvaluationProgress
-from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.reporter import EvaluationReporter
+from maxmahal.records import Finding
 
 FLAG = Finding("zero-gradients", "Zero [gradients]", True, "All of them.", "Add attacks.")
 FINE = Finding("randomness", "Randomness", False, "Nothing to see.", "")

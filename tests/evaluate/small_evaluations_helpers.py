@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from maxmahal.data import ImageData
 from maxmahal.evaluate import Stage, Suite
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.records import Columns, Evaluation, Rating, StageRecords
-from maxmahal.evaluate.records.schema import FILE
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.losses import MMC
 from maxmahal.models import Classifier
+from maxmahal.records import Columns, Evaluation, Rating, StageRecords
+from maxmahal.records.schema import FILE
 
 CLASSES, SIDE = 4, 4
 

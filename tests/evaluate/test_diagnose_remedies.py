@@ -8,8 +8,8 @@ from maxmahal.attacks import apgd, margin, pgd
 from maxmahal.evaluate import Effort, attack_hard
 from maxmahal.evaluate.diagnose import CHECKS, REMEDIES, Probe, plan_remedies, revive
 from maxmahal.evaluate.kinds import KINDS
-from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.suite import stage_from_table
+from maxmahal.records import Finding
 
 
 def finding(*adds: str, flagged: bool = True, sources: tuple[str, ...] = ()) -> Finding:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from maxmahal.evaluate.records import read_evaluations
-from maxmahal.evaluate.records.schema import FILE
+from maxmahal.records import read_evaluations
+from maxmahal.records.schema import FILE
 from maxmahal.train import load_settings, train_model
 from processes import COMMAND_LINE, Started, run
 

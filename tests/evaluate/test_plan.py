@@ -26,9 +26,9 @@ from maxmahal.evaluate.plan import (
     transfer_stage,
     why_not,
 )
-from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.subject import Subject, load_subject
 from maxmahal.evaluate.suite import load_suite
+from maxmahal.records import Finding
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 WHOLE = Traits(classes=10, stochastic=False, differentiable=True, revivable=True, sources=frozenset({"module"}))

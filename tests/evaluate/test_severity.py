@@ -11,10 +11,10 @@ from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import Evaluation
-from maxmahal.evaluate.records.types import Columns, Rating, StageRecords
 from maxmahal.evaluate.severity import Severity, class_heights, measure_severity
-from maxmahal.evaluate.statistics import clopper_pearson
-from maxmahal.evaluate.verdict import give_verdict
+from maxmahal.records.statistics import clopper_pearson
+from maxmahal.records.types import Columns, Rating, StageRecords
+from maxmahal.records.verdict import give_verdict
 from maxmahal.train import load_settings
 
 SUPERCLASSES = (0, 0, 0, 1, 1)

@@ -28,9 +28,9 @@ from maxmahal.data import ImageData
 from maxmahal.errors import CheckpointError, MaxmahalError, SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
-from maxmahal.evaluate.records.naming import tell_apart
 from maxmahal.evaluate.subject import load_subject, split_name
 from maxmahal.models.layers import Float32Linear
+from maxmahal.records.naming import tell_apart
 from maxmahal.train import Settings, train_model
 from maxmahal.train.tensors import read_tensors, save_tensors
 

@@ -11,10 +11,10 @@ from small_evaluations_helpers import curved, labelled_by, small_suite, stage
 
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict, session
-from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.evaluate.tensorboard import LoggedEvaluation
 from maxmahal.evaluate.tensorboard import logged as logged_evaluation
+from maxmahal.records import Finding
 from maxmahal.train import Settings, train_model
 from maxmahal.train.loop import Silent
 from maxmahal.train.tensorboard import logged as logged_training

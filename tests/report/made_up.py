@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmahal.evaluate.records.types import (
+from maxmahal.records.types import (
     Columns,
     Evaluation,
     Finding,

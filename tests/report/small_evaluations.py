@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmahal.evaluate.records import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords
+from maxmahal.records import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords
 
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from small_evaluations import make_columns, make_evaluation, make_rich_evaluation, make_stage, make_stages
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 from maxmahal.report import figures
 from maxmahal.report.figures import FIGURES, write_figures
 

@@ -16,8 +16,8 @@ from made_up import EVIL, columns, evaluation, everything, masked, not_begun, pi
 from PIL import Image
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records.types import Evaluation
-from maxmahal.evaluate.verdict import compare, give_verdict, seed_spreads, stands
+from maxmahal.records.types import Evaluation
+from maxmahal.records.verdict import compare, give_verdict, seed_spreads, stands
 from maxmahal.report.page import render_page, write_page
 from maxmahal.report.paper import PaperNumber
 from maxmahal.report.pixels import amplify

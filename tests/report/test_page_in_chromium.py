@@ -8,8 +8,8 @@ from made_up import EVIL, everything
 from playwright.sync_api import Browser, Page
 
 from browsing import Visit
-from maxmahal.evaluate.records.types import Evaluation
-from maxmahal.evaluate.verdict import give_verdict
+from maxmahal.records.types import Evaluation
+from maxmahal.records.verdict import give_verdict
 from maxmahal.report.page import write_page
 
 

@@ -9,7 +9,7 @@ import pytest
 from small_evaluations import make_columns, make_evaluation, make_stage, make_stages
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.statistics import clopper_pearson
+from maxmahal.records.statistics import clopper_pearson
 from maxmahal.report.tables import Cell, Table, results_table, results_tables, to_csv, to_latex, to_markdown
 
 SCE = {"table": "Table 1, SCE; Table 5, CIFAR-10, SCE (Res.32)"}

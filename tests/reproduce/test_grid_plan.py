@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmahal.errors import CheckpointError, SettingsError
-from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, plan_lines
 from maxmahal.reproduce.budget import Deadline, parse_budget
 from maxmahal.reproduce.needs import missing_data

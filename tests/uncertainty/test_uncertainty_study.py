@@ -11,9 +11,9 @@ import torch
 from maxmahal.attacks.outputs import model_outputs
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError
-from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.subject import load_subject
 from maxmahal.models import Classifier, accuracy
+from maxmahal.records.schema import RecordsError
 from maxmahal.train import Settings, train_model
 from maxmahal.uncertainty import (
     CHANGES,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.attacks.threats import parse_epsilon
-from maxmahal.evaluate.records.schema import RecordsError
-from maxmahal.evaluate.records.types import Evaluation
+from maxmahal.records.schema import RecordsError
+from maxmahal.records.types import Evaluation
 from paper.pages.variants.merging import assemble, run_name, whole_runs
 from paper.pages.variants.severity import mistakes_table, training_table
 from paper.pages.variants.spec import Study

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from maxmahal.evaluate.records.schema import RecordsError
+from maxmahal.records.schema import RecordsError
 
 FORMAT = "maxmahal-variants-1"
 _TOLD = ("about", "table", "train.seed")  # settings that tell models apart without making them different

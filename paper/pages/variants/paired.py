@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.statistics import CONFIDENCE
+from maxmahal.records.statistics import CONFIDENCE
 from maxmahal.report.wording import counted
 from paper.pages.judging import POINT
 

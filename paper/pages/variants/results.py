@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.evaluate.severity import Severity
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.schema import RecordsError
+from maxmahal.records.statistics import Rate
 from paper.pages.variants.merging import FORMAT, whole_runs
 from paper.pages.variants.spec import Metric, Study
 from paper.pages.variants.studies import STUDIES

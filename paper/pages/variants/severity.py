@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from maxmahal.centers import ancestor_heights, tree_from_superclasses
-from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.severity import measure_severity
+from maxmahal.records.types import Evaluation
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
 from paper.pages.variants.spec import Study

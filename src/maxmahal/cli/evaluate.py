@@ -107,7 +107,7 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
         table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
     verdicts = [maxmahal.evaluate.give_verdict(evaluation) for evaluation in evaluations]
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
-        attacked = maxmahal.evaluate.verdict.was_attacked(evaluation)
+        attacked = maxmahal.records.was_attacked(evaluation)
         success = "-" if verdict.success is None or not attacked else f"{verdict.success.value:.1%}"
         robust = verdict.robust.with_interval if evaluation.comparison else str(verdict.robust)
         table.add_row(
@@ -123,7 +123,7 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
 
 
 def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
-    attacked = [evaluation for evaluation in evaluations if maxmahal.evaluate.verdict.was_attacked(evaluation)]
+    attacked = [evaluation for evaluation in evaluations if maxmahal.records.was_attacked(evaluation)]
     for place, first in enumerate(attacked):
         for second in attacked[place + 1 :]:
             pair = maxmahal.evaluate.compare(first, second)

@@ -18,7 +18,7 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": 
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
 _Key = tuple[str, str, str, int, int, str, float]
-_Evaluations = list["maxmahal.evaluate.Evaluation"]
+_Evaluations = list["maxmahal.records.Evaluation"]
 
 
 def report_command(
@@ -34,9 +34,9 @@ def report_command(
     """Make a page, tables or figures of records."""
     kind = _format_of(out, format)
 
-    from maxmahal.evaluate.records.naming import tell_apart
+    from maxmahal.records.naming import tell_apart
 
-    evaluations = maxmahal.evaluate.read_evaluations(folders)
+    evaluations = maxmahal.records.read_evaluations(folders)
     _refuse_nothing(evaluations, folders)
     console = Console()
     if kind in FIGURES:
@@ -100,9 +100,9 @@ def records_command(
     ] = None,
 ) -> None:
     """Show, filter and export records."""
-    from maxmahal.evaluate.records.export import of_model, select, write_records, write_robustbench
+    from maxmahal.records.export import of_model, select, write_records, write_robustbench
 
-    evaluations = maxmahal.evaluate.read_evaluations(folder)
+    evaluations = maxmahal.records.read_evaluations(folder)
     _refuse_nothing(evaluations, [folder])
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
     console = Console()
@@ -134,18 +134,18 @@ def records_command(
 
 def _names(evaluations: _Evaluations) -> dict[_Key, str]:
     """What each evaluation of a folder is called, so that no two are called the same."""
-    from maxmahal.evaluate.records.naming import tell_apart
+    from maxmahal.records.naming import tell_apart
 
     return dict(zip(map(_key, evaluations), tell_apart(evaluations), strict=True))
 
 
-def _key(evaluation: "maxmahal.evaluate.Evaluation") -> _Key:
+def _key(evaluation: "maxmahal.records.Evaluation") -> _Key:
     """What no two evaluations of one folder share."""
     ball = evaluation.norm, evaluation.radius
     return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples, *ball
 
 
-def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.evaluate.Evaluation":
+def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.records.Evaluation":
     if len(evaluations) != 1:
         choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
         raise SettingsError(f"RobustBench's card is of one model and one evaluation; choose {choices}.")

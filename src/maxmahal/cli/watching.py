@@ -62,7 +62,7 @@ class EvaluationProgress(LiveDisplay):
         if self._done >= self._planned:
             self.note(f"  {self._title}: {self._planned} samples, {rate:.3g}/s, {self._robust}")
 
-    def finding(self, finding: "maxmahal.evaluate.records.Finding") -> None:
+    def finding(self, finding: "maxmahal.records.Finding") -> None:
         """Flags stand out; what is as it should be moves the bar only."""
         self._done += 1
         if self._bar is not None and self._task is not None:

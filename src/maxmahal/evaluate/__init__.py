@@ -1,11 +1,11 @@
 """Evaluation: suites of attacks, records that survive anything, diagnostics, and the worst case per sample."""
 
-from maxmahal.evaluate.records import Evaluation, RecordsError, read_evaluations
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.run import evaluate_model, evaluate_models
 from maxmahal.evaluate.strongest import Effort, WorstCase, attack_hard, attack_within
 from maxmahal.evaluate.suite import Stage, Suite, suite_names
-from maxmahal.evaluate.verdict import Verdict, compare, give_verdict, seed_spreads
+from maxmahal.records import Evaluation, RecordsError, read_evaluations
+from maxmahal.records.verdict import Verdict, compare, give_verdict, seed_spreads
 
 __all__ = [
     "Effort",

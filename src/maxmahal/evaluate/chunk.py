@@ -18,13 +18,13 @@ from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.pixels import round_to_bytes
 from maxmahal.evaluate.plan import DRAWS, EOT, Planned
 from maxmahal.evaluate.planes import Plane
-from maxmahal.evaluate.records.store import ChunkPictures, ChunkPoints
-from maxmahal.evaluate.records.types import Columns, Rating
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.subject import Subject
 from maxmahal.evaluate.suite import Suite
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
+from maxmahal.records.store import ChunkPictures, ChunkPoints
+from maxmahal.records.types import Columns, Rating
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from maxmahal.attacks import L2, Linf
-from maxmahal.evaluate.records.types import Columns
 from maxmahal.files import write_atomically
+from maxmahal.records.types import Columns
 
 
 def round_to_bytes(

@@ -8,9 +8,9 @@ from maxmahal.attacks.packaged import FEWEST_CLASSES
 from maxmahal.evaluate.aims import check_objective_name, why_not_objective
 from maxmahal.evaluate.diagnose.remedies import plan_remedies
 from maxmahal.evaluate.kinds import KINDS, WITHOUT_GRADIENTS
-from maxmahal.evaluate.records.types import Finding
 from maxmahal.evaluate.subject import Subject
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
+from maxmahal.records.types import Finding
 from maxmahal.settings import Component, Table
 
 CLEAN = Stage(name="clean", title="clean", attack=Component("clean"), scope="all")

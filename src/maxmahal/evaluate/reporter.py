@@ -2,7 +2,7 @@
 
 from typing import Protocol, runtime_checkable
 
-from maxmahal.evaluate.records.types import Finding
+from maxmahal.records.types import Finding
 
 
 @runtime_checkable

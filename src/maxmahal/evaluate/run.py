@@ -13,14 +13,14 @@ from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.judging import draws_lots
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.plan import DRAWS
-from maxmahal.evaluate.records.reading import read_evaluations
-from maxmahal.evaluate.records.store import Identity, Store
-from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
 from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import names_a_function
+from maxmahal.records.reading import read_evaluations
+from maxmahal.records.store import Identity, Store
+from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
 from maxmahal.train.trusting import trusted_factory
 

@@ -22,12 +22,12 @@ from maxmahal.evaluate.judging import draws_lots
 from maxmahal.evaluate.pixels import save_chunk
 from maxmahal.evaluate.plan import Planned, Traits, describe_stage, plan_stages, samples_of, split, why_not
 from maxmahal.evaluate.planes import POINTS, Plane, find_plane
-from maxmahal.evaluate.records.store import Store
-from maxmahal.evaluate.records.types import Finding
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.subject import Subject
 from maxmahal.evaluate.suite import Suite, title_for
 from maxmahal.models import Classifier
+from maxmahal.records.store import Store
+from maxmahal.records.types import Finding
 
 PICTURES = 24  # samples whose images are kept for the gallery
 POLL = 0.2  # seconds between looks at a chunk that another process is computing

@@ -11,9 +11,9 @@ from jaxtyping import Int
 
 from maxmahal.centers import Tree, ancestor_heights, tree_from_superclasses
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records.types import Columns, Evaluation
-from maxmahal.evaluate.statistics import CONFIDENCE, Rate, clopper_pearson
-from maxmahal.evaluate.verdict import CLEAN
+from maxmahal.records.statistics import CONFIDENCE, Rate, clopper_pearson
+from maxmahal.records.types import Columns, Evaluation
+from maxmahal.records.verdict import CLEAN
 
 
 @dataclass(frozen=True)

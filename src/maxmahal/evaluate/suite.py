@@ -12,7 +12,7 @@ from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.evaluate.aims import check_objective_name
 from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
-from maxmahal.evaluate.records.types import Origin, Scope
+from maxmahal.records.types import Origin, Scope
 from maxmahal.settings import Component, Table, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from maxmahal.evaluate.records.types import Finding
 from maxmahal.evaluate.reporter import EvaluationReporter
+from maxmahal.records.types import Finding
 from maxmahal.train.tensorboard import open_log
 
 

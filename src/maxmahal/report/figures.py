@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from maxmahal.errors import ArgumentError, did_you_mean
-from maxmahal.evaluate.records.naming import tell_apart
-from maxmahal.evaluate.records.types import Evaluation, Finding, Picture, StageRecords
-from maxmahal.evaluate.verdict import CLEAN, give_verdict, stands
 from maxmahal.files import write_atomically
+from maxmahal.records.naming import tell_apart
+from maxmahal.records.types import Evaluation, Finding, Picture, StageRecords
+from maxmahal.records.verdict import CLEAN, give_verdict, stands
 
 # No dates, and ids that are drawn from a fixed salt: the same records give the same bytes.
 METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from maxmahal.evaluate.records.types import Evaluation
 from maxmahal.files import write_text_atomically
+from maxmahal.records.types import Evaluation
 from maxmahal.report.render import asset, render
 from maxmahal.report.sections import SECTIONS
 from maxmahal.report.subjects import Subject, make_subjects

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records.naming import tell_apart
-from maxmahal.evaluate.records.types import Evaluation, StageRecords
-from maxmahal.evaluate.verdict import CLEAN, Verdict, give_verdict
+from maxmahal.records.naming import tell_apart
+from maxmahal.records.types import Evaluation, StageRecords
+from maxmahal.records.verdict import CLEAN, Verdict, give_verdict
 
 COLOURS = 8  # that a reader with any colour vision tells apart; see assets/style.css
 

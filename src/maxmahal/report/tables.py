@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.distances import is_minimum_norm, mean_distortion
-from maxmahal.evaluate.records.naming import tell_apart
-from maxmahal.evaluate.records.types import Evaluation, StageRecords
-from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.verdict import CLEAN, StageVerdict, Verdict, give_verdict
+from maxmahal.records.distances import is_minimum_norm, mean_distortion
+from maxmahal.records.naming import tell_apart
+from maxmahal.records.statistics import Rate
+from maxmahal.records.types import Evaluation, StageRecords
+from maxmahal.records.verdict import CLEAN, StageVerdict, Verdict, give_verdict
 from maxmahal.report.paper import paper_number
 
 

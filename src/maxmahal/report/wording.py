@@ -2,7 +2,7 @@
 
 import math
 
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
 
 DASH = "–"
 _NUMBERS = ("no", *["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from maxmahal.evaluate.records.types import Evaluation
+from maxmahal.records.types import Evaluation
 from maxmahal.report.render import asset, render
 from maxmahal.report.sections.training import training_section
 from maxmahal.report.subjects import make_subjects

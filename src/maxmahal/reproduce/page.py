@@ -4,8 +4,8 @@ from pathlib import Path
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import Evaluation, read_evaluations
-from maxmahal.evaluate.records.schema import FILE
 from maxmahal.files import write_text_atomically
+from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
 from maxmahal.reproduce.curves import render_curves
 from maxmahal.reproduce.jobs import ReportJob

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from maxmahal.attacks import parse_epsilon
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.records.schema import FILE, PATIENCE, RecordsError, record_errors
+from maxmahal.records.schema import FILE, PATIENCE, RecordsError, record_errors
 from maxmahal.settings import first_difference
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts

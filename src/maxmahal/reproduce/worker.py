@@ -11,8 +11,8 @@ from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import evaluate_models
-from maxmahal.evaluate.records import Finding
 from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.records import Finding
 from maxmahal.reproduce.jobs import PROGRESS, WATCHED, EvaluateJob, Job, TrainJob, read_job
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from maxmahal.evaluate.records.schema import RecordsError
 from maxmahal.files import write_text_atomically
+from maxmahal.records.schema import RecordsError
 
 FORMAT = "maxmahal-uncertainty-1"
 _DIGITS = 5

@@ -16,8 +16,8 @@ from maxmahal.attacks import Outputs, craft, custom
 from maxmahal.evaluate.diagnose.features import Features
 from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent, share
-from maxmahal.evaluate.records import Finding
 from maxmahal.random import derive, signs
+from maxmahal.records import Finding
 
 TITLE = "Planted adversarial examples"
 SAMPLES = 50

@@ -11,7 +11,7 @@ from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.evaluate.diagnose.probe import Probe, gives_gradients, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import auto_descent, is_many, percent, plain_descent, random_squares, share
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 TITLE = "Black box against white box"
 STEPS = 40

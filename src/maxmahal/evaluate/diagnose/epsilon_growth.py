@@ -6,7 +6,7 @@ from itertools import pairwise
 from maxmahal.attacks import Linf, cross_entropy, margin
 from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import auto_descent, is_many, percent, random_squares, share
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 TITLE = "Accuracy against epsilon"
 STEPS = 25

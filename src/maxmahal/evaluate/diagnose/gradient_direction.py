@@ -8,8 +8,8 @@ from maxmahal.attacks import Outputs, margin
 from maxmahal.attacks.engine import default_batch_size
 from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent, share
-from maxmahal.evaluate.records import Finding
 from maxmahal.random import derive, normal
+from maxmahal.records import Finding
 
 TITLE = "Gradients against what they foretell"
 STEP = 0.25  # of epsilon: small beside the ball, large beside a ripple that is meant to hide the slope under it

@@ -3,7 +3,7 @@
 from maxmahal.attacks import cross_entropy, margin
 from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import percent, plain_descent, share
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 TITLE = "Cross-entropy against margin"
 STEPS = 20

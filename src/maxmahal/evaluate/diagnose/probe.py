@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Model, prepare
 from maxmahal.attacks.engine import default_batch_size
-from maxmahal.evaluate.records import Finding
 from maxmahal.random import generator, stream_key
+from maxmahal.records import Finding
 
 PROBE_SIZE = 200  # a share of 5 % is then ten samples, and all checks together stay a fraction of a suite's cost
 _DRAWS = 4  # of a model that draws, at every look: enough to steady a comparison, not an attack meant to win

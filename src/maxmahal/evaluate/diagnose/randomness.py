@@ -7,7 +7,7 @@ from maxmahal.attacks.rounding import full_float32
 from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent
 from maxmahal.evaluate.judging import DRAWN_SHARE, share_that_differs
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 TITLE = "The same answer twice"
 

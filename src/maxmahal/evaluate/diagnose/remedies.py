@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 Table = dict[str, object]
 

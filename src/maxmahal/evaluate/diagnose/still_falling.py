@@ -5,7 +5,7 @@ from itertools import pairwise
 from maxmahal.attacks import margin
 from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import auto_descent, is_many, percent, share
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 TITLE = "Accuracy against effort"
 STEPS = (25, 50, 100)

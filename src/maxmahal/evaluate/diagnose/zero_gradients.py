@@ -10,7 +10,7 @@ from maxmahal.attacks import Outputs, margin
 from maxmahal.attacks.engine import default_batch_size
 from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import percent
-from maxmahal.evaluate.records import Finding
+from maxmahal.records import Finding
 
 TITLE = "Gradients that are exactly zero"
 TITLE_NOT_FINITE = "Gradients that are NaN or infinite"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from maxmahal.evaluate.records.types import Evaluation, StageRecords
-from maxmahal.evaluate.verdict import CLEAN, Verdict, stands
+from maxmahal.records.types import Evaluation, StageRecords
+from maxmahal.records.verdict import CLEAN, Verdict, stands
 from maxmahal.report.render import Section, render
 from maxmahal.report.sections.table import merged
 from maxmahal.report.subjects import Subject, counted

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.records.types import StageRecords
+from maxmahal.records.types import StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Subject, counted
 

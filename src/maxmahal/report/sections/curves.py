@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
-from maxmahal.evaluate.distances import MINIMUM_NORM
-from maxmahal.evaluate.records.types import StageRecords
+from maxmahal.records.distances import MINIMUM_NORM
+from maxmahal.records.types import StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.scales import Axis
 from maxmahal.report.subjects import Group, Subject, make_groups

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.records.types import Evaluation, Finding
-from maxmahal.evaluate.verdict import unanswered
+from maxmahal.records.types import Evaluation, Finding
+from maxmahal.records.verdict import unanswered
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Subject
 

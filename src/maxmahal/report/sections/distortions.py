@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from markupsafe import Markup
 
-from maxmahal.evaluate.records.types import StageRecords
+from maxmahal.records.types import StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.scales import Axis
 from maxmahal.report.sections.curves import norm_of

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from markupsafe import Markup
 
-from maxmahal.evaluate.records.types import Evaluation, Points
-from maxmahal.evaluate.verdict import CLEAN
+from maxmahal.records.types import Evaluation, Points
+from maxmahal.records.verdict import CLEAN
 from maxmahal.report.render import Section, render
 from maxmahal.report.sections.gallery import class_name
 from maxmahal.report.subjects import Subject

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.records.types import Evaluation, Picture
+from maxmahal.records.types import Evaluation, Picture
 from maxmahal.report.pixels import amplify, data_uri
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Subject

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.records.types import Evaluation, StageRecords
+from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Subject
 

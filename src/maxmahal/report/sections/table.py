@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.distances import MINIMUM_NORM, mean_distortion
-from maxmahal.evaluate.records.types import StageRecords
-from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.verdict import StageVerdict, Verdict
+from maxmahal.records.distances import MINIMUM_NORM, mean_distortion
+from maxmahal.records.statistics import Rate
+from maxmahal.records.types import StageRecords
+from maxmahal.records.verdict import StageVerdict, Verdict
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Group, Subject, make_groups

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.evaluate.records.types import StageRecords
-from maxmahal.evaluate.statistics import Rate
+from maxmahal.records.statistics import Rate
+from maxmahal.records.types import StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Group, Subject, make_groups
 from maxmahal.report.wording import percent, whole

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 from markupsafe import Markup
 
-from maxmahal.evaluate.statistics import Comparison
-from maxmahal.evaluate.verdict import CLEAN, SeedSpread, Verdict, compare, seed_spreads
+from maxmahal.records.statistics import Comparison
+from maxmahal.records.verdict import CLEAN, SeedSpread, Verdict, compare, seed_spreads
 from maxmahal.report.render import Section, render
 from maxmahal.report.subjects import Group, Subject, make_groups
 from maxmahal.report.svg import element, picture

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.evaluate.records.types import Evaluation
+from maxmahal.records.types import Evaluation
 
 
 def tell_apart(evaluations: Sequence[Evaluation]) -> list[str]:

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import RecordsError, evaluate_model, give_verdict, read_evaluations, session
-from maxmahal.evaluate.records import schema, store
-from maxmahal.evaluate.records.schema import FILE, FORMAT
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.files import StorageError
+from maxmahal.records import schema, store
+from maxmahal.records.schema import FILE, FORMAT
 from processes import Ended, run
 
 pytestmark = pytest.mark.usefixtures("unchecked")

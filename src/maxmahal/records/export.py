@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.errors import ArgumentError, did_you_mean
-from maxmahal.evaluate.records.naming import tell_apart
-from maxmahal.evaluate.records.types import Columns, Evaluation, StageRecords
-from maxmahal.evaluate.statistics import Rate
-from maxmahal.evaluate.verdict import CLEAN, give_verdict, right_shares, was_attacked
 from maxmahal.files import write_atomically, write_text_atomically
+from maxmahal.records.naming import tell_apart
+from maxmahal.records.statistics import Rate
+from maxmahal.records.types import Columns, Evaluation, StageRecords
+from maxmahal.records.verdict import CLEAN, give_verdict, right_shares, was_attacked
 
 TEXT, WHOLE, REAL, TRUTH = "text", "whole", "real", "truth"
 COLUMNS = {

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from maxmahal.evaluate.records.schema import FILE, RecordsError, open_for_writing, record_errors
-from maxmahal.evaluate.records.types import Columns, Finding, Rating
+from maxmahal.records.schema import FILE, RecordsError, open_for_writing, record_errors
+from maxmahal.records.types import Columns, Finding, Rating
 from maxmahal.settings import Table, first_difference
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from maxmahal.evaluate.records.schema import FILE, open_for_reading, record_errors
-from maxmahal.evaluate.records.store import finding_from_json
-from maxmahal.evaluate.records.types import AND, Columns, Evaluation, Picture, Points, Rating, StageRecords
+from maxmahal.records.schema import FILE, open_for_reading, record_errors
+from maxmahal.records.store import finding_from_json
+from maxmahal.records.types import AND, Columns, Evaluation, Picture, Points, Rating, StageRecords
 
 # Records of older versions tell a suite of the paper's protocol by its own words alone, and two had no such words.
 _NO_MEASURE = "not a measure of robustness"

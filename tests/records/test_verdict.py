@@ -11,8 +11,8 @@ from small_evaluations_helpers import made_up, stage_records
 
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import compare, give_verdict, seed_spreads
-from maxmahal.evaluate.records import Evaluation, Finding
-from maxmahal.evaluate.verdict import right_shares, stands
+from maxmahal.records import Evaluation, Finding
+from maxmahal.records.verdict import right_shares, stands
 
 CLEAN = stage_records("clean", [1, 1, 1, 1, 0])
 

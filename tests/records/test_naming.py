@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records.export import select
-from maxmahal.evaluate.records.naming import tell_apart
+from maxmahal.records.export import select
+from maxmahal.records.naming import tell_apart
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "report"))  # its builder serves both folders
 from small_evaluations import make_evaluation

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records.types import Evaluation, StageRecords
-from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.records.statistics import Comparison, Rate
+from maxmahal.records.types import Evaluation, StageRecords
 
 CLEAN = "clean"
 NOTHING_LEFT = 0.03  # a model that stands on so few samples hides nothing that a missing attack could still find

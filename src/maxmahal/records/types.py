@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 if TYPE_CHECKING:
-    import maxmahal.evaluate.verdict
+    import maxmahal.records.verdict
 
 Origin = Literal["suite", "diagnosis", "transfer"]
 Scope = Literal["all", "survivors"]
@@ -170,9 +170,9 @@ class Evaluation:
     """Whether the suite repeats the paper's protocol, so that its accuracies are no measure of robustness."""
 
     @property
-    def verdict(self) -> "maxmahal.evaluate.verdict.Verdict":
+    def verdict(self) -> "maxmahal.records.verdict.Verdict":
         """What ``give_verdict`` says: clean and robust accuracy, how far to trust them, and all of it in a sentence."""
-        from maxmahal.evaluate.verdict import give_verdict  # which is made of these very types
+        from maxmahal.records.verdict import give_verdict  # which is made of these very types
 
         return give_verdict(self)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from maxmahal.evaluate.records.types import StageRecords
+from maxmahal.records.types import StageRecords
 
 MINIMUM_NORM = frozenset({"carlini", "fmn"})
 """Attacks that always win, sooner or later: how far they had to go is what tells models apart."""

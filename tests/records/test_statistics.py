@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.statistics import (
+from maxmahal.records.statistics import (
     Comparison,
     Rate,
     clopper_pearson,

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.records import Columns, Evaluation, Finding
-from maxmahal.evaluate.records.export import COLUMNS, robustbench_card, select, write_records, write_robustbench
+from maxmahal.records import Columns, Evaluation, Finding
+from maxmahal.records.export import COLUMNS, robustbench_card, select, write_records, write_robustbench
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "report"))  # its builder serves both folders
 from small_evaluations import make_columns, make_evaluation, make_stage, make_stages

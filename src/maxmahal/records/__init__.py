@@ -1,0 +1,51 @@
+"""Records: what each attack did to each sample, and what follows from it. Nothing here needs torch."""
+
+from maxmahal.records.distances import MINIMUM_NORM, is_minimum_norm, mean_distortion
+from maxmahal.records.naming import tell_apart
+from maxmahal.records.reading import read_evaluations
+from maxmahal.records.schema import RecordsError
+from maxmahal.records.statistics import Comparison, Rate, clopper_pearson, mcnemar, points_apart
+from maxmahal.records.types import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords
+from maxmahal.records.verdict import (
+    CLEAN,
+    SeedSpread,
+    StageVerdict,
+    Verdict,
+    compare,
+    give_verdict,
+    seed_spreads,
+    stands,
+    unanswered,
+    was_attacked,
+)
+
+__all__ = [
+    "CLEAN",
+    "MINIMUM_NORM",
+    "Columns",
+    "Comparison",
+    "Evaluation",
+    "Finding",
+    "Picture",
+    "Points",
+    "Rate",
+    "Rating",
+    "RecordsError",
+    "SeedSpread",
+    "StageRecords",
+    "StageVerdict",
+    "Verdict",
+    "clopper_pearson",
+    "compare",
+    "give_verdict",
+    "is_minimum_norm",
+    "mcnemar",
+    "mean_distortion",
+    "points_apart",
+    "read_evaluations",
+    "seed_spreads",
+    "stands",
+    "tell_apart",
+    "unanswered",
+    "was_attacked",
+]
