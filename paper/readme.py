@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paper.pages import read_shelf, readme_block
-from paper.pages.variants.paired import Difference
+from paper.pages.paired import Difference
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

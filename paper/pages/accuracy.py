@@ -6,8 +6,8 @@ from maxmahal.records.statistics import Comparison
 from paper.pages.both import Scene, on_both
 from paper.pages.judging import POINT, Judgement, Verdict, between, evidence, tested
 from paper.pages.leads import of_images
+from paper.pages.paired import ENOUGH, Difference
 from paper.pages.shelf import Shelf, ours_text
-from paper.pages.variants.paired import ENOUGH, Difference
 from paper.summaries import pair_clean
 
 

@@ -23,9 +23,9 @@ from paper.pages.judging import (
 from paper.pages.leads import Gap, of_images
 from paper.pages.models import LONG, PGD_8, SHORT
 from paper.pages.needs import settle
+from paper.pages.paired import ENOUGH, Difference
 from paper.pages.shelf import NOT_RUN, STRONG, Shelf, ours_text
 from paper.pages.tables import markdown
-from paper.pages.variants.paired import ENOUGH, Difference
 from paper.summaries import BEST, Summary, pair_up
 
 _ELSEWHERE = (

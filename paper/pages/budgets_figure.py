@@ -9,9 +9,9 @@ from paper.pages.curves import is_finished
 from paper.pages.forest import Group, Row, forest
 from paper.pages.leads import of_images
 from paper.pages.models import LONG, SHORT
+from paper.pages.paired import ENOUGH, Difference
 from paper.pages.shelf import Shelf
 from paper.pages.tables import trained_epochs
-from paper.pages.variants.paired import ENOUGH, Difference
 from paper.summaries import Summary, pair_up
 
 _TITLE = "AT (MMC-10) minus AT (SCE): robust accuracy under AutoAttack"

@@ -9,8 +9,8 @@ from paper.pages.judging import POINT, Judgement, Verdict, between, evidence, st
 from paper.pages.leads import leads, leads_table
 from paper.pages.models import PGD_8, PGD_16
 from paper.pages.needs import Needs, grid, settle
+from paper.pages.paired import ENOUGH, Difference
 from paper.pages.shelf import PROTOCOL, Shelf
-from paper.pages.variants.paired import ENOUGH, Difference
 from paper.summaries import pair_up
 
 _PGD = (*PGD_8, *PGD_16)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paper.pages.paired import ENOUGH, Difference, paired
 from paper.pages.shelf import NOT_RUN
 from paper.pages.trees_beside import Beside
 from paper.pages.trees_study import Family, seeded
-from paper.pages.variants.paired import ENOUGH, Difference, paired
 from paper.pages.variants.results import Results, Run
 
 SCAN_SEED = 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from maxmahal.report.wording import counted, listed
 from paper.pages.judging import POINT
 from paper.pages.leads import Gap
+from paper.pages.paired import ENOUGH, ENOUGH_SEEDS
 from paper.pages.trees_beside import Beside, favours
 from paper.pages.trees_long import Long
 from paper.pages.trees_scan import edges, same_ratio, small_ratios, spanned
@@ -25,7 +26,6 @@ from paper.pages.trees_study import (
 )
 from paper.pages.trees_trained import trained_alone
 from paper.pages.trees_verdict import judged_of
-from paper.pages.variants.paired import ENOUGH, ENOUGH_SEEDS
 from paper.pages.variants.results import Results
 from paper.pages.variants.rules import ALONE, Judged, Kept, mark, signed
 from paper.pages.variants.spec import Metric

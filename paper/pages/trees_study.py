@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from maxmahal.data import CIFAR100_SUPERCLASSES
-from paper.pages.variants.paired import ENOUGH, ENOUGH_SEEDS
+from paper.pages.paired import ENOUGH, ENOUGH_SEEDS
 from paper.pages.variants.results import Results
 from paper.pages.variants.spec import Arm, Contrast, Metric, Prediction, Study, against
 

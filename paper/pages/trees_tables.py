@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from maxmahal.records.statistics import Rate
 from maxmahal.report.wording import typeset
+from paper.pages.paired import ENOUGH_SEEDS, Difference
 from paper.pages.shelf import NOT_RUN
 from paper.pages.tables import markdown
 from paper.pages.trees_beside import Beside
@@ -20,7 +21,6 @@ from paper.pages.trees_rules import (
 )
 from paper.pages.trees_study import AT_MMC, EMC, MMC, NAMES, PLAIN, Family
 from paper.pages.variants.page import spread
-from paper.pages.variants.paired import ENOUGH_SEEDS, Difference
 from paper.pages.variants.results import Results, Run
 from paper.pages.variants.rules import Judged, Kept, between, effect, judge, mark, signed
 from paper.pages.variants.spec import Contrast

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maxmahal.report.wording import counted
+from paper.pages.paired import ENOUGH, Difference, paired
 from paper.pages.trees_beside import Beside
 from paper.pages.trees_study import AT_MMC, AT_ORTHOGONAL
-from paper.pages.variants.paired import ENOUGH, Difference, paired
 from paper.pages.variants.rules import between
 from paper.summaries import RunSummary
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from maxmahal.report.wording import listed
+from paper.pages.paired import ENOUGH_SEEDS
 from paper.pages.tables import markdown
 from paper.pages.trees_beside import Beside
 from paper.pages.trees_long import Long
@@ -20,7 +21,6 @@ from paper.pages.trees_study import (
     TREES,
     ratio_of,
 )
-from paper.pages.variants.paired import ENOUGH_SEEDS
 from paper.pages.variants.results import Results
 from paper.pages.variants.rules import Judged, Kept, judge, many, mark, signed
 

@@ -15,6 +15,7 @@ from maxmahal.report.wording import counted, listed
 from paper import reproduce
 from paper.pages.judging import POINT
 from paper.pages.models import network_title
+from paper.pages.paired import ENOUGH_SEEDS, EQUAL
 from paper.pages.trees_beside import Beside, favours, later_shares, looseness
 from paper.pages.trees_rules import SCAN_SEED, TRAINED, choose, seeds_told
 from paper.pages.trees_scan import UNPAIRED
@@ -35,7 +36,6 @@ from paper.pages.trees_study import (
     TREES,
     seeded,
 )
-from paper.pages.variants.paired import ENOUGH_SEEDS, EQUAL
 from paper.pages.variants.results import EARLY, FOLDER, Results
 from paper.pages.variants.rules import ALONE
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from paper.pages.paired import Difference
 from paper.pages.variants.page import variants_page
-from paper.pages.variants.paired import Difference
 from paper.pages.variants.results import Results, from_table
 from paper.pages.variants.rules import (
     effect,

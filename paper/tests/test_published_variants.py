@@ -1,6 +1,5 @@
 """The page about variants: intervals, verdicts driven to each outcome, predictions, grids, and what is not run."""
 
-import itertools
 import json
 import math
 from collections.abc import Callable
@@ -13,7 +12,6 @@ import pytest
 
 from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
-from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import Evaluation
 from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
@@ -21,10 +19,10 @@ from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import load_grid
 from maxmahal.train import Settings
 from paper import own
+from paper.pages.paired import Difference, paired, survives_correction
 from paper.pages.variants import STUDIES, collect_study, variant_pages
 from paper.pages.variants.figures import draw
 from paper.pages.variants.page import variants_page
-from paper.pages.variants.paired import Difference, paired, t_quantile
 from paper.pages.variants.results import Results, from_table, read_results
 from paper.pages.variants.rules import (
     is_run,
@@ -68,22 +66,6 @@ def made_up(study: Study, **robust: list[int]) -> Results:
 # Intervals
 
 
-@pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (30, 2.042)])
-def test_t_quantiles_are_those_of_every_table(freedom: int, expected: float) -> None:
-    assert t_quantile(freedom, 0.95) == pytest.approx(expected, abs=6e-4)
-
-
-def test_t_quantiles_agree_with_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for freedom, confidence in itertools.product(range(1, 12), (0.5, 0.9, 0.99)):
-        assert t_quantile(freedom, confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, freedom), rel=1e-9)
-
-
-def test_a_t_quantile_of_nothing_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="degree of freedom"):
-        t_quantile(0, 0.95)
-
-
 def test_an_interval_by_hand() -> None:
     found = Difference((1.0, 2.0, 6.0))  # mean 3, squares 4 + 1 + 9 = 14, s = √7, s/√3 = 1.5275
     assert found.mean == 3
@@ -103,9 +85,22 @@ def test_a_pair_is_closer_than_two_heaps() -> None:
 def test_more_seeds_for_a_narrower_interval() -> None:
     found = Difference((1.0, 2.0, 6.0))
     count = found.seeds_for(1.0)
-    assert t_quantile(count - 1, 0.95) * found.deviation / math.sqrt(count) <= 1
-    assert t_quantile(count - 2, 0.95) * found.deviation / math.sqrt(count - 1) > 1
+    assert count == 30  # t of 29 degrees is 2.0452: 2.0452 · √7 / √30 = 0.988; with 29 seeds it is 1.006
     assert found.seeds_for(100.0) == 2
+
+
+def test_a_paired_t_test_by_hand() -> None:
+    found = Difference((1.0, 2.0, 6.0))  # t = 3 / 1.5275 = 1.964 with 2 degrees: p = 1 − t / √(t² + 2)
+    assert found.p_value == pytest.approx(1 - 1.96396 / math.sqrt(1.96396**2 + 2), abs=1e-5)
+    assert Difference((1.0, 1.0)).p_value == 0
+    assert Difference((1.0, -1.0)).p_value == Difference((3.0,)).p_value == 1
+
+
+def test_many_tests_are_corrected_together() -> None:
+    """Thresholds are 0.0125, 0.025, 0.0375 and 0.05: the third passes, and with it the second, which fails its own."""
+    assert survives_correction([0.9, 0.03, 0.01, 0.026]) == [False, True, True, True]
+    assert survives_correction([0.9, 0.04, 0.01, 0.026]) == [False, False, True, False]
+    assert survives_correction([]) == []
 
 
 # Verdicts

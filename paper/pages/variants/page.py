@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paper import reproduce
 from paper.pages.judging import POINT
+from paper.pages.paired import ENOUGH_SEEDS, EQUAL, Difference
 from paper.pages.shelf import NOT_RUN
 from paper.pages.tables import markdown
 from paper.pages.variants.figures import figure_name
-from paper.pages.variants.paired import ENOUGH_SEEDS, EQUAL, Difference
 from paper.pages.variants.results import EARLY, Results
 from paper.pages.variants.rules import ALONE, Kept, is_run, lasting, many, sentences, verdict_line
 from paper.pages.variants.spec import METRICS, Arm, Metric

@@ -6,7 +6,7 @@ from typing import Literal
 
 from maxmahal.report.wording import listed
 from paper.pages.judging import ALPHA, POINT
-from paper.pages.variants.paired import EQUAL, Difference, Verdict, paired
+from paper.pages.paired import EQUAL, Difference, Verdict, paired, survives_correction
 from paper.pages.variants.results import EARLY, Results
 from paper.pages.variants.spec import METRICS, Contrast, Expected, Prediction, Study
 
@@ -177,13 +177,10 @@ def lasting(every: Sequence[Results]) -> Kept:
     """Which of all comparisons stay differences when each is one of many: Benjamini and Hochberg's method over their
     paired t tests, so that of those it keeps about 5 % are false.
     """
-    found = [(judge(each, contrast), each.study.name) for each in every for contrast in comparisons(each.study)]
-    ranked = sorted(
-        ((one.difference.p_value, name, one.contrast) for one, name in found if one.verdict != "not run"),
-        key=lambda each: each[0],
-    )
-    below = [place for place, (chance, _, _) in enumerate(ranked, start=1) if chance <= ALPHA * place / len(ranked)]
-    return frozenset((name, contrast) for _, name, contrast in ranked[: max(below, default=0)])
+    found = [(each.study.name, judge(each, contrast)) for each in every for contrast in comparisons(each.study)]
+    made = [(name, one) for name, one in found if one.verdict != "not run"]
+    kept = survives_correction(one.difference.p_value for _, one in made)
+    return frozenset((name, one.contrast) for (name, one), lasts in zip(made, kept, strict=True) if lasts)
 
 
 def tally(results: Sequence[Results]) -> str:

@@ -10,8 +10,8 @@ from maxmahal.report.wording import listed
 from maxmahal.uncertainty import SCORES, Record, ScoreResult
 from paper.pages.drawing import with_legend
 from paper.pages.judging import POINT, Judgement, Verdict
+from paper.pages.paired import ENOUGH_SEEDS, Difference, paired
 from paper.pages.tables import markdown
-from paper.pages.variants.paired import ENOUGH_SEEDS, Difference, paired
 from paper.pages.variants.rules import effect
 
 FIGURE = "variants-uncertainty.svg"
