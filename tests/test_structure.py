@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import maxmahal
+import maxmahal.losses
+from maxmahal.models import Head
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "maxmahal"
@@ -59,6 +61,23 @@ def test_imports_point_one_way(path: Path) -> None:
             assert target in BASE | {"records"}, f"{path} imports {module}: records are read without torch"
         elif target not in BASE and target:
             assert ORDER.index(target) <= ORDER.index(place), f"{path} imports {module}"
+
+
+def test_only_losses_ask_for_the_class_of_a_head() -> None:
+    """A head states facts about itself, so that a new loss is one file and one line."""
+    heads = {each.__name__ for each in subclasses(Head)}
+    for path in [*SOURCE.rglob("*.py"), *(ROOT / "paper").rglob("*.py")]:
+        if "losses" in path.relative_to(ROOT).parts or "tests" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+                asked = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+                assert not asked & heads, f"{path}:{node.lineno}"
+
+
+def subclasses(cls: type) -> set[type]:
+    """Every class below one."""
+    return {each for child in cls.__subclasses__() for each in (child, *subclasses(child))}
 
 
 def test_public_names_do_not_hide_packages() -> None:

@@ -7,7 +7,6 @@ import torch
 
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import CenterHead, CenterLoss
 from maxmahal.models import Classifier, eval_mode, map_batches
 from maxmahal.random import stream_key
 from maxmahal.train import METHODS, Settings, new_classifier
@@ -56,18 +55,16 @@ def features_of(model: Classifier, data: ImageData) -> np.ndarray:
 
 def centers_of(model: Classifier) -> np.ndarray | None:
     """Where a model's centers are now, preset or following the features; None without any."""
-    if not isinstance(model.head, CenterHead | CenterLoss):
-        return None
-    centers: np.ndarray = model.head.centers.detach().double().numpy().copy()
-    return centers
+    centers = model.head.class_centers
+    return None if centers is None else centers.detach().double().numpy().copy()
 
 
 def linear_logits(model: Classifier) -> tuple[np.ndarray, np.ndarray]:
     """Weights and bias of logits that are linear in the features, up to a term that all classes share."""
-    centers = centers_of(model)
-    if centers is not None:
-        return centers, -0.5 * (centers**2).sum(axis=1)
     linear = getattr(model.head, "linear", None)
-    if not isinstance(linear, torch.nn.Linear):
+    if isinstance(linear, torch.nn.Linear):
+        return linear.weight.detach().double().numpy(), linear.bias.detach().double().numpy()
+    centers = centers_of(model)
+    if centers is None:
         raise ArgumentError(f"Decision regions need a linear head or centers; {type(model.head).__name__} has neither.")
-    return linear.weight.detach().double().numpy(), linear.bias.detach().double().numpy()
+    return centers, -0.5 * (centers**2).sum(axis=1)

@@ -11,7 +11,7 @@ from torch import nn
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.evaluate import evaluate_model
 from maxmahal.evaluate.planes import Plane, find_plane
-from maxmahal.losses import MMC, SCE
+from maxmahal.losses import EMC, MMC, SCE
 from maxmahal.models import Classifier
 
 SUITE = small_suite(stage("pgd", "pgd", steps=3))
@@ -37,6 +37,16 @@ def test_two_dimensions_are_drawn_as_they_are() -> None:
     assert plane.kind == "features"
     assert np.allclose(plane.project(torch.from_numpy(features)), features)
     assert np.allclose(plane.centers, model.head.centers.numpy())
+
+
+def test_centers_are_drawn_where_training_has_moved_them() -> None:
+    model = classifier(feature_dim=2)
+    model.head = EMC(model.head.centers, alpha=0.25)
+    data = labelled_by(model)
+    with torch.no_grad():
+        model.head.offsets.copy_(torch.tensor([[4.0, -2.0]]))
+    plane = find_plane(model, data.float_images(), data.labels)
+    assert np.allclose(plane.centers - model.head.centers.numpy(), [2.0, -1.0])
 
 
 def test_more_are_projected_on_the_plane_of_the_centers() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import EMC, LOSSES, MMC, MMLDA, SCE, probabilities
+from maxmahal.losses import EMC, LOSSES, MMC, MMLDA, SCE, gsce_loss
 from maxmahal.models import Head
 
 
@@ -51,7 +51,7 @@ def test_logits_have_gradients_and_one_value_a_class(head: Head, features: Tenso
 
 
 def test_probabilities_sum_to_one_and_order_as_the_logits_do(head: Head, features: Tensor) -> None:
-    shares = probabilities(head, features)
+    shares = head.probabilities(features)
     torch.testing.assert_close(shares.sum(dim=1), torch.ones(7, dtype=torch.float64))
     assert (shares >= 0).all()
     assert torch.equal(shares.argsort(dim=1), head.logits(features).argsort(dim=1))
@@ -206,3 +206,34 @@ def test_a_head_of_ones_own_may_take_what_it_likes() -> None:
 def test_angular_settings_out_of_range_are_refused(name: str, setting: dict[str, float]) -> None:
     with pytest.raises(ArgumentError, match="margin must not be negative and temperature must be positive"):
         LOSSES[name](num_classes=3, feature_dim=2, **setting)
+
+
+def test_a_loss_of_the_distance_alone_is_what_the_head_says(head: Head, features: Tensor, labels: Tensor) -> None:
+    if (stated := head.distance_loss) is None:
+        pytest.skip("no closed form")
+    squares = (features - stated.centers[labels]).square().sum(dim=1)
+    losses = stated.scale * (0.5 * squares + stated.shifts[labels])
+    torch.testing.assert_close(losses, head.per_sample(features, labels))
+    assert torch.equal(stated.centers, head.class_centers)
+
+
+def test_quadratic_logits_give_the_heads_loss(head: Head, features: Tensor, labels: Tensor) -> None:
+    if (stated := head.quadratic_logits) is None:
+        pytest.skip("its logits are no such form")
+    torch.testing.assert_close(gsce_loss(features, labels, *stated), head.per_sample(features, labels))
+
+
+def test_where_zero_is_the_boundary_losses_order_the_classes_as_logits_do(head: Head, features: Tensor) -> None:
+    losses = torch.stack([head.per_sample(features, torch.full((7,), label)) for label in range(4)], dim=1)
+    if head.zero_is_boundary:
+        assert torch.equal(losses.argsort(dim=1), (-head.logits(features)).argsort(dim=1))
+    else:
+        assert not isinstance(head, (MMC, MMLDA, SCE))
+
+
+def test_a_loss_that_is_zero_at_its_centers_is_zero_nowhere_else(head: Head, features: Tensor, labels: Tensor) -> None:
+    if not head.zero_at_centers:
+        pytest.skip("it does not say so")
+    at_centers = head.per_sample(head.class_centers[labels], labels)
+    torch.testing.assert_close(at_centers, torch.zeros(7, dtype=torch.float64))
+    assert (head.per_sample(features, labels) > 0).all()

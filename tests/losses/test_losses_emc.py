@@ -35,7 +35,7 @@ def head_at(mu: np.ndarray, alpha: float, scale: float = 1.0) -> EMC:
 def test_it_is_equation_21_in_the_papers_own_parametrisation(alpha: float, scale: float) -> None:
     mu = PRESET + 0.3 * np.random.default_rng(1).normal(size=(4, 3))
     head = head_at(mu, alpha, scale)
-    torch.testing.assert_close(head.moved_centers.detach(), torch.tensor(mu))
+    torch.testing.assert_close(head.class_centers.detach(), torch.tensor(mu))
     torch.testing.assert_close(head.per_sample(FEATURES, LABELS).detach(), scale * equation_21(mu, alpha))
     functional = emc_loss(FEATURES, LABELS, CENTERS, torch.tensor((mu - PRESET) / math.sqrt(alpha)), alpha)
     torch.testing.assert_close(functional, equation_21(mu, alpha))
@@ -103,7 +103,7 @@ def test_training_with_a_small_alpha_stays_finite_and_keeps_the_preset_centers()
     assert np.isfinite(losses).all()
     assert losses[-1] < 0.1 * losses[0]
     assert torch.equal(head.centers, preset)
-    assert 0 < (head.moved_centers - preset).abs().max() < 0.1
+    assert 0 < (head.class_centers - preset).abs().max() < 0.1
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.inf, math.nan])

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from maxmahal.attacks.outputs import Outputs
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import EMC, MMC, MMLDA, SCE
 from maxmahal.models import Head
 
 
@@ -88,8 +87,7 @@ def own_loss_difference(head: Head) -> Objective:
         wanted = other_logits(outputs.logits, labels).argmax(dim=1) if targets is None else targets
         return head.per_sample(features, wanted) - head.per_sample(features, labels)
 
-    # Where the loss orders the classes as the logits do, its differences change sign exactly where the prediction does.
-    return NamedObjective("own-difference", value, zero_is_success=isinstance(head, (MMC, MMLDA, SCE)))
+    return NamedObjective("own-difference", value, zero_is_success=head.zero_is_boundary)
 
 
 def class_logit() -> Objective:
@@ -178,8 +176,8 @@ def features_of(outputs: Outputs, name: str, instead: str, head: Head) -> Float[
 
 def centers_of(head: Head) -> Float[Tensor, "l d"]:
     """Where a head's centers are now, preset or trained."""
-    centers = head.moved_centers if isinstance(head, EMC) else getattr(head, "centers", None)
-    if not isinstance(centers, Tensor):
+    centers = head.class_centers
+    if centers is None:
         raise ArgumentError(f"nearest_center needs a head with centers; {type(head).__name__} has none. Use margin().")
     return centers.detach()
 

@@ -22,7 +22,6 @@ from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Linf
 from maxmahal.attacks.transforms import gaussian_noise, random_rotation
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import CenterHead
 from maxmahal.models import Classifier, Head
 
 STEP_SIZE = 2 / 256
@@ -44,7 +43,7 @@ class PaperCarliniWagner:
 
 def paper_objective(head: Head) -> Objective:
     """un,1 and tar,1 (appendix B.4) for heads with preset centers; cross-entropy for all others."""
-    return own_loss(head) if isinstance(head, CenterHead) else cross_entropy()
+    return own_loss(head) if head.has_preset_centers else cross_entropy()
 
 
 def paper_pgd(
@@ -138,7 +137,7 @@ def paper_spsa(
         model,
         images,
         labels,
-        objective=paper_objective(head) if isinstance(head, CenterHead) else margin(over_all=True),
+        objective=paper_objective(head) if head.has_preset_centers else margin(over_all=True),
         threat=_threat(epsilon_256),
         steps=10,
         evaluations=evaluations,

@@ -13,7 +13,6 @@ from maxmahal.attacks import (
 )
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.evaluate.subject import Subject
-from maxmahal.losses import CenterHead
 from maxmahal.models import Head
 
 
@@ -23,12 +22,12 @@ def _paper(head: Head | None) -> Objective:
 
 def _paper_difference(head: Head | None) -> Objective:
     """The paper's un,2 and tar,2 for its own loss; the margin for all others, as C&W has it."""
-    return own_loss_difference(head) if isinstance(head, CenterHead) else margin(over_all=True)
+    return own_loss_difference(head) if head is not None and head.has_preset_centers else margin(over_all=True)
 
 
 def _paper_spsa(head: Head | None) -> Objective:
     """The library that the authors used works on the margin unless it is told a loss."""
-    return own_loss(head) if isinstance(head, CenterHead) else margin(over_all=True)
+    return own_loss(head) if head is not None and head.has_preset_centers else margin(over_all=True)
 
 
 # What the paper's protocol asks of each model: adaptive where the head has centers, the usual objective elsewhere.
@@ -53,7 +52,7 @@ def why_not_objective(name: str, subject: Subject, classes: int) -> str:
     """Why this model cannot be attacked on that objective, as a sentence; empty where it can."""
     if name in NEED_HEAD and subject.head is None:
         return "It follows the loss the model was trained with, and nothing is known of this model's."
-    if name in NEED_CENTERS and not isinstance(subject.head, CenterHead):
+    if name in NEED_CENTERS and not (subject.head is not None and subject.head.has_preset_centers):
         return "It follows class centers, and this model has none."
     if name in NEED_FOUR_CLASSES and classes < 4:
         return f"It compares four classes, and this model has {classes}."

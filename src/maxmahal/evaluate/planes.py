@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.losses import CenterHead
 from maxmahal.models import Classifier
 
 POINTS = 600  # enough to see the clusters of ten classes, few enough to draw
@@ -50,8 +49,8 @@ def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[
     """
     with torch.no_grad():
         features = model.features(images).cpu().double().numpy()
-    head = model.head
-    centers = head.centers.detach().cpu().double().numpy() if isinstance(head, CenterHead) else None
+    known = model.head.class_centers
+    centers = None if known is None else known.detach().cpu().double().numpy()
     dim = features.shape[1]
     if dim == 2:
         return Plane("features", np.zeros(2), np.eye(2), np.zeros((0, 2)) if centers is None else centers)

@@ -26,7 +26,6 @@ from maxmahal.attacks import (
     square,
 )
 from maxmahal.attacks.checks import check_count, check_images, check_model
-from maxmahal.losses import CenterHead
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
 
@@ -183,7 +182,7 @@ def _full_chain(model: Model, images: Tensor, effort: Effort) -> _Chain:
     }
     if isinstance(module, Classifier):
         chain["PGD, own loss"] = lambda rest: rest.pgd(own_loss(module.head), steps, restarts)
-        if isinstance(module.head, CenterHead):
+        if module.head.has_preset_centers:
             chain["APGD, nearest center"] = lambda rest: rest.apgd(nearest_center(module.head), steps, restarts)
     chain["APGD, margin to each of 9 classes"] = lambda rest: rest.apgd(margin(), steps, restarts, "top-9")
     if _classes(module, images) >= 4:

@@ -5,13 +5,11 @@ from maxmahal.losses.center import CenterLoss, center_loss, updated_centers
 from maxmahal.losses.center_head import CenterHead
 from maxmahal.losses.emc import EMC, emc_loss
 from maxmahal.losses.lgm import LGM, lgm_logits, lgm_loss
-from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss
+from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss, pairing_loss
 from maxmahal.losses.mmlda import MMLDA, mmlda_loss
-from maxmahal.losses.pairing import pairing_bound, pairing_loss
 from maxmahal.losses.quadratic import GSCE, center_logits, gsce_loss, quadratic_logits
 from maxmahal.losses.registry import LOSSES, takes_centers
 from maxmahal.losses.softmax import SCE, sce_loss
-from maxmahal.losses.uncertainty import predicted_class_loss, probabilities, runner_up_closeness
 
 __all__ = [
     "EMC",
@@ -37,12 +35,8 @@ __all__ = [
     "lgm_loss",
     "mmc_loss",
     "mmlda_loss",
-    "pairing_bound",
     "pairing_loss",
-    "predicted_class_loss",
-    "probabilities",
     "quadratic_logits",
-    "runner_up_closeness",
     "sce_loss",
     "takes_centers",
     "updated_centers",

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.describe import describe
 from maxmahal.models.head import Head
 
 
@@ -63,6 +62,8 @@ def _loss_with(
 class AngularHead(Head):
     """Softmax over ``temperature``·cos∠(z, W_k), with features and weights normalised to length 1."""
 
+    printed_settings = ("margin", "temperature")
+
     def __init__(self, *, num_classes: int, feature_dim: int, margin: float, temperature: float) -> None:
         super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         if margin < 0 or temperature <= 0:
@@ -73,10 +74,6 @@ class AngularHead(Head):
         self.temperature = temperature
         self.weight = nn.Parameter(torch.empty(num_classes, feature_dim))
         nn.init.xavier_uniform_(self.weight)
-
-    def extra_repr(self) -> str:
-        """Sizes and settings, for print."""
-        return describe(self, "margin", "temperature")
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """temperature·cosine, without the margin that is added in training."""

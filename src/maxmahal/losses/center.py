@@ -6,10 +6,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.describe import describe
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.quadratic import center_logits
-from maxmahal.models.head import Head
+from maxmahal.models.head import DistanceLoss, Head
 
 
 def center_loss(
@@ -45,6 +44,7 @@ class CenterLoss(Head):
     argument for centers that do not move.
     """
 
+    printed_settings = ("weight", "update_rate", "joint")
     centers: Tensor
 
     def __init__(
@@ -69,9 +69,17 @@ class CenterLoss(Head):
         self.linear = nn.Linear(feature_dim, num_classes) if joint else None
         self.register_buffer("centers", torch.randn(num_classes, feature_dim))
 
-    def extra_repr(self) -> str:
-        """Sizes and settings, for print."""
-        return describe(self, "weight", "update_rate", "joint")
+    @property
+    def class_centers(self) -> Float[Tensor, "l d"]:
+        """μ, which follows the features."""
+        return self.centers
+
+    @property
+    def distance_loss(self) -> DistanceLoss | None:
+        """The center term alone; None beside the softmax term."""
+        if self.joint or not self.weight:
+            return None
+        return DistanceLoss(self.centers, self.weight, self.centers.new_zeros(self.num_classes))
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Wz + b; alone, -½‖z - μ_k‖²."""

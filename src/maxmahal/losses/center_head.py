@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.describe import describe
 from maxmahal.losses.quadratic import center_logits
 from maxmahal.models.head import Head
 
@@ -24,6 +23,8 @@ class CenterHead(Head):
     changes what a cross-entropy attack sees, and is a buffer so that it is saved with every model.
     """
 
+    printed_settings = ("scale",)
+    has_preset_centers = True
     centers: Tensor
     scale: Tensor
 
@@ -56,10 +57,11 @@ class CenterHead(Head):
 
     __new__.__signature__ = inspect.signature(__init__)  # type: ignore[attr-defined]  # a registry reads it
 
-    def extra_repr(self) -> str:
-        """Sizes and scale, for print."""
-        return describe(self, "scale")
+    @property
+    def class_centers(self) -> Float[Tensor, "l d"]:
+        """μ, where the centers are now; a subclass may move them."""
+        return self.centers
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """-scale·½‖z - μ_k‖²."""
-        return self.scale * center_logits(features, self.centers)
+        return self.scale * center_logits(features, self.class_centers)

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from maxmahal.errors import ArgumentError
 from maxmahal.losses.center_head import CenterHead
-from maxmahal.losses.describe import describe
 from maxmahal.losses.mmc import mmc_loss
-from maxmahal.losses.quadratic import center_logits
+from maxmahal.models.head import DistanceLoss
 
 
 def emc_loss(
@@ -32,6 +31,8 @@ def emc_loss(
 class EMC(CenterHead):
     """Eq. 21 with trainable centers; ``alpha`` is the prior variance, and 0 in the limit gives MMC."""
 
+    printed_settings = ("scale", "alpha")
+
     def __init__(self, centers: Float[Tensor, "l d"], *, alpha: float = 0.1, scale: float = 1.0) -> None:
         super().__init__(centers, scale=scale)
         if not (alpha > 0 and math.isfinite(alpha)):
@@ -39,18 +40,16 @@ class EMC(CenterHead):
         self.alpha = alpha
         self.offsets = nn.Parameter(torch.zeros_like(self.centers))
 
-    def extra_repr(self) -> str:
-        """Sizes and settings, for print."""
-        return describe(self, "scale", "alpha")
-
     @property
-    def moved_centers(self) -> Float[Tensor, "l d"]:
-        """μ, where the centers are now."""
+    def class_centers(self) -> Float[Tensor, "l d"]:
+        """μ = μ* + √α·offset, where training has moved the centers."""
         return self.centers + math.sqrt(self.alpha) * self.offsets
 
-    def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
-        """-scale·½‖z - μ_k‖² at the moved centers."""
-        return self.scale * center_logits(features, self.moved_centers)
+    @property
+    def distance_loss(self) -> DistanceLoss:
+        """Eq. 21: the prior of a class's center is a constant."""
+        shifts = 0.5 * self.offsets.detach().double().square().sum(dim=1)
+        return DistanceLoss(self.class_centers, float(self.scale), shifts)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Eq. 21 times the scale."""

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError, did_you_mean
-from maxmahal.losses.describe import describe
 from maxmahal.models.head import Head
 
 Covariance = Literal["identity", "diagonal"]
@@ -60,6 +59,7 @@ class LGM(Head):
     ``covariance="identity"`` fixes Λ, as the original authors' own CIFAR code does.
     """
 
+    printed_settings = ("margin", "likelihood_weight")
     log_variances: Tensor
 
     def __init__(
@@ -89,14 +89,15 @@ class LGM(Head):
         else:
             self.register_buffer("log_variances", log_variances)
 
-    def extra_repr(self) -> str:
-        """Sizes and settings, for print."""
-        return describe(self, "margin", "likelihood_weight")
-
     @property
     def floored_log_variances(self) -> Float[Tensor, "l d"]:
         """log Λ, kept above its floor."""
         return self.log_variances.clamp_min(math.log(LEAST_VARIANCE))
+
+    @property
+    def class_centers(self) -> Float[Tensor, "l d"]:
+        """The trainable means μ_k."""
+        return self.centers
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """-½d_k² - ½log|Λ_k|."""

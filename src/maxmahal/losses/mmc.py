@@ -8,7 +8,7 @@ from torch import Tensor
 
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.losses.center_head import CenterHead
-from maxmahal.losses.describe import describe
+from maxmahal.models.head import DistanceLoss
 
 Form = Literal["squared", "absolute", "huber"]
 
@@ -37,11 +37,23 @@ def huber_mmc_loss(
     return torch.where(distance <= threshold, mmc_loss(features, labels, centers), tangent)
 
 
+def pairing_loss(features: Float[Tensor, "n d"], adversarial_features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """‖z(x) - z(x*)‖² for each sample, adversarial logit pairing on features (appendix B.2).
+
+    Half of it is at most ‖z(x) - μ_y‖² + ‖z(x*) - μ_y‖², so MMC on both images also pairs them.
+    """
+    return (features - adversarial_features).square().sum(dim=1)
+
+
 class MMC(CenterHead):
     """Max-Mahalanobis center loss: ``MMC(max_mahalanobis_centers(num_classes, dim))``.
 
     Only the true class's center enters the loss, so its cost does not grow with the number of classes.
     """
+
+    printed_settings = ("scale", "form")
+    zero_is_boundary = True
+    zero_at_centers = True
 
     def __init__(
         self,
@@ -59,9 +71,12 @@ class MMC(CenterHead):
         self.form = form
         self.huber_threshold = huber_threshold
 
-    def extra_repr(self) -> str:
-        """Sizes and settings, for print."""
-        return describe(self, "scale", "form")
+    @property
+    def distance_loss(self) -> DistanceLoss | None:
+        """Eq. 8; None for the absolute and Huber forms."""
+        if self.form != "squared":
+            return None
+        return DistanceLoss(self.centers, float(self.scale), self.centers.new_zeros(self.num_classes))
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Eq. 8 times the scale."""

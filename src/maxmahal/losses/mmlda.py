@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.losses.center_head import CenterHead
+from maxmahal.models.head import QuadraticLogits
 
 
 def mmlda_loss(
@@ -24,6 +25,14 @@ def mmlda_loss(
 
 class MMLDA(CenterHead):
     """Eq. 10 on preset centers; the same logits as MMC, trained through the softmax."""
+
+    zero_is_boundary = True
+
+    @property
+    def quadratic_logits(self) -> QuadraticLogits:
+        """Precisions of ½·scale, biases of 0."""
+        zeros = self.centers.new_zeros(self.num_classes)
+        return QuadraticLogits(self.centers, zeros + 0.5 * self.scale, zeros)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Eq. 10."""

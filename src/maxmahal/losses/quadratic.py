@@ -6,8 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.describe import describe
-from maxmahal.models.head import Head
+from maxmahal.models.head import Head, QuadraticLogits
 
 
 def center_logits(features: Float[Tensor, "n d"], centers: Float[Tensor, "l d"]) -> Float[Tensor, "n l"]:
@@ -29,7 +28,7 @@ def quadratic_logits(
 ) -> Float[Tensor, "n l"]:
     """-(z - μ_k)ᵀ Σ_k (z - μ_k) + B_k (paper Eq. 4; its Σ is a precision).
 
-    ``precisions`` is one number a class (σ_k·I), one vector a class (a diagonal) or one matrix a class.
+    ``precisions`` is one number per class (σ_k·I), one vector per class (a diagonal) or one matrix per class.
     """
     difference = features[:, None, :] - centers[None, :, :]
     if precisions.ndim == 1:
@@ -41,7 +40,7 @@ def quadratic_logits(
     else:
         raise ArgumentError(
             f"precisions must have shape (l,), (l, d) or (l, d, d); got {tuple(precisions.shape)}. "
-            "Use one number, one diagonal or one matrix a class."
+            "Use one number, one diagonal or one matrix per class."
         )
     return biases - distances
 
@@ -66,14 +65,20 @@ class GSCE(Head):
         self.log_precisions = nn.Parameter(torch.zeros(num_classes))
         self.biases = nn.Parameter(torch.zeros(num_classes))
 
-    def extra_repr(self) -> str:
-        """Sizes, for print."""
-        return describe(self)
+    @property
+    def class_centers(self) -> Float[Tensor, "l d"]:
+        """The means μ_k."""
+        return self.centers
+
+    @property
+    def quadratic_logits(self) -> QuadraticLogits:
+        """The trainable parameters themselves."""
+        return QuadraticLogits(self.centers, self.log_precisions.exp(), self.biases)
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Quadratic logits (Eq. 4)."""
-        return quadratic_logits(features, self.centers, self.log_precisions.exp(), self.biases)
+        return quadratic_logits(features, *self.quadratic_logits)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Eq. 3."""
-        return gsce_loss(features, labels, self.centers, self.log_precisions.exp(), self.biases)
+        return gsce_loss(features, labels, *self.quadratic_logits)

@@ -4,8 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maxmahal.losses.describe import describe
-from maxmahal.models.head import Head
+from maxmahal.models.head import Head, QuadraticLogits
 
 
 def sce_loss(
@@ -18,13 +17,17 @@ def sce_loss(
 class SCE(Head):
     """Softmax cross-entropy with a trainable linear layer."""
 
+    zero_is_boundary = True
+
     def __init__(self, *, num_classes: int, feature_dim: int) -> None:
         super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         self.linear = nn.Linear(feature_dim, num_classes)
 
-    def extra_repr(self) -> str:
-        """Sizes, for print."""
-        return describe(self)
+    @property
+    def quadratic_logits(self) -> QuadraticLogits:
+        """Wz + b with means ½W and precisions 1, as the paper reads it (Sec. 3.2)."""
+        weight, bias = self.linear.weight, self.linear.bias
+        return QuadraticLogits(0.5 * weight, weight.new_ones(len(weight)), bias + 0.25 * weight.square().sum(dim=1))
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Wz + b."""

@@ -4,7 +4,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -31,12 +31,38 @@ def _by_name(init: Callable[_Sizes, None]) -> Callable[_Sizes, None]:
     return checked
 
 
+class DistanceLoss(NamedTuple):
+    """A loss that depends on nothing but the distance to the label's center: scale·(½‖z - μ_y‖² + shift_y)."""
+
+    centers: Float[Tensor, "l d"]
+    scale: float
+    shifts: Float[Tensor, " l"]
+
+
+class QuadraticLogits(NamedTuple):
+    """Logits -σ_k‖z - μ_k‖² + B_k (paper Eq. 4) of a loss that is their softmax cross-entropy (Eq. 3)."""
+
+    centers: Float[Tensor, "l d"]
+    precisions: Float[Tensor, " l"]
+    biases: Float[Tensor, " l"]
+
+
 class Head(nn.Module, ABC):
     """A training loss together with the classifier it implies.
 
     ``head(features, labels)`` is the mean loss of the batch, ``head.logits(features)`` what the classifier predicts
-    with. Whatever the loss needs (centers, a weight matrix) lives here as buffers and parameters.
+    with. Whatever the loss needs (centers, a weight matrix) lives here as buffers and parameters. The attributes and
+    properties below are facts about the loss: other parts of the library read them and never ask for a head's class.
     """
+
+    printed_settings: tuple[str, ...] = ()
+    """The attributes that ``print`` shows beside the sizes."""
+    has_preset_centers: bool = False
+    """Whether it was given its centers; the paper's protocol attacks such a head through its own loss."""
+    zero_is_boundary: bool = False
+    """Whether the losses of two classes are equal exactly where their logits are."""
+    zero_at_centers: bool = False
+    """Whether the loss is 0 only where each feature is at its class's center, and the centers never move."""
 
     def __new__(cls: type[_Kind], *arguments: object, **_: object) -> _Kind:
         """Refuse sizes without their names, which Python would answer with a count of arguments."""
@@ -57,13 +83,41 @@ class Head(nn.Module, ABC):
         self.num_classes = num_classes
         self.feature_dim = feature_dim
 
+    @property
+    def class_centers(self) -> Float[Tensor, "l d"] | None:
+        """Where the center of each class is now; None for a loss without centers."""
+        return None
+
+    @property
+    def distance_loss(self) -> DistanceLoss | None:
+        """The loss as a function of the distance to the label's center; None if it is more than that."""
+        return None
+
+    @property
+    def quadratic_logits(self) -> QuadraticLogits | None:
+        """The parameters of Eq. 4, if the loss is the softmax cross-entropy of such logits; None otherwise."""
+        return None
+
     @abstractmethod
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The loss of each sample: a pure function that changes nothing in the head."""
 
     @abstractmethod
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
-        """One value a class; the largest is the prediction."""
+        """One value per class; the largest is the prediction."""
+
+    def probabilities(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
+        """Softmax over the logits, which gives MMC a normalised prediction in the test phase (paper Sec. 3.3)."""
+        return self.logits(features).softmax(dim=1)
+
+    def predicted_class_loss(self, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """The loss the predicted class would have: the paper's measure of uncertainty (Sec. 3.3)."""
+        return self.per_sample(features, self.logits(features).argmax(dim=1))
+
+    def extra_repr(self) -> str:
+        """Sizes and settings, for print."""
+        own = [f"{name}={_printed(getattr(self, name))}" for name in self.printed_settings]
+        return ", ".join([f"classes={self.num_classes}", f"dim={self.feature_dim}", *own])
 
     def forward(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         """The mean loss of the batch."""
@@ -104,3 +158,9 @@ class Head(nn.Module, ABC):
                 "Features hold NaN or infinity, so the loss has no meaning. "
                 "Lower the learning rate, or look for bad values in the images."
             )
+
+
+def _printed(value: object) -> str:
+    if isinstance(value, Tensor):
+        return "unknown" if value.is_meta else f"{float(value):g}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

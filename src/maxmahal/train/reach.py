@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from maxmahal.centers import dimensions_spanned, squared_distance_to_flat
 from maxmahal.data import ImageData
-from maxmahal.losses import MMC
 from maxmahal.models import Classifier, eval_mode
 
 WORTH_TELLING = 0.01  # of the centers' mean square: a floor below that is lost in any loss
@@ -20,9 +19,9 @@ def out_of_reach(model: Classifier, data: ImageData) -> str:
     was compiled are not seen.
     """
     head = model.head
-    if not isinstance(head, MMC) or (width := _width(model, data)) is None:
+    if not head.zero_at_centers or head.class_centers is None or (width := _width(model, data)) is None:
         return ""
-    centers = head.centers.cpu()
+    centers = head.class_centers.cpu()
     missed = squared_distance_to_flat(centers, width, data.labels.cpu().bincount(minlength=len(centers)))
     if missed < WORTH_TELLING * float(centers.square().sum(dim=1).mean()):
         return ""

@@ -13,7 +13,6 @@ from torch import Tensor
 from maxmahal.attacks.objectives import other_logits
 from maxmahal.attacks.outputs import Outputs
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.uncertainty import predicted_class_loss
 from maxmahal.models import Head
 
 
@@ -35,7 +34,7 @@ def class_loss(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:
     """The loss of the predicted class: what the paper calls a reliable measure of uncertainty (Sec. 3.3)."""
     if outputs.features is None:
         raise ArgumentError("The loss of the predicted class needs features; give a maxmahal.Classifier.")
-    return predicted_class_loss(head, outputs.features)
+    return head.predicted_class_loss(outputs.features)
 
 
 def runner_up(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001 - every score is called alike
