@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report import wording
 from maxmahal.report.wording import p_told, percent, points
 

@@ -1,7 +1,7 @@
 import pytest
 from jinja2 import UndefinedError
 
-from maxmahal.evaluate.statistics import Comparison, Rate
+from maxmahal.records.statistics import Comparison, Rate
 from paper.pages import text
 
 
