@@ -1,19 +1,28 @@
-"""Code of the user's own, named as ``package.module:function`` on the command line or in a settings file."""
+"""Code of the user's own, named as ``package.module:function``, and the gate that it has to pass.
+
+The gate: code is imported by its name only if the user gave that very name in this call, as an option of a command, as
+an argument of a Python function, or in a TOML file that the call names. A name out of a checkpoint, a run folder, a
+state or records is refused. Every function that takes names from its caller opens a block of ``only_named`` with them;
+``import_function`` refuses every other name. A block inside another block adds nothing, so what a file says cannot
+widen what the user said.
+"""
 
 import importlib
 import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, CheckpointError, did_you_mean
 
 _PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_NAMED: ContextVar[frozenset[str] | None] = ContextVar("code that the user named in this call", default=None)
 
 
 def names_a_function(text: str) -> bool:
@@ -21,12 +30,34 @@ def names_a_function(text: str) -> bool:
     return _PATTERN.fullmatch(text) is not None
 
 
+def named_functions(given: object) -> frozenset[str]:
+    """Every ``package.module:function`` among texts, lists and tables; of ``KEY=VALUE`` the value counts."""
+    if isinstance(given, str | Path):
+        value = str(given).rpartition("=")[2]
+        return frozenset([value]) if names_a_function(value) else frozenset()
+    parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else ()
+    return frozenset(name for part in parts for name in named_functions(part))
+
+
+@contextmanager
+def only_named(*given: object) -> Iterator[None]:
+    """Inside the block, only code that ``given`` names can be imported; a block inside another one adds nothing."""
+    outer = _NAMED.get()
+    with _naming(named_functions(given) if outer is None else outer):
+        yield
+
+
 def import_function(name: str) -> Callable[..., Any]:
     """The function that ``package.module:function`` names, the current folder being importable."""
     if not names_a_function(name):
         raise ArgumentError(f"'{name}' is not of the form package.module:function.")
+    if name not in (_NAMED.get() or ()):
+        raise CheckpointError(
+            f"A file names '{name}', and a file may not choose what code to run; if you trust that code, say "
+            f"--trust {name} (in Python: trusted=['{name}'])."
+        )
     module_name, function_name = name.split(":")
-    with _current_folder_importable():
+    with _naming(None), _current_folder_importable():
         module = _import(name, module_name)
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -59,7 +90,8 @@ def _shown(function: Callable[..., Any], signature: inspect.Signature) -> str:
 def call_function(name: str, function: Callable[..., Any], *arguments: object) -> Any:
     """Call the user's function; whatever goes wrong inside it is told with the place where it did."""
     try:
-        return function(*arguments)
+        with _naming(None):
+            return function(*arguments)
     except Exception as error:  # the user's code may raise anything, and none of it is a fault of ours
         raise ArgumentError(f"{name} failed: {_describe(error)}") from error
 
@@ -84,6 +116,16 @@ def _describe(error: Exception) -> str:
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}{place}."
+
+
+@contextmanager
+def _naming(names: frozenset[str] | None) -> Iterator[None]:
+    """None is for the user's own code, whose calls of this library are calls of the user."""
+    token = _NAMED.set(names)
+    try:
+        yield
+    finally:
+        _NAMED.reset(token)
 
 
 @contextmanager

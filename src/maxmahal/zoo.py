@@ -1,6 +1,7 @@
 """Trained models by their names: those that come with the package, and a zoo of the user's own."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -57,16 +58,22 @@ def zoo_checkpoint(name: str) -> Path:
     raise CheckpointError(f"There is no model '{name}' in the zoo; {did_you_mean(name, models)}")
 
 
-def load(target: str | Path, *, backbone: nn.Module | None = None, device: torch.device | str = "cpu") -> Classifier:
+def load(
+    target: str | Path,
+    *,
+    backbone: nn.Module | None = None,
+    trusted: Sequence[str] = (),
+    device: torch.device | str = "cpu",
+) -> Classifier:
     """A trained model in evaluation mode: a run folder, a checkpoint, or a name of the zoo (``maxmahal zoo``).
 
     A path that exists wins over a name. A run whose network came from the user's own ``module:factory`` needs that
-    network as ``backbone``.
+    network as ``backbone``, or the factory's name in ``trusted``.
     """
     path = Path(target).expanduser()
     if not path.exists() and names_a_model(target):
         path = zoo_checkpoint(str(target))
-    return load_model(path, backbone=backbone, device=device)
+    return load_model(path, backbone=backbone, trusted=trusted, device=device)
 
 
 def names_a_model(target: str | Path) -> bool:

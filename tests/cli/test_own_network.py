@@ -63,34 +63,34 @@ def here(tiny_npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 )
 def test_a_run_of_ones_own_network_is_loaded_by_its_name(run, here: Path, words: list[str]) -> None:
     train_model(load_settings("mine.toml"), "run")
-    run(*words).assert_refused("'cliownnet:net', which is not part of maxmahal", "say --backbone cliownnet:net")
-    done = run(*words, "--backbone", "cliownnet:net")
+    run(*words).assert_refused("'cliownnet:net', and a file may not choose", "say --trust cliownnet:net")
+    done = run(*words, "--trust", "cliownnet:net")
     assert done.code == 0, done.err
     assert "run" in done.out
-    run(*words, "--backbone", "cliownnet").assert_refused("--backbone cliownnet is not of the form")
+    run(*words, "--trust", "cliownnet").assert_refused("--trust cliownnet is not of the form")
 
 
 @pytest.mark.parametrize(
-    ("given", "recorded"),
+    "given",
     [
-        (["cliownnet:net"], ["cliownnet:net"]),
-        (["cliownnet:renamed"], ["cliownnet:renamed"]),  # the only one there is serves checkpoints that name another
-        (["cliownnet:renamed", "cliownnet:net"], ["cliownnet:net", "cliownnet:renamed"]),
+        ["cliownnet:net"],
+        ["cliownnet:renamed"],  # the only one there is serves checkpoints that name another
+        ["cliownnet:renamed", "cliownnet:net"],
     ],
     ids=["its own name", "another name", "two networks"],
 )
-def test_the_recorded_command_names_ones_own_network(run, here: Path, given: list[str], recorded: list[str]) -> None:
+def test_the_recorded_command_names_ones_own_network(run, here: Path, given: list[str]) -> None:
     train_model(load_settings("mine.toml"), "run")
     targets = ["run", "copy=run"]
     if len(given) == 2:
         train_model(load_settings("mine.toml", ["model.backbone=cliownnet:renamed"]), "second")
         targets = ["run", "second"]
-    options = [word for name in given for word in ("--backbone", name)]
+    options = [word for name in given for word in ("--backbone", name)]  # as records of earlier versions call it
     first = run("evaluate", *targets, "--suite", "small.toml", "--limit", "6", "--out", "eval", *options)
     assert first.code == 0, first.err
     before = read_evaluations(here / "eval")
     words = shlex.split(before[0].environment["command"])
-    assert [after for word, after in pairwise(words) if word == "--backbone"] == recorded
+    assert [after for word, after in pairwise(words) if word == "--trust"] == given
     shutil.rmtree(here / "eval")
     again = run(*words[1:])
     assert again.code == 0, again.err

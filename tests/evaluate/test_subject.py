@@ -25,7 +25,7 @@ from small_evaluations_helpers import (
 from torch import nn
 
 from maxmahal.data import ImageData
-from maxmahal.errors import CheckpointError, MaxmahalError, SettingsError
+from maxmahal.errors import CheckpointError, MaxmahalError
 from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
 from maxmahal.evaluate.subject import load_subject, split_name
@@ -325,7 +325,7 @@ def test_a_checkpoint_may_not_choose_what_code_to_run(
     save_tensors(file, tensors, metadata | {"model": json.dumps(card)})
     (tmp_path / "a_strangers_module.py").write_text("raise SystemExit('executed')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(SettingsError, match="may not choose what code to run; if you trust it, say so yourself"):
+    with pytest.raises(CheckpointError, match="may not choose what code to run; if you trust that code, say --trust"):
         evaluate_model(file, out=tmp_path / "out", suite=QUICK)
     assert not (tmp_path / "out").exists()
 

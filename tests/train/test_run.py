@@ -18,7 +18,6 @@ from maxmahal.settings import first_difference
 from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train_model
 from maxmahal.train.loop import Silent, TrainingDivergedError, batches
 from maxmahal.train.parts import load_parts
-from maxmahal.train.trusting import trusting
 
 Make = Callable[..., Settings]
 METHODS = ["digits-sce", "digits-mmc", "digits-center", "digits-mmlda", "digits-lgm", "digits-emc", "digits-mmc-rand"]
@@ -331,7 +330,7 @@ def own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_users_own_network(own_network: str, tiny_settings: Make, tmp_path: Path) -> None:
     train_model(tiny_settings("digits-at-mmc", own_network), tmp_path / "run")
-    with pytest.raises(CheckpointError, match="pass it as backbone="):
+    with pytest.raises(CheckpointError, match="say --trust mynet:make"):
         load_model(tmp_path / "run")
     own = nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 8))
     assert load_model(tmp_path / "run", backbone=own).backbone is own
@@ -342,14 +341,13 @@ def test_a_network_that_the_user_names_is_rebuilt(own_network: str, tiny_setting
     own = load_model(tmp_path / "run", backbone=nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 8)))
     (tmp_path / "moved.py").write_text((tmp_path / "mynet.py").read_text())
     for names in (["mynet:make"], ["moved:make"], ["math:sqrt", "mynet:make"]):
-        with trusting(names):
-            loaded = load_model(tmp_path / "run")
+        loaded = load_model(tmp_path / "run", trusted=names)
         for key, value in own.state_dict().items():
             assert torch.equal(loaded.state_dict()[key], value)
-    with pytest.raises(CheckpointError, match="say --backbone mynet:make"):
-        load_model(tmp_path / "run")  # the leave ended with its block
-    with trusting(["math:sqrt", "moved:make"]), pytest.raises(CheckpointError, match="say --backbone mynet:make"):
-        load_model(tmp_path / "run")  # neither of two others can be chosen for the user
+    with pytest.raises(CheckpointError, match="say --trust mynet:make"):
+        load_model(tmp_path / "run")  # the next call needs the name again
+    with pytest.raises(CheckpointError, match="say --trust mynet:make"):
+        load_model(tmp_path / "run", trusted=["math:sqrt", "moved:make"])  # neither of two others can be chosen
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
+from maxmahal.cli.trust import Trust
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 
@@ -24,7 +24,7 @@ def density_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
-    backbone: Backbones = None,
+    trust: Trust = None,
     train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Only the first so many images.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,
@@ -36,15 +36,15 @@ def density_command(
         raise SettingsError(f"--out must end in .html for a page or in .json for the record; got '{out}'.")
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    with own_networks(backbone):
-        record = maxmahal.density.compare_models(
-            targets,
-            data=data,
-            split="train" if train else "test",
-            limit=limit,
-            data_dir=data_dir,
-            device=pick_device(device),
-        )
+    record = maxmahal.density.compare_models(
+        targets,
+        data=data,
+        split="train" if train else "test",
+        limit=limit,
+        trusted=trust or (),
+        data_dir=data_dir,
+        device=pick_device(device),
+    )
     console = Console()
     head, rows = maxmahal.density.table(record)
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.showing import Show, show_shipped
 from maxmahal.cli.train import DataDir, pick_device
+from maxmahal.cli.trust import Trust
 from maxmahal.cli.watching import EvaluationProgress
 from maxmahal.errors import SettingsError
 
@@ -32,7 +32,7 @@ def evaluate_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
-    backbone: Backbones = None,
+    trust: Trust = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many test images.")] = None,
     seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
     epsilon: Annotated[str | None, typer.Option(help="Another size of the ball than the suite's, e.g. 4/255.")] = None,
@@ -55,11 +55,7 @@ def evaluate_command(
     from maxmahal.evaluate.tensorboard import logged
 
     console = Console()
-    with (
-        EvaluationProgress(console, quiet=quiet) as display,
-        logged(display, tensorboard) as reporter,
-        own_networks(backbone),
-    ):
+    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
         found = maxmahal.evaluate.evaluate_models(
             targets,
             out=out,
@@ -70,6 +66,7 @@ def evaluate_command(
             norm=norm,
             epsilon=epsilon,
             transfer=transfer,
+            trusted=trust or (),
             data_dir=data_dir,
             device=pick_device(device),
             save_images=save_images,

@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
+from maxmahal.cli.trust import Trust
 from maxmahal.errors import SettingsError
 
 
@@ -19,7 +19,7 @@ def tree_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
-    backbone: Backbones = None,
+    trust: Trust = None,
     train: Annotated[
         bool, typer.Option("--train", help="Mistakes on training images even where the run held some out.")
     ] = False,
@@ -32,15 +32,15 @@ def tree_command(
 
     from maxmahal.evaluate.learned_tree import learn_tree
 
-    with own_networks(backbone):
-        tree = learn_tree(
-            run,
-            superclasses=classes,
-            data=data,
-            part="train" if train else None,
-            data_dir=data_dir,
-            device=pick_device(device),
-        )
+    tree = learn_tree(
+        run,
+        superclasses=classes,
+        data=data,
+        part="train" if train else None,
+        trusted=trust or (),
+        data_dir=data_dir,
+        device=pick_device(device),
+    )
     maxmahal.centers.write_tree(out, tree)
     console = Console()
     for group in tree.groups():

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.backbones import Backbones, own_networks
 from maxmahal.cli.train import DataDir, pick_device
+from maxmahal.cli.trust import Trust
 from maxmahal.errors import SettingsError
 
 
@@ -31,7 +31,7 @@ def uncertainty_command(
     epsilon: Annotated[str, typer.Option(help="How far attacks may go (Linf).")] = "8/255",
     out: Annotated[Path | None, typer.Option(help="Write the record, a .json file.")] = None,
     data: Annotated[str | None, typer.Option(help="Other test images than the runs' own.")] = None,
-    backbone: Backbones = None,
+    trust: Trust = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many test images.")] = None,
     seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
     data_dir: DataDir = None,
@@ -40,17 +40,17 @@ def uncertainty_command(
     """Test whether models know what they do not know: on mistakes, on strange images, and under attacks that hide."""
     if out is not None and out.suffix != ".json":
         raise SettingsError(f"--out must end in .json, for the record; got '{out}'.")
-    with own_networks(backbone):
-        record = maxmahal.uncertainty.study_models(
-            targets,
-            strangers=ood or [],
-            epsilon=epsilon,
-            data=data,
-            limit=limit,
-            seed=seed,
-            data_dir=data_dir,
-            device=pick_device(device),
-        )
+    record = maxmahal.uncertainty.study_models(
+        targets,
+        strangers=ood or [],
+        epsilon=epsilon,
+        data=data,
+        limit=limit,
+        seed=seed,
+        trusted=trust or (),
+        data_dir=data_dir,
+        device=pick_device(device),
+    )
     console = Console()
     console.print(_table(record), highlight=False)
     for model in record.models:

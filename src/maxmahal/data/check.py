@@ -12,6 +12,7 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, OfficialFile, Split, way_out
 from maxmahal.data.types import ImageData, disagreement
 from maxmahal.errors import DataError
+from maxmahal.imports import only_named
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
     parts: dict[Split, ImageData] = {}
     for split in SPLITS:
         try:
-            parts[split] = load(split)
+            with only_named(name):
+                parts[split] = load(split)
         except DataError as error:
             rows.append(CheckRow(split, False, str(error)))
         else:

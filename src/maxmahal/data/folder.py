@@ -14,6 +14,7 @@ from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
 
 _ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
+_FORMATS = ("PNG", "JPEG")  # whatever a file is called: for some others, Pillow starts other programs
 _WAY_OUT = "replace it with an image that opens in a viewer, or delete it."
 _GREY_MODES = frozenset({"1", "L"})
 _COLOUR_MODES = frozenset({"LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"})
@@ -70,7 +71,7 @@ def _read(path: Path, colour: bool | None) -> np.ndarray:
 
     with read_errors(path, _WAY_OUT):
         try:
-            with warnings.catch_warnings(), Image.open(path) as image:
+            with warnings.catch_warnings(), Image.open(path, formats=_FORMATS) as image:
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 grey = image.mode in _GREY_MODES
                 if not grey and image.mode not in _COLOUR_MODES:

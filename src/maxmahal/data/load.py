@@ -15,7 +15,7 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import ArgumentError, DataError, did_you_mean
-from maxmahal.imports import names_a_function
+from maxmahal.imports import names_a_function, only_named
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
 DataSource = str | Path | ImageData | Sequence[object] | TensorDataset
@@ -48,7 +48,10 @@ def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | 
     part = _as_split(split)
     if isinstance(name, ImageData):
         return name
-    return find_loader(str(name), data_dir)(part) if isinstance(name, str | Path) else from_pair(name)
+    if not isinstance(name, str | Path):
+        return from_pair(name)
+    with only_named(str(name)):
+        return find_loader(str(name), data_dir)(part)
 
 
 def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], ImageData]:

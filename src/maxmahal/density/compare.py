@@ -9,6 +9,7 @@ import torch
 from maxmahal.data import load_dataset
 from maxmahal.density.measure import QUANTILES, measure_model
 from maxmahal.errors import ArgumentError
+from maxmahal.imports import only_named
 from maxmahal.train import load_card, load_model
 from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint
 
@@ -23,21 +24,26 @@ def compare_models(
     data: str | None = None,
     split: Literal["train", "test"] = "test",
     limit: int | None = None,
+    trusted: Sequence[str] = (),
     data_dir: Path | None = None,
     device: torch.device | str = "cpu",
 ) -> Record:
-    """Measure every model on the same part of its data (or of ``data``); the result can be written as JSON."""
+    """Measure every model on the same part of its data (or of ``data``); the result can be written as JSON.
+
+    Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
+    """
     if not targets:
         raise ArgumentError("Name at least one model: a run folder, a checkpoint or a name of the zoo.")
     if limit is not None and limit < 1:
         raise ArgumentError(f"limit must be at least 1, a number of images; got {limit}.")
     models = []
-    for target in targets:
-        path = find_checkpoint(target)
-        source = data or load_card(path).settings.data.source
-        images = load_dataset(source, split, data_dir).first(limit).to(device)
-        found = measure_model(load_model(path, device=device), images)
-        models.append({"name": _name(target, path), "data": images.name, "split": split} | found)
+    with only_named(data, trusted):
+        for target in targets:
+            path = find_checkpoint(target)
+            source = data or load_card(path).settings.data.source
+            images = load_dataset(source, split, data_dir).first(limit).to(device)
+            found = measure_model(load_model(path, trusted=trusted, device=device), images)
+            models.append({"name": _name(target, path), "data": images.name, "split": split} | found)
     return {"format": FORMAT, "models": models}
 
 

@@ -1,17 +1,19 @@
 """What must be known to repeat a number: versions, device, commit, command."""
 
-import os
 import platform
+import re
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from maxmahal.settings import Table
 from maxmahal.version import __version__
+
+_CHECKOUT = Path(__file__).resolve().parents[3]  # that the package runs from, unless it is installed
 
 
 def describe_environment(device: torch.device, command: str) -> Table:
@@ -25,7 +27,7 @@ def describe_environment(device: torch.device, command: str) -> Table:
         },
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
-        "commit": _commit(),
+        "commit": commit_of(_CHECKOUT),
         "command": command,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -48,13 +50,27 @@ def as_command(targets: Sequence[str], suite: str, data: str, options: Mapping[s
     return shlex.join([*words, "--out", out])
 
 
-def _commit() -> str:
-    """Of the checkout in the current folder, with a mark where something was changed since; empty outside of one."""
+def commit_of(root: Path) -> str:
+    """Of the checkout in that folder, read without starting git, which may run what a repository says; else empty."""
+    git = root / ".git"
     try:
-        asked = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        answer = subprocess.run(
-            asked, capture_output=True, text=True, timeout=10, check=False, env={**os.environ, "LC_ALL": "C"}
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        if git.is_file():  # a worktree's folder is elsewhere
+            git = root / git.read_text(encoding="utf-8").removeprefix("gitdir: ").strip()
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not head.startswith("ref: "):
+            return _short(head)
+        common = git / "commondir"
+        shared = git / common.read_text(encoding="utf-8").strip() if common.is_file() else git
+        ref = head.removeprefix("ref: ")
+        if (shared / ref).is_file():
+            return _short((shared / ref).read_text(encoding="utf-8"))
+        packed = (shared / "packed-refs").read_text(encoding="utf-8").splitlines()
+        return next((_short(line) for line in packed if line.endswith(f" {ref}")), "")
+    except (OSError, UnicodeDecodeError):
         return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def _short(commit: str) -> str:
+    """The first digits of a commit's name, or nothing if it is none."""
+    found = re.match(r"[0-9a-f]{12}", commit)
+    return found[0] if found else ""

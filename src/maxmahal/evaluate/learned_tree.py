@@ -1,5 +1,6 @@
 """A tree of the classes from the mistakes of a trained run, on images that are not the test set."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,9 +10,9 @@ from jaxtyping import Int
 
 from maxmahal.centers import ClassTree, cluster_mistakes, cut_merges
 from maxmahal.data import ImageData, load_dataset
-from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
+from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate.subject import Subject, check_fit, load_subject
-from maxmahal.imports import names_a_function
+from maxmahal.imports import only_named
 from maxmahal.models import predict_labels
 from maxmahal.train.parts import load_parts
 
@@ -24,16 +25,19 @@ def learn_tree(
     superclasses: int,
     data: str | None = None,
     part: Part | None = None,
+    trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
 ) -> ClassTree:
     """Classes that a run mistakes for one another in ``superclasses`` groups, by average linkage.
 
     The mistakes are those on the run's held-out images where it has any, else on the images it was trained on; with
-    other ``data`` than its own, those on the training part of it.
+    other ``data`` than its own, those on the training part of it. Code that the run names (``package.module:function``)
+    is called only if it is in ``trusted``.
     """
-    subject = load_subject(run, device=device)
-    images, where = _images(subject, data, part, data_dir, device)
+    with only_named(str(run), data, trusted):
+        subject = load_subject(run, trusted=trusted, device=device)
+        images, where = _images(subject, data, part, data_dir, device)
     check_fit(subject, images)
     counts = confusion_matrix(subject, images)
     tree = cut_merges(cluster_mistakes(counts), superclasses)
@@ -65,11 +69,6 @@ def _images(
     if own is None:
         raise CheckpointError(
             f"{subject.target} does not say which data it was trained on; give --data, whose training images are taken."
-        )
-    if data is None and names_a_function(own.source) and not Path(own.source).exists():
-        raise SettingsError(
-            f"The checkpoint asks for images from '{own.source}', and a file may not choose what code to run; "
-            f"if you trust it, say so yourself with --data {own.source}."
         )
     parts = load_parts(own, data_dir, device)
     if part == "validation" and not len(parts.validation):

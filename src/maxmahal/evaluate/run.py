@@ -1,6 +1,6 @@
 """Evaluate models under a suite, into a folder of records; killed at any moment, the same call goes on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,12 +17,11 @@ from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
 from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.imports import names_a_function
+from maxmahal.imports import only_named
 from maxmahal.records.reading import read_evaluations
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
-from maxmahal.train.trusting import trusted_factory
 
 
 def evaluate_model(
@@ -35,6 +34,7 @@ def evaluate_model(
     seed: int = 0,
     norm: str | None = None,
     epsilon: str | float | None = None,
+    trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
     save_images: bool = False,
@@ -46,7 +46,7 @@ def evaluate_model(
     Their ``verdict`` has the accuracies, such as ``verdict.robust.value``, and one sentence that sums them up.
     ``target`` is a run folder, a checkpoint, a name of the zoo, ``package.module:factory``, an ``nn.Module`` in eval
     mode or a function from images to logits; ``data`` a data set's name, the user's own, or the images a run was tested
-    on by default.
+    on by default. Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
     """
     (found,) = evaluate_models(
         [target],
@@ -57,6 +57,7 @@ def evaluate_model(
         seed=seed,
         norm=norm,
         epsilon=epsilon,
+        trusted=trusted,
         data_dir=data_dir,
         device=device,
         save_images=save_images,
@@ -77,6 +78,7 @@ def evaluate_models(
     norm: str | None = None,
     epsilon: str | float | None = None,
     transfer: bool = False,
+    trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
     save_images: bool = False,
@@ -91,59 +93,61 @@ def evaluate_models(
     chosen = _suite(suite, norm, epsilon)
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
-    subjects = _subjects(targets, device)
-    images = _data(data, subjects, data_dir)
-    some = _some(images, limit, chosen)
-    for subject in subjects.values():
-        check_fit(subject, some)
-    folder = Path(out).expanduser()
-    command = as_command(
-        [f"{name}={subject.target}" for name, subject in subjects.items()],
-        chosen.name if isinstance(suite, Suite) else str(suite),
-        data if isinstance(data, str) else images.name,
-        {
-            "backbone": _own_networks(subjects.values()),
-            "limit": limit,
-            "seed": seed,
-            "norm": norm,
-            "epsilon": epsilon,
-            "transfer": transfer,
-            "save-images": save_images,
-        },
-        str(out),
-    )
-    watcher = SilentReporter() if reporter is None else reporter
-    common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-    store, numbers = Store(folder), {}
-    claims = Claims(folder)
-    try:
-        bodies = {
-            Identity(name, *common): _facts(subject, chosen, some, command, sorted(subjects) if transfer else [])
-            for name, subject in subjects.items()
-        }
-        for identity, body in bodies.items():
-            store.check(identity, body)  # all of them first: either every evaluation begins, or none
-        for identity, body in bodies.items():
-            numbers[identity.name] = store.begin(identity, body)
-        for name, subject in subjects.items():
-            session = Session(
-                store,
-                claims,
-                numbers[name],
-                subject,
-                chosen,
-                some,
-                seed=seed,
-                others=subjects,
-                crafted=transfer,
-                images_folder=folder / "images" if save_images else None,
-                reporter=watcher,
-                until=until,
-            )
-            session.finish()
-    finally:
-        claims.close()
-        store.close()
+    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
+    with only_named(asked, data, chosen.to_table(), trusted):
+        subjects = _subjects(targets, trusted, device)
+        images = _data(data, subjects, data_dir)
+        some = _some(images, limit, chosen)
+        for subject in subjects.values():
+            check_fit(subject, some)
+        folder = Path(out).expanduser()
+        command = as_command(
+            [f"{name}={subject.target}" for name, subject in subjects.items()],
+            chosen.name if isinstance(suite, Suite) else str(suite),
+            data if isinstance(data, str) else images.name,
+            {
+                "trust": list(trusted),
+                "limit": limit,
+                "seed": seed,
+                "norm": norm,
+                "epsilon": epsilon,
+                "transfer": transfer,
+                "save-images": save_images,
+            },
+            str(out),
+        )
+        watcher = SilentReporter() if reporter is None else reporter
+        common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
+        store, numbers = Store(folder), {}
+        claims = Claims(folder)
+        try:
+            bodies = {
+                Identity(name, *common): _facts(subject, chosen, some, command, sorted(subjects) if transfer else [])
+                for name, subject in subjects.items()
+            }
+            for identity, body in bodies.items():
+                store.check(identity, body)  # all of them first: either every evaluation begins, or none
+            for identity, body in bodies.items():
+                numbers[identity.name] = store.begin(identity, body)
+            for name, subject in subjects.items():
+                session = Session(
+                    store,
+                    claims,
+                    numbers[name],
+                    subject,
+                    chosen,
+                    some,
+                    seed=seed,
+                    others=subjects,
+                    crafted=transfer,
+                    images_folder=folder / "images" if save_images else None,
+                    reporter=watcher,
+                    until=until,
+                )
+                session.finish()
+        finally:
+            claims.close()
+            store.close()
     everything = {
         Identity(each.name, each.data, each.suite, each.seed, each.samples, each.norm, each.radius): each
         for each in read_evaluations(folder)
@@ -159,13 +163,15 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
     return load_suite(suite, KINDS, norm=norm, epsilon=None if epsilon is None else str(epsilon))
 
 
-def _subjects(targets: Sequence[Target] | Mapping[str, Target], device: torch.device | str) -> dict[str, Subject]:
+def _subjects(
+    targets: Sequence[Target] | Mapping[str, Target], trusted: Sequence[str], device: torch.device | str
+) -> dict[str, Subject]:
     named = list(targets.items()) if isinstance(targets, Mapping) else [_named(target) for target in targets]
     if not named:
         raise ArgumentError("Name at least one model to evaluate.")
     subjects: dict[str, Subject] = {}
     for name, target in named:
-        subject = load_subject(target, name=name, device=device)
+        subject = load_subject(target, name=name, trusted=trusted, device=device)
         if subject.name in subjects:
             raise SettingsError(f"Two models are called '{subject.name}'; name one of them with NAME=TARGET.")
         if "/" in subject.name or subject.name.startswith("."):
@@ -180,13 +186,6 @@ def _named(target: Target) -> tuple[str, Target]:
     return "", target
 
 
-def _own_networks(subjects: Iterable[Subject]) -> list[str]:
-    """The functions of the user's own that checkpoints were rebuilt with."""
-    wanted = [subject.card.settings.model.backbone for subject in subjects if subject.card is not None]
-    used = [trusted_factory(name) for name in wanted if names_a_function(name)]
-    return list(dict.fromkeys(name for name in used if name is not None))
-
-
 def _data(data: DataSource | None, subjects: Mapping[str, Subject], data_dir: str | Path | None) -> ImageData:
     if isinstance(data, ImageData):
         return data
@@ -195,11 +194,6 @@ def _data(data: DataSource | None, subjects: Mapping[str, Subject], data_dir: st
         if len(trained_on) != 1:
             raise SettingsError("Say which images to attack with --data; nothing tells it for these models.")
         (data,) = trained_on
-        if names_a_function(data) and not Path(data).exists():
-            raise SettingsError(
-                f"The checkpoint asks for images from '{data}', and a file may not choose what code to run; "
-                f"if you trust it, say so yourself with --data {data}."
-            )
     return load_dataset(data, "test", data_dir)
 
 

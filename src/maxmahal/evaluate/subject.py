@@ -1,6 +1,6 @@
 """A model under evaluation, whatever it came from: its name, what it is, and how attacks should hold it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.layout import explain_layout
-from maxmahal.imports import call_function, check_call, import_function, names_a_function
+from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
@@ -78,25 +78,29 @@ class Subject:
         }
 
 
-def load_subject(target: Target, *, name: str = "", device: torch.device | str = "cpu") -> Subject:
+def load_subject(
+    target: Target, *, name: str = "", trusted: Sequence[str] = (), device: torch.device | str = "cpu"
+) -> Subject:
     """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, a zoo's name, or itself.
 
-    A path that exists wins over a name, as it does for ``maxmahal.load``.
+    A path that exists wins over a name, as it does for ``maxmahal.load``. Code that a checkpoint names runs only if it
+    is in ``trusted``.
     """
     if isinstance(target, nn.Module):
         return _own(target, name or type(target).__name__, "a model passed from Python")
     if not isinstance(target, (str, Path)):
         return _own(target, name or _word(target), "a function passed from Python")
     text = str(target)
-    if not Path(text).exists():
-        # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
-        if names_a_function(text) and not text.startswith(PREFIX):
-            return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
-        if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
-            bare = text.removeprefix(PREFIX)
-            known = _from_checkpoint(zoo_checkpoint(bare), name or bare, torch.device(device))
-            return replace(known, target=PREFIX + bare)
-    return _from_checkpoint(Path(text).expanduser(), name, torch.device(device))
+    with only_named(text, trusted):
+        if not Path(text).exists():
+            # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
+            if names_a_function(text) and not text.startswith(PREFIX):
+                return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
+            if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
+                bare = text.removeprefix(PREFIX)
+                known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, torch.device(device))
+                return replace(known, target=PREFIX + bare)
+        return _from_checkpoint(Path(text).expanduser(), name, trusted, torch.device(device))
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -170,14 +174,14 @@ def _from_factory(text: str, name: str, device: torch.device) -> Subject:
     return Subject(name, text, made, fingerprint_model(made))
 
 
-def _from_checkpoint(path: Path, name: str, device: torch.device) -> Subject:
+def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> Subject:
     if not path.exists():
         raise CheckpointError(
             f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "
             "`maxmahal train` made, a .safetensors file, a name of `maxmahal zoo`, or package.module:factory."
         )
     file = path / "last.safetensors" if path.is_dir() else path
-    model = load_model(file, device=device)
+    model = load_model(file, trusted=trusted, device=device)
     folder = RunFolder(file.parent)
     training = folder.read_metrics() if folder.metrics.exists() else []
     default = path.name if path.is_dir() else f"{path.parent.resolve().name}-{path.stem}"

@@ -12,6 +12,7 @@ from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.evaluate.aims import check_objective_name
 from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
+from maxmahal.imports import only_named
 from maxmahal.records.types import Origin, Scope
 from maxmahal.settings import Component, Table, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
@@ -155,7 +156,8 @@ def load_suite(
     for needed in ("version", "about"):
         if needed not in values:
             raise SettingsError(f"{path.name} needs a '{needed}'; add it at the top.")
-    stages = tuple(stage_from_table(table, registry, where) for table, where in tables)
+    with only_named([table for table, _ in tables]):
+        stages = tuple(stage_from_table(table, registry, where) for table, where in tables)
     return _within(Suite(**values, stages=stages), norm, epsilon)
 
 

@@ -152,7 +152,7 @@ class Evaluation:
     """kind ("classifier", "module", "function"), parameters, loss (name or ""), settings (a run's table, or {}),
     table (the paper's row, such as "Table 1, MMC-10; Table 5, ...", or ""), epoch, stochastic (bool), draws (int)."""
     environment: dict[str, Any]
-    """versions (dict), device (several with AND between them), threads, commit (of the user's checkout or ""), command
+    """versions (dict), device (several with AND between them), threads, commit (of the package or ""), command
     (to reproduce it), started."""
     training: list[dict[str, Any]]
     """A run's metrics, one entry an epoch: epoch, train_seconds, test_accuracy, train_loss, ...; [] without a run."""

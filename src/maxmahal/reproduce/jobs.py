@@ -32,8 +32,8 @@ class EvaluateJob:
     transfer: bool
     device: str
     data_dir: str | None
-    backbones: list[str] = field(default_factory=list)
-    """Networks of the user's own that the grid's presets name: ``module:function``."""
+    trusted: list[str] = field(default_factory=list)
+    """Code that the grid's presets name: ``module:function``."""
     epsilon: str | None = None
     """In place of the suite's own."""
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from maxmahal.errors import SettingsError
-from maxmahal.imports import names_a_function
+from maxmahal.imports import named_functions
 from maxmahal.reproduce.asked import Asked, asked_of
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
@@ -179,11 +179,9 @@ class _Maker:
         if self._is_planned(identities, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
-        backbones = self._backbones(tuple(owners.values()))
+        trusted = self._named(tuple(owners.values()))
         needs = tuple(dict.fromkeys(owners.values()))
-        recorded = partial(
-            look_at_records, self._out / "records", targets, identities, stages, suite.version, backbones
-        )
+        recorded = partial(look_at_records, self._out / "records", targets, identities, stages, suite.version, trusted)
         look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
         state = look()
         seconds = sum(
@@ -201,7 +199,7 @@ class _Maker:
             evaluation.transfer,
             self._device,
             self._data_text,
-            backbones,
+            trusted,
             evaluation.epsilon,
         )
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
@@ -217,10 +215,9 @@ class _Maker:
             )
         return sources.pop()
 
-    def _backbones(self, owners: tuple[str, ...]) -> list[str]:
-        """Networks of the user's own, by the grid's own word as well."""
-        named = {self._settings[owner].model.backbone for owner in owners}
-        return sorted(name for name in named if names_a_function(name))
+    def _named(self, owners: tuple[str, ...]) -> list[str]:
+        """Code that the grid and its presets name: what the checkpoints may ask for."""
+        return sorted(named_functions([to_table(self._settings[owner]) for owner in owners]))
 
     def _is_planned(self, identities: tuple[Identity, ...], transfer: bool) -> bool:
         """Whether another section of the grid asks for the same; one that asks for something else is refused."""

@@ -28,7 +28,7 @@ class Worker:
             file.flush()
             self._from = file.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "maxmahal.reproduce.worker", str(spec), WATCHED],
+                [sys.executable, "-P", "-m", "maxmahal.reproduce.worker", str(spec), WATCHED],
                 stdin=subprocess.PIPE,  # never written to: it closes when we end
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -15,12 +15,12 @@ from safetensors import SafetensorError, safe_open
 from maxmahal.attacks import parse_epsilon
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.imports import only_named
 from maxmahal.records.schema import FILE, PATIENCE, RecordsError, record_errors
-from maxmahal.settings import first_difference
+from maxmahal.settings import first_difference, to_table
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
 from maxmahal.train.folder import Record
-from maxmahal.train.trusting import trusting
 
 Kind = Literal["done", "half", "missing", "impossible"]
 Identity = tuple[str, str, int, int, str, float]
@@ -90,7 +90,8 @@ def training_state(path: Path, settings: Settings) -> State:
     folder = RunFolder(path)
     if folder.settings.exists():
         # Loaded, not compared as text: settings that this version has added stand at their defaults.
-        difference = first_difference(what_counts(load_settings(folder.settings)), what_counts(settings))
+        with only_named(to_table(settings)):
+            difference = first_difference(what_counts(load_settings(folder.settings)), what_counts(settings))
         if difference:
             raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
     if folder.result.exists():
@@ -148,15 +149,14 @@ def look_at_records(
     identities: Sequence[Identity],
     stages: int,
     version: int,
-    backbones: Sequence[str],
+    trusted: Sequence[str],
 ) -> State:
     """Of the evaluation of these checkpoints, each with its identity, under a suite of so many stages."""
-    with trusting(backbones):
-        found = [
-            each
-            for each in read_recorded(folder)
-            if each.identity in identities and is_of(Path(targets[each.name]), each)
-        ]
+    found = [
+        each
+        for each in read_recorded(folder)
+        if each.identity in identities and is_of(Path(targets[each.name]), each, trusted)
+    ]
     return evaluation_state(found, len(identities), stages, version)
 
 
@@ -190,12 +190,12 @@ def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: i
     return State("half", f"{done} of {planned} stages", done / planned)
 
 
-def is_of(checkpoint: Path, recorded: Recorded) -> bool:
+def is_of(checkpoint: Path, recorded: Recorded, trusted: Sequence[str] = ()) -> bool:
     """Whether an evaluation is one of this very checkpoint; False where there is none (any more)."""
     file = checkpoint / "last.safetensors" if checkpoint.is_dir() else checkpoint
-    return file.is_file() and _fingerprint(file, file.stat().st_mtime_ns) == recorded.fingerprint
+    return file.is_file() and _fingerprint(file, file.stat().st_mtime_ns, tuple(trusted)) == recorded.fingerprint
 
 
 @cache
-def _fingerprint(file: Path, written: int) -> str:  # noqa: ARG001 - a file that was written anew is read anew
-    return fingerprint_model(load_model(file))
+def _fingerprint(file: Path, written: int, trusted: tuple[str, ...]) -> str:  # noqa: ARG001 - read again if written again
+    return fingerprint_model(load_model(file, trusted=trusted))

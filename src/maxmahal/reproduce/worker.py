@@ -17,7 +17,6 @@ from maxmahal.reproduce.jobs import PROGRESS, WATCHED, EvaluateJob, Job, TrainJo
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model
 from maxmahal.train.loop import Metrics, Silent
-from maxmahal.train.trusting import trusting
 
 
 class TrainingLines(Silent):
@@ -83,20 +82,20 @@ def run_job(job: Job, until: float | None) -> None:
             sharing=job.sharing,
         )
     elif isinstance(job, EvaluateJob):
-        with trusting(job.backbones):
-            evaluate_models(
-                job.targets,
-                data=job.data,
-                out=job.out,
-                suite=job.suite,
-                limit=job.limit,
-                epsilon=job.epsilon,
-                transfer=job.transfer,
-                data_dir=job.data_dir,
-                device=job.device,
-                reporter=EvaluationLines(),
-                until=until,
-            )
+        evaluate_models(
+            job.targets,
+            data=job.data,
+            out=job.out,
+            suite=job.suite,
+            limit=job.limit,
+            epsilon=job.epsilon,
+            transfer=job.transfer,
+            trusted=job.trusted,
+            data_dir=job.data_dir,
+            device=job.device,
+            reporter=EvaluationLines(),
+            until=until,
+        )
     else:
         # Only here: a machine that trains may lack what pages are made with.
         from maxmahal.reproduce.page import write_report

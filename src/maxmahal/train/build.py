@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from maxmahal.centers import CENTERS
 from maxmahal.data import ImageData
 from maxmahal.errors import SettingsError
-from maxmahal.imports import call_function, check_call, import_function, names_a_function
+from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.losses import LOSSES, takes_centers
 from maxmahal.models import BACKBONES, Classifier, blank_normalization, eval_mode, fit_normalization
 from maxmahal.random import stream_key
+from maxmahal.settings import to_table
 from maxmahal.train.config import ModelSettings, Settings
 
 
@@ -20,7 +21,7 @@ def new_classifier(settings: Settings, data: ImageData) -> Classifier:
     centers = torch.zeros(shape)
     if takes_centers(settings.loss.name):
         centers = preset_centers(settings, data.num_classes, data.superclasses)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), only_named(to_table(settings)):
         # Networks are built on the CPU, so only its generator matters; the caller's GPU generators stay as they are.
         torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
         model = _assemble(settings, data.image_shape, centers)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,12 @@ from torch import Tensor, nn
 
 from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import write_atomically
-from maxmahal.imports import names_a_function
+from maxmahal.imports import names_a_function, only_named
 from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
 from maxmahal.train.tensors import FINGERPRINT, read_metadata, read_tensors, save_tensors
-from maxmahal.train.trusting import trusted_factory
 from maxmahal.version import __version__
 
 FORMAT = "maxmahal-checkpoint-1"
@@ -69,23 +69,28 @@ def copy_checkpoint(source: Path, target: Path) -> None:
 
 
 def load_model(
-    path: str | Path, *, backbone: nn.Module | None = None, device: torch.device | str = "cpu"
+    path: str | Path,
+    *,
+    backbone: nn.Module | None = None,
+    trusted: Sequence[str] = (),
+    device: torch.device | str = "cpu",
 ) -> Classifier:
     """The model saved at ``path`` (a checkpoint, or a run folder: its last one), in evaluation mode.
 
-    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``, or to be loaded
-    while ``trusting`` the factory: a file may not choose what code to import.
+    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``, or the name of
+    the factory in ``trusted``: a file may not choose what code to import.
     """
     path = Path(path)
     if path.is_dir():
         path = path / "last.safetensors"
     tensors, metadata = read_tensors(path)
-    card = _card(path, metadata)
-    if backbone is None and names_a_function(card.settings.model.backbone):
-        backbone = _trusted_backbone(path, card)
-    # Built without memory first: a file that claims absurd sizes is refused by the shapes of its own tensors.
-    with torch.device("meta"):
-        model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
+    with only_named(trusted):
+        card = _card(path, metadata)
+        if backbone is None and names_a_function(card.settings.model.backbone):
+            backbone = _trusted_backbone(card, trusted)
+        # Built without memory first: a file that claims absurd sizes is refused by the shapes of its own tensors.
+        with torch.device("meta"):
+            model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
     fill(model, tensors, path)
     return model.to(device).eval()
 
@@ -99,18 +104,13 @@ def _is_copy(target: Path, tensors: dict[str, Tensor], metadata: dict[str, str])
     return same_words and theirs.keys() == tensors.keys() and all(theirs[k].equal(each) for k, each in tensors.items())
 
 
-def _trusted_backbone(path: Path, card: ModelCard) -> nn.Module:
-    """The network that a checkpoint's weights belong in, by a function that the user has named."""
-    wanted = card.settings.model.backbone
-    factory = trusted_factory(wanted)
-    if factory is None:
-        raise CheckpointError(
-            f"{path} was trained with the network '{wanted}', which is not part of maxmahal, and a file may not choose "
-            f"what code to run; if you trust it, say --backbone {wanted} (in Python: build it and pass it as "
-            "backbone=… to maxmahal.load)."
-        )
+def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:
+    """The network that a checkpoint's weights belong in, by the function it names or by the only one that is given."""
+    name = card.settings.model.backbone
+    if name not in trusted and len(trusted) == 1:
+        name = trusted[0]
     with torch.random.fork_rng(devices=[]):
-        return own_backbone(replace(card.settings.model, backbone=factory), card.image_shape)
+        return own_backbone(replace(card.settings.model, backbone=name), card.image_shape)
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from maxmahal.errors import CheckpointError
-from maxmahal.imports import names_a_function
+from maxmahal.imports import names_a_function, only_named
 from maxmahal.models import Classifier, accuracy
 from maxmahal.random import stream_key
 from maxmahal.settings import from_table, to_table
@@ -53,7 +53,8 @@ def train_model(
     if not resume:
         folder.refuse_overwriting()
     data = load_parts(settings.data, data_dir, device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), same_bits(settings.on(device)):
+    forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+    with only_named(to_table(settings)), forked, same_bits(settings.on(device)):
         # Dropout in a user's network draws from torch's own generators, so those belong to the run as well.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)

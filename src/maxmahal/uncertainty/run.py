@@ -9,6 +9,7 @@ from maxmahal.attacks import parse_epsilon
 from maxmahal.data import load_dataset
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.subject import Subject, load_subject, split_name
+from maxmahal.imports import only_named
 from maxmahal.uncertainty.record import ModelResult, Record
 from maxmahal.uncertainty.strangers import strange_images
 from maxmahal.uncertainty.study import Attacker, study_model
@@ -24,23 +25,28 @@ def study_models(
     data: str | None = None,
     limit: int | None = None,
     seed: int = 0,
+    trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
     told: Callable[[ModelResult], None] = lambda _: None,
 ) -> Record:
-    """Run folders, checkpoints or ``zoo:NAME``, on the test part of their own data unless ``data`` names another."""
+    """Run folders, checkpoints or ``zoo:NAME``, on the test part of their own data unless ``data`` names another.
+
+    Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
+    """
     parse_epsilon(epsilon)
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    subjects = [load_subject(target, name=name, device=device) for name, target in map(split_name, targets)]
-    names = [subject.name for subject in subjects]
-    for name in names:
-        if names.count(name) > 1:
-            raise SettingsError(f"Two models are called '{name}'; tell them apart with NAME=TARGET.")
-    source = _source(subjects, data)
-    images = load_dataset(source, "test", data_dir).first(limit).to(device)
     chosen = tuple(dict.fromkeys(strangers)) or DEFAULT_STRANGERS
-    given = {Path(name).stem: strange_images(name, images, data_dir) for name in chosen}
+    with only_named([*targets], data, chosen, trusted):
+        named = map(split_name, targets)
+        subjects = [load_subject(target, name=name, trusted=trusted, device=device) for name, target in named]
+        names = [subject.name for subject in subjects]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingsError(f"Two models are called '{name}'; tell them apart with NAME=TARGET.")
+        images = load_dataset(_source(subjects, data), "test", data_dir).first(limit).to(device)
+        given = {Path(name).stem: strange_images(name, images, data_dir) for name in chosen}
     attacker = Attacker(epsilon, seed)
     models = []
     for subject in subjects:
