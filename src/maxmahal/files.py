@@ -1,4 +1,4 @@
-"""Files that are either the old version or the new one, never half of each."""
+"""Files that are either the old version or the new one, never half of each, and never anywhere else than asked."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from maxmahal.errors import MaxmahalError
+from maxmahal.errors import MaxmahalError, SettingsError
 
 _SUFFIX = ".maxmahal-tmp"
 
@@ -35,9 +35,36 @@ def remove_scraps(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then rename it into place once it is safely on disk."""
+def writable(path: Path, within: Path | None = None) -> Path:
+    """The plain file, there or not yet, that ``path`` leads to through links.
+
+    Anything else that has a name, such as a device, is refused; so is a link that leads out of the folder ``within``,
+    for its files may come from somebody else.
+    """
+    real = Path(os.path.realpath(path))
+    if real.exists() and not real.is_file():
+        kind = "a folder" if real.is_dir() else "a device, a pipe or a socket"
+        raise StorageError(f"Cannot write {path}: it is {kind}, not a plain file. Choose another name.")
+    if within is not None and not real.is_relative_to(os.path.realpath(within)):
+        raise StorageError(
+            f"Cannot write {path}: a link leads out of {within}. Remove the link or choose another folder."
+        )
+    return real
+
+
+def check_folder_name(name: str, kind: str) -> None:
+    """Refuse the name of a ``kind`` of thing, such as "model", that cannot name a folder inside another one."""
+    if not name or name.startswith(".") or set("/\\\0") & set(name):
+        raise SettingsError(f"'{name}' cannot name a {kind}, for files go into a folder of that name; rename it.")
+
+
+def write_atomically(path: Path, write: Callable[[Path], object], within: Path | None = None) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, then rename it into place once it is safely on disk.
+
+    Links are followed as ``writable`` says.
+    """
     with storage_errors(path):
+        path = writable(path, within)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
         os.close(descriptor)
@@ -52,9 +79,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         _sync(path.parent)
 
 
-def write_text_atomically(path: Path, text: str) -> None:
+def write_text_atomically(path: Path, text: str, within: Path | None = None) -> None:
     """``write_atomically`` for a small UTF-8 text."""
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"), within)
 
 
 def _sync(path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from maxmahal.files import storage_errors
+from maxmahal.files import storage_errors, writable
 
 _STAGES, _CHUNKS = 10_000, 1_000_000
 
@@ -21,7 +21,7 @@ class Claims:
         path = folder / ".claims"
         with storage_errors(path):
             # One descriptor for all claims: closing any other one of the same file would drop them.
-            self._file = path.open("a+b")
+            self._file = writable(path, folder).open("a+b")
 
     def close(self) -> None:
         """Let go of everything."""

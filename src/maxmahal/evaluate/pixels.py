@@ -39,8 +39,9 @@ def save_chunk(
     moved: Float[Tensor, "n c h w"],
     columns: Columns,
     threat: Linf | L2 | None,
+    within: Path,
 ) -> None:
-    """The broken samples of a chunk: one .npz of float32 images, and a PNG of bytes for each."""
+    """The broken samples of a chunk: one .npz of float32 images, and a PNG of bytes for each; no link leads out."""
     rows = columns.broken.nonzero()[0]
     if not len(rows):
         return
@@ -53,16 +54,16 @@ def save_chunk(
         label=columns.label[rows],
         prediction=columns.prediction[rows],
     )
-    write_atomically(folder / f"chunk-{number:05d}.npz", lambda path: path.write_bytes(stream.getvalue()))
+    write_atomically(folder / f"chunk-{number:05d}.npz", lambda path: path.write_bytes(stream.getvalue()), within)
     rounded = round_to_bytes(clean[chosen], moved[chosen], threat).cpu().numpy()
     for image, sample in zip(rounded, columns.sample[rows].tolist(), strict=True):
-        _save_png(folder / f"sample-{sample:06d}.png", image)
+        _save_png(folder / f"sample-{sample:06d}.png", image, within)
 
 
-def _save_png(path: Path, image: UInt8[np.ndarray, "c h w"]) -> None:
+def _save_png(path: Path, image: UInt8[np.ndarray, "c h w"], within: Path) -> None:
     from PIL import Image  # only for those who ask for images
 
     if image.shape[0] not in (1, 3):
         return  # no picture has two channels; the .npz holds it
     pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
-    write_atomically(path, lambda temporary: Image.fromarray(pixels).save(temporary, format="PNG"))
+    write_atomically(path, lambda temporary: Image.fromarray(pixels).save(temporary, format="PNG"), within)

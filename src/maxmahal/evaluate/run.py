@@ -17,6 +17,7 @@ from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
 from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
 from maxmahal.records.reading import read_evaluations
 from maxmahal.records.store import Identity, Store
@@ -174,8 +175,7 @@ def _subjects(
         subject = load_subject(target, name=name, trusted=trusted, device=device)
         if subject.name in subjects:
             raise SettingsError(f"Two models are called '{subject.name}'; name one of them with NAME=TARGET.")
-        if "/" in subject.name or subject.name.startswith("."):
-            raise SettingsError(f"'{subject.name}' cannot name a model, for images go into a folder of its name.")
+        check_folder_name(subject.name, "model")
         subjects[subject.name] = subject
     return subjects
 

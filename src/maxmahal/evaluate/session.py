@@ -248,7 +248,7 @@ class Session:
                 evaluated = f"{self._suite.name}-{within}-seed-{self._seed}-of-{len(self._data)}"
                 folder = self._images_folder / self._subject.name / evaluated / planned.stage.name
                 ball = self._suite.ball_of(planned.stage)
-                save_chunk(folder, number, done.clean, done.images, done.columns, ball)
+                save_chunk(folder, number, done.clean, done.images, done.columns, ball, self._images_folder.parent)
             self._store.add_chunk(
                 self._number,
                 planned.position,

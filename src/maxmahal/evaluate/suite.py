@@ -12,6 +12,7 @@ from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.evaluate.aims import check_objective_name
 from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
+from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
 from maxmahal.records.types import Origin, Scope
 from maxmahal.settings import Component, Table, read_toml, to_table
@@ -67,10 +68,7 @@ class Stage:
                 f"{self.name}: {self.attack.name} stays in no ball, so it cannot count towards the suite's worst case; "
                 "set counts = false and scope = 'all'."
             )
-        if "/" in self.name or self.name.startswith("."):
-            raise SettingsError(
-                f"'{self.name}' cannot name a stage, for images go into a folder of its name; rename it."
-            )
+        check_folder_name(self.name, "stage")
         _check_options(self)
 
 
@@ -96,6 +94,7 @@ class Suite:
     """Whether it repeats the paper's protocol, to be compared with its tables, and so is no measure of robustness."""
 
     def __post_init__(self) -> None:
+        check_folder_name(self.name, "suite")
         for label, value in (("version", self.version), ("chunk", self.chunk), ("samples", self.samples)):
             if value is not None and value < 1:
                 raise SettingsError(f"Suite {self.name}: {label} must be at least 1; got {value}.")

@@ -156,7 +156,7 @@ def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
     text = json.dumps(robustbench_card(evaluation), indent=2, ensure_ascii=False) + "\n"
     if path.exists() and path.read_bytes() != text.encode():
         raise ArgumentError(f"{path} is there already and says something else; move it, or export to another folder.")
-    write_text_atomically(path, text)
+    write_text_atomically(path, text, within=folder)
     return path
 
 

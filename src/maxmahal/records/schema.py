@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import StorageError
+from maxmahal.files import StorageError, writable
 
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
@@ -76,6 +76,8 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
+        for ending in ("", "-wal", "-shm", "-journal"):
+            writable(folder / f"{FILE}{ending}", folder)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         with _closed_on_error(connection):
             _switch_to_wal(connection)

@@ -198,7 +198,7 @@ FIGURES: dict[str, Callable[[Sequence[Evaluation]], Figure | None]] = {
 
 def _save(figure: Figure, path: Path, each: str) -> Path:
     options: dict[str, Any] = {"dpi": 130, "format": each, "metadata": METADATA[each]}
-    write_atomically(path, lambda temporary: figure.savefig(temporary, **options))
+    write_atomically(path, lambda temporary: figure.savefig(temporary, **options), within=path.parent)
     return path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.files import check_folder_name
 from maxmahal.settings import Table, convert, from_table, read_toml
 from maxmahal.shipped import find_file, seen_from, shipped_files
 from maxmahal.train import Settings, load_settings
@@ -33,8 +34,7 @@ class GridModel:
     def __post_init__(self) -> None:
         if self.seeds < 0:
             raise SettingsError(f"{self.name}: seeds is how many of them, and cannot be negative; got {self.seeds}.")
-        if not self.name or "/" in self.name or self.name.startswith("."):
-            raise SettingsError(f"'{self.name}' cannot name a model, for its run goes into a folder of that name.")
+        check_folder_name(self.name, "model")
         if not self.checkpoints:
             raise SettingsError(f"{self.name}: checkpoints is empty; write ['last'], ['best'] or both.")
 

@@ -18,7 +18,7 @@ def write_report(job: ReportJob) -> None:
         page = render_curves({name: Path(path) for name, path in job.runs.items()}, job.title)
         if not page:
             raise SettingsError("No model of this grid has finished an epoch yet, so there is nothing to report.")
-        write_text_atomically(Path(job.out), page)
+        write_text_atomically(Path(job.out), page, within=Path(job.out).parent)
         return
     folder = Path(job.records)
     found = read_evaluations(folder) if (folder / FILE).is_file() else []

@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from maxmahal.files import storage_errors
+from maxmahal.files import storage_errors, writable
 from maxmahal.reproduce.jobs import PROGRESS, WATCHED, Job, write_job
 
 PATIENCE = 1.0  # seconds between asking a worker to end and making it
@@ -20,9 +20,9 @@ class Worker:
 
     def __init__(self, name: str, job: Job, folder: Path, *, threads: int, until: float | None) -> None:
         self._log, spec = folder / f"{name}.log", folder / f"{name}.json"
-        write_job(spec, job, until)
+        write_job(writable(spec, folder.parent), job, until)
         with storage_errors(self._log):
-            file = self._log.open("ab")
+            file = writable(self._log, folder.parent).open("ab")
         with file:
             file.write(f"started {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
             file.flush()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import CheckpointError
-from maxmahal.files import remove_scraps, storage_errors, write_text_atomically
+from maxmahal.files import remove_scraps, storage_errors, writable, write_text_atomically
 from maxmahal.settings import to_table, to_toml
 from maxmahal.train.config import Settings, what_counts
 
@@ -28,14 +28,11 @@ class RunFolder:
         self.best = self.path / "best.safetensors"
         self.result = self.path / "result.json"
         self.diverged = self.path / "diverged.json"
+        self._files = (self.settings, self.metrics, self.state, self.last, self.best, self.result)
 
     def refuse_overwriting(self) -> None:
         """A folder that already holds a run, or files of the same names, is not to be written by a new one."""
-        taken = [
-            path
-            for path in (self.settings, self.metrics, self.state, self.last, self.best, self.result)
-            if path.exists()
-        ]
+        taken = [path for path in self._files if path.exists()]
         if taken:
             raise CheckpointError(
                 f"{self.path} already holds a run ({taken[0].name}); go on with it by --resume (in Python: "
@@ -53,7 +50,9 @@ class RunFolder:
         path = self.path / ".lock"
         with storage_errors(path):
             self.path.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
+            for each in (path, *self._files, self.diverged):
+                writable(each, self.path)  # a run of somebody else may hold links
+            file = path.open("a")
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
