@@ -23,7 +23,7 @@ class CenterHead(Head):
     changes what a cross-entropy attack sees, and is a buffer so that it is saved with every model.
     """
 
-    printed_settings = ("scale",)
+    printed_settings: tuple[str, ...] = ("scale",)
     has_preset_centers = True
     centers: Tensor
     scale: Tensor
