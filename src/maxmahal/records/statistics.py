@@ -1,17 +1,13 @@
-"""What a count of samples can and cannot tell: exact intervals and exact paired tests, from the binomial alone."""
+"""Exact intervals of proportions and exact paired tests, from scipy's binomial and beta functions."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-import numpy as np
-from jaxtyping import Float
+from scipy.special import bdtr, betaincinv  # scipy.stats has the same and takes a second to import
 
 from maxmahal.errors import ArgumentError
 
 CONFIDENCE = 0.95
-_HALVINGS = 60  # of an interval of length 1: below the last bit of a double
 
 
 @dataclass(frozen=True)
@@ -50,11 +46,11 @@ class Rate:
 
 
 def clopper_pearson(count: float, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The exact interval of a binomial share; a count that is no whole number is widened to its neighbours."""
+    """The exact interval of a binomial proportion; a count that is not whole gets the interval of both neighbours."""
     tail = (1 - confidence) / 2
     fewest, most = math.floor(count), math.ceil(count)
-    low = 0.0 if fewest == 0 else _bisect(lambda share: upper_tail(fewest, total, share) - tail)
-    high = 1.0 if most == total else _bisect(lambda share: tail - lower_tail(most, total, share))
+    low = 0.0 if fewest == 0 else float(betaincinv(fewest, total - fewest + 1, tail))
+    high = 1.0 if most == total else float(betaincinv(most + 1, total - most, 1 - tail))
     return low, high
 
 
@@ -91,45 +87,6 @@ class Comparison:
 
 
 def mcnemar(first_only: int, second_only: int) -> float:
-    """Two-sided, exact: the images on which only one of two models is right, as so many tosses of a fair coin."""
-    tosses = first_only + second_only
-    if not tosses:
-        return 1.0
-    return min(1.0, 2 * lower_tail(min(first_only, second_only), tosses, 0.5))
-
-
-def lower_tail(count: int, total: int, share: float) -> float:
-    """P(X <= count) for a binomial X."""
-    return _mass(range(count + 1), total, share)
-
-
-def upper_tail(count: int, total: int, share: float) -> float:
-    """P(X >= count) for a binomial X."""
-    return _mass(range(count, total + 1), total, share)
-
-
-def _mass(counts: range, total: int, share: float) -> float:
-    if share <= 0:
-        return 1.0 if 0 in counts else 0.0
-    if share >= 1:
-        return 1.0 if total in counts else 0.0
-    chosen = np.arange(counts.start, counts.stop)
-    logs = _log_choices(total)[chosen] + chosen * math.log(share) + (total - chosen) * math.log1p(-share)
-    largest = float(logs.max())
-    return min(1.0, math.exp(largest) * float(np.exp(logs - largest).sum()))
-
-
-@lru_cache(maxsize=16)
-def _log_choices(total: int) -> Float[np.ndarray, " n"]:
-    """The logarithm of how many ways there are to choose 0, 1, ..., ``total`` of ``total``."""
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
-    return np.asarray(factorials[-1] - factorials - factorials[::-1])
-
-
-def _bisect(rising: Callable[[float], float]) -> float:
-    """Where a rising function of a share crosses zero."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
-    return (low + high) / 2
+    """Two-sided exact McNemar test: a sign test on the images that only one of two models classifies correctly."""
+    pairs = first_only + second_only
+    return min(1.0, 2 * float(bdtr(min(first_only, second_only), pairs, 0.5))) if pairs else 1.0
