@@ -16,7 +16,6 @@ from maxmahal import attacks
 from maxmahal.attacks import Linf, margin, prepare
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.evaluate import Suite, evaluate_model
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.random import stream_key
 from maxmahal.train import load_model, load_settings, train_model
@@ -35,7 +34,7 @@ def recorded(model: torch.nn.Module, data: ImageData, objective: str) -> float:
         "bench",
         1,
         "two stages",
-        tuple(stage_from_table(stage, KINDS) for stage in stages),
+        tuple(stage_from_table(stage) for stage in stages),
         epsilon=EPSILON,
         chunk=CHUNK,
     )

@@ -3,7 +3,6 @@
 import math
 from functools import cache
 
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import Suite, load_suite, suite_names
 from paper import own
 from paper.summaries import Summary
@@ -30,7 +29,7 @@ def in_smaller_ball(summary: Summary) -> bool:
 def known_suite(name: str) -> Suite | None:
     """A suite of the package or of this folder; None for any other."""
     file = own("suite", name)
-    return load_suite(file, KINDS) if file != name or name in suite_names() else None
+    return load_suite(file) if file != name or name in suite_names() else None
 
 
 @cache

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.paper import paper_number
 from maxmahal.reproduce import load_grid
@@ -26,14 +25,14 @@ OWN = {"cifar100-mmc-rand", "cifar100-hm"}  # rows that the paper's table does n
 )
 def test_every_cell_stands_beside_one_of_the_papers(grid: str, suite: str, table: str) -> None:
     for model in load_grid(own("grid", grid)).models:
-        for stage in load_suite(suite, KINDS).stages:
+        for stage in load_suite(suite).stages:
             numbers = paper_number(model.settings().table, stage.name)
             found = any(number.source.startswith(f"{table}, ") for number in numbers)
             assert found == (model.name not in OWN), (model.name, stage.name)
 
 
 def test_the_suite_of_table_4_is_the_papers_protocol() -> None:
-    paper, part = load_suite("paper", KINDS), load_suite("paper-table4", KINDS)
+    paper, part = load_suite("paper"), load_suite("paper-table4")
     known = {stage.name: stage for stage in paper.stages}
     assert all(stage == known[stage.name] for stage in part.stages)
     assert [stage.name for stage in part.stages] == [

@@ -12,7 +12,6 @@ import pytest
 from made_up_summaries import run, shelf, stage, summary
 
 from maxmahal.evaluate import RecordsError
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from paper.pages import ZOO, Shelf, card, figures, index, read_shelf, reading, readme_block, results_page
 from paper.pages.apart import apart_note
@@ -502,7 +501,7 @@ def test_a_card_shows_the_numbers_of_its_run() -> None:
 
 
 def test_numbers_of_an_earlier_version_of_a_suite_are_named() -> None:
-    now = load_suite("strict", KINDS).version
+    now = load_suite("strict").version
     older = replace(summary(MMC, "strict", robust=0), suite_version=now - 1)
     newer = replace(summary(SCE, "strict", robust=0), suite_version=now)
     own = replace(summary(SCE, "a suite of one's own"), suite_version=0)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 from made_up_summaries import shelf, stage, summary
 
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.statistics import Rate
 from paper.pages import results_page
@@ -58,7 +57,7 @@ def test_two_searches_for_the_constants_stand_side_by_side() -> None:
 
 
 def test_the_second_search_takes_the_papers_objective_targets_and_images() -> None:
-    ours, theirs = load_suite("nearest", KINDS), load_suite("paper-table4", KINDS)
+    ours, theirs = load_suite("nearest"), load_suite("paper-table4")
     for name in DISTANCES:
         (first,) = [each for each in ours.stages if each.name == f"{name}-tracked"]
         (second,) = [each for each in theirs.stages if each.name == name]
@@ -132,7 +131,7 @@ def test_pgd_above_spsa_is_explained_by_images_that_it_turned_right() -> None:
 
 
 def test_the_head_of_the_page_says_what_the_suite_flees() -> None:
-    suite = load_suite("paper", KINDS)
+    suite = load_suite("paper")
     sources = {each.name: dict(each.attack.options).get("label_source", "true") for each in suite.stages}
     assert {sources[name] for name in (*PGD_8, *PGD_16)} == {"predicted"}
     assert {sources[name] for name in (*SPSA, *DISTANCES)} == {"true"}

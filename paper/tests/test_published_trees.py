@@ -16,7 +16,6 @@ from maxmahal import evaluate_models, train_model
 from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.centers import hierarchical_centers, tree_from_superclasses
 from maxmahal.data import CIFAR100_SUPERCLASSES, load_dataset
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.severity import measure_severity
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.reproduce import load_grid
@@ -419,7 +418,7 @@ def test_the_grids_train_what_the_page_speaks_of() -> None:
     grids = ((TREES, "trees-seeds"), (TREES, "trees-scan"), (NEAR, "trees-near"), (STRICT, "trees-strict"))
     for study, grid in grids:
         (evaluation,) = load_grid(own("grid", grid)).evaluations
-        suite = load_suite(own("suite", study.suite), KINDS)
+        suite = load_suite(own("suite", study.suite))
         assert evaluation.suite == own("suite", study.suite)
         assert parse_epsilon(study.epsilon) == parse_epsilon(evaluation.epsilon or suite.epsilon)
 

@@ -13,7 +13,6 @@ import pytest
 from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
 from maxmahal.evaluate import Evaluation
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import load_grid
@@ -254,7 +253,7 @@ def test_the_grid_trains_the_arms_of_the_page_and_nothing_else(study: Study) -> 
     assert set(found) == {arm.name for arm in study.arms}
     assert all(len(seeds) >= 3 for seeds in found.values())
     assert [evaluation.suite for evaluation in grid.evaluations] == [own("suite", "variants")]
-    load_suite(own("suite", "variants"), KINDS)
+    load_suite(own("suite", "variants"))
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

@@ -168,7 +168,10 @@ def test_objectives_have_names_for_settings_files() -> None:
         "dlr": dlr(),
         "nearest-center": nearest_center(head),
     }
-    assert set(OBJECTIVES) == set(by_hand)
+    protocol = {"paper": own_loss(head), "paper-difference": own_loss_difference(head), "paper-spsa": own_loss(head)}
+    assert set(OBJECTIVES) == {*by_hand, *protocol}
+    for name, objective in protocol.items():
+        assert OBJECTIVES[name](head).name == objective.name
     for name, objective in by_hand.items():
         assert OBJECTIVES[name](head).name == objective.name == name
         for goal in (None, (y + 1) % 4):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Linf, Prepared, prepare
 from maxmahal.attacks.autoattack import AutoAttackResult, autoattack, fab
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Outputs
 from maxmahal.errors import ArgumentError
 
 installed = pytest.mark.skipif(importlib.util.find_spec("pyautoattack") is None, reason="pyautoattack is not installed")

@@ -98,7 +98,7 @@ BEFORE_ANY_WORK = {
     "negative step": ({"step_size": -0.1}, "step_size must be positive; got -0.1."),
     "nan step": ({"step_size": float("nan")}, "step_size must be positive; got nan."),
     "endless step": ({"step_size": float("inf")}, "step_size must be positive; got inf."),
-    "text step": ({"step_size": "2/255"}, "step_size must be positive; got 2/255."),
+    "text step": ({"step_size": "2/0"}, "step_size must be a number or a fraction such as 8/255; got '2/0'."),
     "keep": ({"keep": "bset"}, "keep must be one of 'best', 'last', 'nearest'; got 'bset'."),
     "source": ({"label_source": "truth"}, "label_source must be one of 'true', 'predicted'; got 'truth'."),
     "threat": ({"threat": 0.03}, "threat must be a threat such as Linf('8/255') or L2(0.5); got 0.03."),

@@ -47,7 +47,7 @@ def _image_with(success: bool) -> Tensor:
 def test_a_constant_is_given_up_where_the_loss_stands_still() -> None:
     """The constant model's loss is flat, so each constant costs a tenth of its steps and one."""
     labels = torch.tensor([0])
-    settings = {"search": "binary", "steps": 100, "search_steps": 3}
+    settings = {"constants": "binary", "steps": 100, "search_steps": 3}
     passes = [
         carlini_wagner(Constant().eval(), MANY[:1], labels, abort_early=abort, **settings).passes.backward
         for abort in (True, False)
@@ -105,7 +105,7 @@ def test_the_binary_search_is_adv_libs(adv_lib: Any) -> None:
         CURVED,
         MANY,
         LABELS,
-        search="binary",
+        constants="binary",
         steps=100,
         search_steps=6,
         learning_rate=0.02,

@@ -12,7 +12,7 @@ import torch
 from test_fold import randomise
 from torch import Tensor, nn
 
-from maxmahal.attacks.outputs import Outputs, model_outputs
+from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared, prepare
 from maxmahal.attacks.speedups import Search, make_buckets
 from maxmahal.centers import max_mahalanobis_centers

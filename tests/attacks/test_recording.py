@@ -111,6 +111,6 @@ def test_an_attack_on_a_gpu_finds_the_same_with_and_without_recording(
     for most in (1024, 0):
         monkeypatch.setattr(recording, "MOST", most)
         case = prepared, IMAGES.cuda(), LABELS.cuda()
-        found.append(carlini_wagner(*case, search="binary", steps=50, search_steps=3, targets=targets))
+        found.append(carlini_wagner(*case, constants="binary", steps=50, search_steps=3, targets=targets))
     assert captured
     assert torch.allclose(found[0].distances, found[1].distances, rtol=1e-3)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from paper_protocol import paper_mim, paper_pgd, paper_spsa
 from small_models import Curved, Linear, Pretender, curved_classifier, predictions, uniform
 from torch import Tensor, nn
 
@@ -24,9 +25,6 @@ from maxmahal.attacks import (
     fmn,
     margin,
     mim,
-    paper_mim,
-    paper_pgd,
-    paper_spsa,
     pgd,
     spsa,
     square,
@@ -50,7 +48,7 @@ ATTACKS: dict[str, Callable[..., Attacked]] = {
     "fgsm": partial(fgsm, objective=margin(), threat=Linf(0.05)),
     "apgd": partial(apgd, objective=margin(), threat=Linf(0.05), steps=6, seed=0, restarts=2),
     "carlini_wagner": partial(carlini_wagner, steps=80, search_steps=3),
-    "carlini_wagner, binary": partial(carlini_wagner, search="binary", steps=30, search_steps=3, learning_rate=0.05),
+    "carlini_wagner, binary": partial(carlini_wagner, constants="binary", steps=30, search_steps=3, learning_rate=0.05),
     "fmn, l2": partial(fmn, norm="l2", steps=20, descents=2),
     "fmn, linf": partial(fmn, norm="linf", steps=20, descents=2, targets="second-best"),
     "spsa": partial(spsa, objective=margin(), threat=Linf(0.05), steps=3, evaluations=6, seed=0),

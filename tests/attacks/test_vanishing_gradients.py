@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks import Linf, cross_entropy, mim, pgd
+from maxmahal.attacks.objectives import model_outputs
 from maxmahal.attacks.oracle import Oracle, make_oracle
-from maxmahal.attacks.outputs import model_outputs
 from maxmahal.attacks.samples import FOOLED, Samples
 
 IMAGES = torch.rand(6, 1, 4, 4, generator=torch.Generator().manual_seed(0))

@@ -14,7 +14,6 @@ import pytest
 import maxmahal
 from maxmahal import demo
 from maxmahal.evaluate import give_verdict, read_evaluations
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.statistics import Rate
 from maxmahal.reproduce import load_grid
@@ -193,7 +192,7 @@ def test_files_to_start_from_are_shown(run, tmp_path: Path) -> None:
     mine.write_text(run("presets", "--show", "cifar10-mmc").out)
     assert load_settings(mine) == load_settings("cifar10-mmc")
     mine.write_text(run("suites", "--show", "quick").out)
-    assert load_suite(mine, KINDS).stages == load_suite("quick", KINDS).stages
+    assert load_suite(mine).stages == load_suite("quick").stages
     mine.write_text(run("reproduce", "--show", "digits").out)
     assert load_grid(mine).models == load_grid("digits").models
     run("presets", "--show", "digits-mcm").assert_refused("did you mean 'digits-mmc'?")

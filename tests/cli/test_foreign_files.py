@@ -9,7 +9,6 @@ from strangers import PRESET, SET, SUITE, Place, command_functions, enter_place,
 
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import Suite
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.files import StorageError, write_text_atomically
 from maxmahal.train import RunFolder
@@ -134,7 +133,7 @@ def test_the_name_of_a_suite_leads_nowhere(run, here: Place, name: str) -> None:
     assert not (here.path / "x").exists()
     done.assert_refused(f"'{name}' cannot name a suite")
     with pytest.raises(MaxmahalError, match="cannot name a suite"):
-        Suite(name, 1, "", (stage_from_table({"name": "pgd", "attack": "pgd"}, KINDS),))
+        Suite(name, 1, "", (stage_from_table({"name": "pgd", "attack": "pgd"}),))
 
 
 def test_saved_images_are_in_the_folder_of_records(run, here: Place) -> None:

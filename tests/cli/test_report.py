@@ -12,10 +12,9 @@ from torch import nn
 
 from maxmahal.data import ImageData
 from maxmahal.evaluate import Suite, evaluate_models, read_evaluations
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 
-STAGE = stage_from_table({"name": "pgd", "attack": "pgd", "steps": 3, "scope": "all"}, KINDS)
+STAGE = stage_from_table({"name": "pgd", "attack": "pgd", "steps": 3, "scope": "all"})
 SUITE = Suite("small", 1, "one attack", (STAGE,), epsilon="0.1")
 
 
@@ -183,7 +182,7 @@ def test_nothing_matches(run, folder: Path) -> None:
 def test_a_skipped_attack_is_no_part_of_autoattack_s_number(run, tmp_path: Path) -> None:
     # It needs four classes, and there are three.
     table = {"name": "apgd-t", "attack": "autoattack", "part": "apgd-t"}
-    suite = replace(SUITE, name="autoattack", stages=(STAGE, stage_from_table(table, KINDS)))
+    suite = replace(SUITE, name="autoattack", stages=(STAGE, stage_from_table(table)))
     evaluate_models({"one": linear(1)}, out=tmp_path / "records", suite=suite, data=some_data())
     assert read_evaluations(tmp_path / "records")[0].stage("apgd-t").skipped
     done = run("records", tmp_path / "records", "--export", tmp_path / "cards", "--format", "robustbench")

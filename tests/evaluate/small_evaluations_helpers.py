@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from maxmahal.data import ImageData
 from maxmahal.evaluate import Stage, Suite
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.losses import MMC
 from maxmahal.models import Classifier
@@ -89,7 +88,7 @@ def labelled_by(model: nn.Module, count: int = 24, *, wrong: int = 3, seed: int 
 
 
 def stage(name: str, attack: str, **options: Any) -> Stage:
-    return stage_from_table({"name": name, "attack": attack, **options}, KINDS)
+    return stage_from_table({"name": name, "attack": attack, **options})
 
 
 def small_stages() -> tuple[Stage, ...]:

@@ -7,7 +7,6 @@ from torch import Tensor
 from maxmahal.attacks import apgd, margin, pgd
 from maxmahal.evaluate import Effort, attack_hard
 from maxmahal.evaluate.diagnose import CHECKS, REMEDIES, Probe, plan_remedies, revive
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.records import Finding
 
@@ -19,7 +18,7 @@ def finding(*adds: str, flagged: bool = True, sources: tuple[str, ...] = ()) -> 
 @pytest.mark.parametrize("remedy", REMEDIES)
 def test_remedies_are_stages_of_a_suite(remedy: str) -> None:
     for table in plan_remedies([finding(remedy, sources=("other",))]):
-        stage = stage_from_table(dict(table), KINDS)
+        stage = stage_from_table(dict(table))
         assert stage.name.startswith("remedy-")
         assert stage.title
         assert stage.scope == "survivors"

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.plan import (
     CLEAN,
     Planned,
@@ -119,7 +118,7 @@ def test_samples_are_the_standing_ones_in_order_and_chunks_hold_each_once(
 
 
 def test_what_the_records_say_of_a_stage() -> None:
-    suite = load_suite("paper", KINDS)
+    suite = load_suite("paper")
     described = {each.name: describe_stage(Planned(1, each, ""), suite, 5) for each in (CLEAN, *suite.stages)}
     assert described["clean"]["threat"] == ""
     assert described["cw-un"]["threat"] == ""

@@ -83,4 +83,5 @@ def test_the_same_seed_gives_the_same_records_and_another_one_others(tmp_path: P
 
 def test_shares_of_a_model_that_does_not_draw() -> None:
     images, labels = DATA.float_images(), DATA.labels
-    assert right_shares(curved(), images, labels, 3).tolist() == (judge(curved(), images) == labels).float().tolist()
+    right = judge(curved(), images).predictions == labels
+    assert right_shares(curved(), images, labels, 3).tolist() == right.float().tolist()

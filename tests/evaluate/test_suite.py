@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_evaluations_helpers import classifier, curved, identity, labelled_by, small_suite, stage
-
-from maxmahal import attacks
-from maxmahal.attacks import Linf
-from maxmahal.attacks.protocol import (
+from paper_protocol import (
     PaperCarliniWagner,
     paper_mim,
     paper_noise,
@@ -19,9 +15,12 @@ from maxmahal.attacks.protocol import (
     paper_rotation,
     paper_spsa,
 )
+from small_evaluations_helpers import classifier, curved, identity, labelled_by, small_suite, stage
+
+from maxmahal import attacks
+from maxmahal.attacks import Linf
 from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.evaluate import Stage, Suite, evaluate_model, session, suite_names
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite, stage_from_table, stage_to_table, title_for
 from maxmahal.random import stream_key
 
@@ -37,13 +36,13 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def load(tmp_path: Path, text: str) -> Suite:
-    return load_suite(write(tmp_path, 'version = 1\nabout = "mine"\n' + text), KINDS)
+    return load_suite(write(tmp_path, 'version = 1\nabout = "mine"\n' + text))
 
 
 def test_four_suites_ship_and_each_has_a_version_and_says_what_it_is_for() -> None:
     assert {"autoattack", "paper", "quick", "strict"} <= set(suite_names())
     for name in suite_names():
-        suite = load_suite(name, KINDS)
+        suite = load_suite(name)
         assert suite.name == name
         assert suite.version >= 1
         assert suite.about
@@ -51,9 +50,9 @@ def test_four_suites_ship_and_each_has_a_version_and_says_what_it_is_for() -> No
 
 
 def test_suites_to_compare_with_the_paper_say_so_and_no_others() -> None:
-    marked = {name for name in suite_names() if load_suite(name, KINDS).comparison}
+    marked = {name for name in suite_names() if load_suite(name).comparison}
     assert marked == {name for name in suite_names() if name.startswith("paper")} | {"spsa-sizes", "nearest"}
-    assert marked >= {name for name in suite_names() if "not a measure of robustness" in load_suite(name, KINDS).about}
+    assert marked >= {name for name in suite_names() if "not a measure of robustness" in load_suite(name).about}
 
 
 def test_records_from_before_suites_were_marked_go_on_and_are_read_by_the_suites_own_words(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_records_from_before_suites_were_marked_go_on_and_are_read_by_the_suites
 
 
 def test_strict_is_a_cascade_that_looks_for_false_robustness_and_mends() -> None:
-    suite = load_suite("strict", KINDS)
+    suite = load_suite("strict")
     assert all(each.scope == "survivors" and each.counts for each in suite.stages)
     assert suite.diagnose
     assert suite.mend
@@ -82,7 +81,7 @@ def test_strict_is_a_cascade_that_looks_for_false_robustness_and_mends() -> None
 
 
 def test_autoattack_is_the_standard_four_on_survivors() -> None:
-    suite = load_suite("autoattack", KINDS)
+    suite = load_suite("autoattack")
     parts = [dict(each.attack.options)["part"] for each in suite.stages]
     assert parts == ["apgd-ce", "apgd-t", "fab-t", "square"]
     assert all(each.attack.name == "autoattack" and each.scope == "survivors" for each in suite.stages)
@@ -90,7 +89,7 @@ def test_autoattack_is_the_standard_four_on_survivors() -> None:
 
 def test_paper_runs_everything_on_every_sample_up_to_the_papers_own_limits() -> None:
     limits = {"carlini": PaperCarliniWagner().images, "spsa": 1000, "noise": 1000, "rotation": 1000}
-    suite = load_suite("paper", KINDS)
+    suite = load_suite("paper")
     assert suite.epsilon == "8/256"
     for each in suite.stages:
         assert each.scope == "all", each.name
@@ -134,7 +133,7 @@ def protocol(name: str) -> Any:
             images,
             labels,
             objective=attacks.own_loss_difference(MODEL.head),
-            search="binary",
+            constants="binary",
             steps=20,
             search_steps=CW.search_steps,
             learning_rate=CW.learning_rate,
@@ -153,7 +152,7 @@ def test_every_paper_stage_gives_exactly_the_protocols_predictions(tmp_path: Pat
     shortened = write(tmp_path, text.replace(f"steps = {CW.steps}\n", "steps = 20\n"))
     found = evaluate_model(MODEL, out=tmp_path / "out", suite=shortened, data=DATA)
     names = [each.name for each in found.stages if each.name != "clean"]
-    assert names == [each.name for each in load_suite("paper", KINDS).stages]
+    assert names == [each.name for each in load_suite("paper").stages]
     told_apart = set()
     for name in names:
         columns = found.stage(name).columns
@@ -300,14 +299,14 @@ def test_version_and_about_are_needed(tmp_path: Path, missing: str) -> None:
     head = {"version": "version = 1\n", "about": 'about = "x"\n'}
     head.pop(missing)
     with pytest.raises(SettingsError, match=f"needs a '{missing}'"):
-        load_suite(write(tmp_path, "".join(head.values()) + ONE_STAGE), KINDS)
+        load_suite(write(tmp_path, "".join(head.values()) + ONE_STAGE))
 
 
 def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="did you mean 'strict'"):
-        load_suite("strickt", KINDS)
+        load_suite("strickt")
     with pytest.raises(SettingsError, match=r"Cannot read .*none\.toml"):
-        load_suite(tmp_path / "none.toml", KINDS)
+        load_suite(tmp_path / "none.toml")
 
 
 def test_a_mistaken_suite_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -319,9 +318,9 @@ def test_a_mistaken_suite_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_another_ball_than_the_suites() -> None:
-    suite = load_suite("quick", KINDS, epsilon="4/255")
+    suite = load_suite("quick", epsilon="4/255")
     assert suite.threat_of(None) == Linf("4/255")
-    assert str(load_suite("quick", KINDS, norm="L2", epsilon="0.5").threat_of(None)) == "L2 0.5"
+    assert str(load_suite("quick", norm="L2", epsilon="0.5").threat_of(None)) == "L2 0.5"
     for options, part in [
         ({"norm": "L2"}, "needs an --epsilon"),
         ({"norm": "L1"}, "use Linf or L2"),
@@ -329,13 +328,13 @@ def test_another_ball_than_the_suites() -> None:
         ({"epsilon": "-0.1"}, "-0.1"),
     ]:
         with pytest.raises(SettingsError, match=part):
-            load_suite("quick", KINDS, **options)
+            load_suite("quick", **options)
 
 
 @pytest.mark.parametrize("name", ["quick", "paper", "strict", "autoattack"])
 def test_a_stage_comes_back_from_its_table(name: str) -> None:
-    for each in load_suite(name, KINDS).stages:
-        assert stage_from_table(stage_to_table(each), KINDS) == each
+    for each in load_suite(name).stages:
+        assert stage_from_table(stage_to_table(each)) == each
 
 
 def test_autoattacks_parts_run_as_stages_and_are_judged_by_the_model(tmp_path: Path) -> None:
@@ -372,7 +371,7 @@ def test_chunks_do_not_change_what_is_found(tmp_path: Path) -> None:
 
 def test_a_suite_that_fixes_each_ball_takes_no_other() -> None:
     with pytest.raises(SettingsError, match="Suite paper fixes the ball of each attack"):
-        load_suite("paper", KINDS, epsilon="4/255")
+        load_suite("paper", epsilon="4/255")
 
 
 def test_a_stage_with_a_limit_does_not_count() -> None:

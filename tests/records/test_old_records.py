@@ -17,7 +17,6 @@ from torch import nn
 from maxmahal import MMC, Classifier
 from maxmahal.data import ImageData
 from maxmahal.evaluate import Suite, evaluate_model
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.records import read_evaluations
 from maxmahal.records.schema import FILE
@@ -98,7 +97,7 @@ def test_the_same_evaluation_again_finds_old_records_complete(folder: Path) -> N
         {"name": "carlini", "attack": "carlini", "steps": 6, "search_steps": 2, **once},
         {"name": "square", "attack": "square", "queries": 12},
     )
-    planned = tuple(stage_from_table(stage, KINDS) for stage in stages)
+    planned = tuple(stage_from_table(stage) for stage in stages)
     about = "from an older version"
     suite = Suite("old", 1, about, planned, epsilon="8/255", chunk=4, diagnose=True, mend=True)
     before = everything(folder)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from maxmahal.errors import SettingsError
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.paper import paper_number
 from maxmahal.reproduce import grid_names, load_grid, make_plan
@@ -55,13 +54,13 @@ def test_two_grids_do_not_fill_one_place_in_the_records_differently(tmp_path: Pa
 )
 def test_every_cell_stands_beside_one_of_the_papers(grid: str, suite: str, table: str) -> None:
     for model in load_grid(grid).models:
-        for stage in load_suite(suite, KINDS).stages:
+        for stage in load_suite(suite).stages:
             numbers = paper_number(model.settings().table, stage.name)
             assert any(number.source.startswith(f"{table}, ") for number in numbers), (model.name, stage.name)
 
 
 def test_the_papers_suite_is_its_tables_suites_together() -> None:
-    paper, *parts = (load_suite(name, KINDS) for name in ("paper", "paper-table1", "paper-table2"))
+    paper, *parts = (load_suite(name) for name in ("paper", "paper-table1", "paper-table2"))
     assert paper.stages == parts[0].stages + parts[1].stages
     assert [len(part.stages) for part in parts] == [8, 8]
     assert all((part.epsilon, part.chunk) == (paper.epsilon, paper.chunk) for part in parts)
@@ -73,15 +72,15 @@ def test_a_suite_takes_stages_of_its_neighbour_and_never_of_itself(tmp_path: Pat
     one, two = tmp_path / "one.toml", tmp_path / "two.toml"
     one.write_text(about + stage.format("a") + stage.format("b"))
     two.write_text(about + 'include = ["one.toml"]\n' + stage.format("c"))
-    assert [each.name for each in load_suite(two, KINDS).stages] == ["a", "b", "c"]
+    assert [each.name for each in load_suite(two).stages] == ["a", "b", "c"]
     two.write_text(about + 'include = ["one.toml"]\nstages = ["c", "a"]\n' + stage.format("c"))
-    assert [each.name for each in load_suite(two, KINDS).stages] == ["c", "a"]
+    assert [each.name for each in load_suite(two).stages] == ["c", "a"]
     two.write_text(about + 'include = ["one.toml"]\nstages = ["pgd"]\n' + stage.format("pgf"))
     with pytest.raises(SettingsError, match="no stage 'pgd' to take; did you mean 'pgf'"):
-        load_suite(two, KINDS)
+        load_suite(two)
     one.write_text(about + 'include = ["two.toml"]\n')
     with pytest.raises(SettingsError, match="circle: two -> one -> two"):
-        load_suite(two, KINDS)
+        load_suite(two)
 
 
 def test_a_grid_takes_from_another_the_models_that_it_names(tmp_path: Path) -> None:

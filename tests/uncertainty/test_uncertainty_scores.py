@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maxmahal import MMC, SCE, Classifier, max_mahalanobis_centers
-from maxmahal.attacks.outputs import Outputs, model_outputs
+from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError
 from maxmahal.train import Settings, load_model, train_model

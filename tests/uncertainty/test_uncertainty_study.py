@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from maxmahal.attacks.outputs import model_outputs
+from maxmahal.attacks.objectives import model_outputs
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError
 from maxmahal.evaluate.subject import load_subject

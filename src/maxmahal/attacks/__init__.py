@@ -8,32 +8,27 @@ from maxmahal.attacks.engine import Engine, Progress
 from maxmahal.attacks.fgsm import fgsm
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.minimum_norm import fmn
+from maxmahal.attacks.noise import gaussian_noise, worst_of_noise
 from maxmahal.attacks.objectives import (
     OBJECTIVES,
     Objective,
+    Outputs,
     class_logit,
     cross_entropy,
     custom,
     dlr,
     margin,
+    model_outputs,
     nearest_center,
     own_loss,
     own_loss_difference,
 )
 from maxmahal.attacks.oracle import Model
-from maxmahal.attacks.outputs import Outputs, model_outputs
 from maxmahal.attacks.pgd import craft, pgd
 from maxmahal.attacks.prepare import Prepared, prepare
-from maxmahal.attacks.protocol import (
-    PaperCarliniWagner,
-    paper_mim,
-    paper_noise,
-    paper_objective,
-    paper_pgd,
-    paper_rotation,
-    paper_spsa,
-)
+from maxmahal.attacks.registry import ATTACKS, Attack
 from maxmahal.attacks.result import Attacked, Nearest
+from maxmahal.attacks.rotation import random_rotation, rotate, rotation_grid, worst_of_rotations
 from maxmahal.attacks.spent import Passes, Spent
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
@@ -41,13 +36,14 @@ from maxmahal.attacks.straight_through import straight_through
 from maxmahal.attacks.targets import TARGETS, TargetPolicy, Targets
 from maxmahal.attacks.threats import L2, Linf, Threat, parse_epsilon
 from maxmahal.attacks.transfer import Transferred, transfer, transfer_matrix
-from maxmahal.attacks.transforms import gaussian_noise, random_rotation, rotate
-from maxmahal.attacks.worst_of import Transformed, angle_grid, rotation_grid, worst_of_noise, worst_of_rotations
+from maxmahal.attacks.transforms import Transformed
 
 __all__ = [
+    "ATTACKS",
     "L2",
     "OBJECTIVES",
     "TARGETS",
+    "Attack",
     "Attacked",
     "AutoAttackResult",
     "BoundAttack",
@@ -57,7 +53,6 @@ __all__ = [
     "Nearest",
     "Objective",
     "Outputs",
-    "PaperCarliniWagner",
     "Passes",
     "Prepared",
     "Progress",
@@ -67,7 +62,6 @@ __all__ = [
     "Threat",
     "Transferred",
     "Transformed",
-    "angle_grid",
     "apgd",
     "autoattack",
     "bind",
@@ -87,12 +81,6 @@ __all__ = [
     "nearest_center",
     "own_loss",
     "own_loss_difference",
-    "paper_mim",
-    "paper_noise",
-    "paper_objective",
-    "paper_pgd",
-    "paper_rotation",
-    "paper_spsa",
     "parse_epsilon",
     "pgd",
     "prepare",

@@ -8,7 +8,7 @@ not to the sample: another ``batch_size`` may change a result.
 
 import importlib.metadata
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -70,6 +70,23 @@ def autoattack(
         survivors[name] = wrapped.right
     found = (wrapped.images, wrapped.predictions, ~wrapped.right, None, wrapped.passes)
     return AutoAttackResult(*found, survivors, importlib.metadata.version("pyautoattack"))
+
+
+def autoattack_part(
+    model: nn.Module,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    threat: Linf | L2,
+    seed: int,
+    part: Literal["apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square"] = "apgd-ce",
+    steps: int = 100,
+    queries: int = 5000,
+) -> AutoAttackResult:
+    """One attack of AutoAttack on all samples in one batch."""
+    options = {"attacks": (part,), "steps": steps, "queries": queries, "batch_size": max(len(images), 1)}
+    # It seeds numpy, whose seeds are 32 bits wide.
+    return autoattack(model, images, labels, threat=threat, seed=seed % 2**31, **options)  # type: ignore[arg-type]
 
 
 def _run_part(

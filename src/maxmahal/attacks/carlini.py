@@ -14,7 +14,7 @@ from maxmahal.attacks.checks import check_choice, check_count, check_positive
 from maxmahal.attacks.descents import succeeds
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import Method, State, Trial
-from maxmahal.attacks.objectives import Objective, margin, zero_is_success
+from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.samples import Samples
@@ -34,8 +34,8 @@ def carlini_wagner(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    objective: Objective | None = None,
-    search: Literal["tracked", "binary"] = "tracked",
+    objective: Objective = MARGIN_OVER_ALL,
+    constants: Literal["tracked", "binary"] = "tracked",
     steps: int = 1000,
     search_steps: int = 9,
     learning_rate: float = 0.005,
@@ -51,17 +51,16 @@ def carlini_wagner(
 ) -> Nearest:
     """The nearest successful image in L2 of every sample: minimises ‖x' - x‖² + c·max(objective + confidence, 0).
 
-    ``search="binary"`` is the original attack, and its defaults the paper's (Sec. 4.4): a binary search over c, each c
-    descended from the image anew through a tanh. ``"tracked"`` needs a thirtieth of its passes and comes as near or
+    ``constants="binary"`` is the original attack, and its defaults the paper's (Sec. 4.4): a binary search over c, each
+    c descended from the image anew through a tanh. ``"tracked"`` needs a thirtieth of its passes and comes as near or
     nearer: c follows the value that its own optimum asks for, in a third as many descents as ``search_steps``, each a
     tenth as long as ``steps`` but no shorter than 50; ``learning_rate``, ``initial_c`` and ``abort_early`` are the
     binary search's alone, and ``seed`` places the tracked descents after the first.
 
-    The objective is the margin unless another is given; one whose zero is not its threshold of success goes unclamped.
+    An objective whose zero is not its threshold of success goes unclamped.
     Success is judged by the prediction and, with ``confidence``, by the objective too.
     """
-    chosen = margin(over_all=True) if objective is None else objective
-    check_choice("search", search, ("tracked", "binary"))
+    check_choice("constants", constants, ("tracked", "binary"))
     check_count("steps", steps)
     check_count("search_steps", search_steps)
     check_positive("learning_rate", learning_rate)
@@ -69,21 +68,21 @@ def carlini_wagner(
     check_bounds(bounds)
     if not 0 <= confidence < torch.inf:
         raise ArgumentError(f"confidence must not be negative; got {confidence}.")
-    if confidence and not zero_is_success(chosen):
+    if confidence and not zero_is_success(objective):
         raise ArgumentError("confidence needs an objective whose zero is its threshold, such as margin(); use 0.")
     method: Method
-    if search == "binary":
+    if constants == "binary":
         method = BinarySearch(
-            steps, search_steps, learning_rate, initial_c, confidence, abort_early, zero_is_success(chosen), bounds
+            steps, search_steps, learning_rate, initial_c, confidence, abort_early, zero_is_success(objective), bounds
         )
     else:
         length, descents = min(steps, max(50, steps // 10)), -(-search_steps // 3)
-        method = Tracking(length, descents, confidence, zero_is_success(chosen), seed, bounds)
+        method = Tracking(length, descents, confidence, zero_is_success(objective), seed, bounds)
     found = run(
         method,
         model,
         Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=chosen,
+        objective=objective,
         engine=engine,
         keep="nearest",
         bounds=bounds,

@@ -27,7 +27,7 @@ from maxmahal.attacks.first_look import ask_first, check_first_values
 from maxmahal.attacks.ledger import Keep, Ledger
 from maxmahal.attacks.method import Method, State
 from maxmahal.attacks.objectives import Objective
-from maxmahal.attacks.oracle import Model, Oracle, make_oracle
+from maxmahal.attacks.oracle import Model, Oracle, default_batch_size, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.recording import Recorder
 from maxmahal.attacks.result import Attacked, Nearest
@@ -123,14 +123,6 @@ def last_iterate(
         method.step(samples, state, oracle)
     final = method.final(state)
     return state["moved"] if final is None else final
-
-
-def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
-    """Enough images to keep the device busy; the oracle takes fewer at a time when memory runs out."""
-    pixels = images.shape[1:].numel()
-    on_gpu = images.device.type == "cuda"
-    fits = (8192 if on_gpu else 128) * 3072 // max(pixels, 1)
-    return max(1, min(fits, 16384 if on_gpu else 512))
 
 
 class _Run:

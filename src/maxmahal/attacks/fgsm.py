@@ -5,7 +5,7 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Engine, LabelSource
-from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.objectives import CROSS_ENTROPY, Objective
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.pgd import pgd
 from maxmahal.attacks.result import Attacked
@@ -18,7 +18,7 @@ def fgsm(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    objective: Objective,
+    objective: Objective = CROSS_ENTROPY,
     threat: Threat,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,

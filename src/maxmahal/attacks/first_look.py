@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from maxmahal.attacks.answers import is_out_of_memory
 from maxmahal.attacks.checks import AN_OBJECTIVE, name_of
 from maxmahal.attacks.fold import short_reason
+from maxmahal.attacks.objectives import Outputs
 from maxmahal.attacks.oracle import Model, Oracle
-from maxmahal.attacks.outputs import Outputs
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.samples import Samples
 from maxmahal.errors import ArgumentError, MaxmahalError

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Outputs
 
 
 def leaves_of(outputs: Outputs) -> Outputs:

@@ -11,12 +11,12 @@ from torch import Tensor
 from maxmahal.attacks.checks import check_count, check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Attacked
 from maxmahal.attacks.samples import Samples
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Threat, find_step_size
 from maxmahal.errors import ArgumentError
 
 
@@ -25,10 +25,10 @@ def mim(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    objective: Objective,
+    objective: Objective = MARGIN,
     threat: Threat,
-    steps: int,
-    step_size: float,
+    steps: int = 10,
+    step_size: str | float | None = None,
     decay: float = 1.0,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
@@ -40,10 +40,10 @@ def mim(
     """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
     for random targets.
 
-    ``keep`` as in :func:`maxmahal.attacks.pgd`.
+    ``keep`` and ``step_size`` as in :func:`maxmahal.attacks.pgd`.
     """
-    method = MomentumDescent(threat, steps, step_size, decay)
     check_threat(threat, images)
+    method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)
     return run(
         method,
         model,

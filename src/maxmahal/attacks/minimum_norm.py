@@ -17,7 +17,7 @@ from maxmahal.attacks.checks import check_choice, check_count, check_positive
 from maxmahal.attacks.descents import cosine, random_points, succeeds
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import Objective, margin, zero_is_success
+from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.samples import Samples
@@ -40,7 +40,7 @@ def fmn(
     labels: Int[Tensor, " n"],
     *,
     norm: Norm,
-    objective: Objective | None = None,
+    objective: Objective = MARGIN_OVER_ALL,
     steps: int = 200,
     step_size: float = 1.0,
     radius_change: float = 0.1,
@@ -57,10 +57,8 @@ def fmn(
     A point walks in a ball whose radius shrinks by ``radius_change`` at every step while the sample is broken and grows
     while it is not; its steps are ``step_size`` times the radius. Both fall along a cosine. ``steps`` are shared out
     among ``descents``: unless said otherwise one for every 30 steps in L2 and 50 in L∞, from 50 steps on at least 2 and
-    at most 10. The first starts at the image, the others at random points. The objective is the margin unless another
-    is given.
+    at most 10. The first starts at the image, the others at random points.
     """
-    chosen = margin(over_all=True) if objective is None else objective
     check_choice("norm", norm, ("linf", "l2"))
     check_count("steps", steps)
     check_bounds(bounds)
@@ -69,10 +67,10 @@ def fmn(
     if parts > steps:
         raise ArgumentError(f"descents must not outnumber the {steps} steps; got {parts}.")
     found = run(
-        MinimumNorm(norm, steps, parts, step_size, radius_change, zero_is_success(chosen), seed, bounds),
+        MinimumNorm(norm, steps, parts, step_size, radius_change, zero_is_success(objective), seed, bounds),
         model,
         Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=chosen,
+        objective=objective,
         engine=engine,
         keep="nearest",
         bounds=bounds,

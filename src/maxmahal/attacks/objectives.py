@@ -1,4 +1,4 @@
-"""What an attack minimises: one value a sample, passed to any attack as a plain value.
+"""What an attack minimises: one value per sample, passed to any attack as a plain value.
 
 Adaptive means passing another objective. Without targets an objective pushes away from the label; with targets it pulls
 towards them. Objectives see features and logits, so no attack needs to know which loss a model was trained with.
@@ -6,21 +6,36 @@ towards them. Objectives see features and logits, so no attack needs to know whi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maxmahal.attacks.outputs import Outputs
-from maxmahal.errors import ArgumentError
-from maxmahal.models import Head
+from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.models import Classifier, Head
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model returns for a batch; ``features`` is None for a model that does not show them."""
+
+    logits: Float[Tensor, "n l"]
+    features: Float[Tensor, "n d"] | None = None
+
+
+def model_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Outputs:
+    """Logits and, where the model shows them, the features behind them."""
+    if isinstance(model, Classifier) and type(model).forward is Classifier.forward:
+        features = model.features(images)
+        return Outputs(model.head.logits(features), features)
+    return Outputs(model(images))
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """One value a sample, to be minimised: any function of this shape will do.
+    """One value per sample, to be minimised: any function of this shape will do.
 
     An attribute ``zero_is_success`` that is true promises that a value below zero means success.
     """
@@ -182,14 +197,49 @@ def centers_of(head: Head) -> Float[Tensor, "l d"]:
     return centers.detach()
 
 
-# By name, for settings files: each takes the head it is adapted to.
-OBJECTIVES: dict[str, Callable[[Head], Objective]] = {
-    "own": own_loss,
-    "own-difference": own_loss_difference,
-    "cross-entropy": lambda _: cross_entropy(),
-    "class-logit": lambda _: class_logit(),
-    "margin": lambda _: margin(),
-    "margin-over-all": lambda _: margin(over_all=True),
-    "dlr": lambda _: dlr(),
-    "nearest-center": nearest_center,
+# The defaults of attacks.
+MARGIN, MARGIN_OVER_ALL, CROSS_ENTROPY = margin(), margin(over_all=True), cross_entropy()
+
+
+@dataclass(frozen=True)
+class ObjectiveEntry:
+    """An objective of settings files, and what it needs of a model."""
+
+    make: Callable[[Any], Objective]
+    """From the head that it adapts to; objectives on logits alone ignore the head."""
+    needs_head: bool = False
+    needs_preset_centers: bool = False
+    fewest_classes: int = 2
+
+    def __call__(self, head: Head | None) -> Objective:
+        """The objective for a model with this head."""
+        return self.make(head)
+
+
+def _by_protocol(of_centers: Callable[[Head], Objective], otherwise: Objective) -> ObjectiveEntry:
+    """As the paper attacks each model: by ``of_centers`` where the head has preset centers."""
+    return ObjectiveEntry(lambda head: of_centers(head) if head is not None and head.has_preset_centers else otherwise)
+
+
+OBJECTIVES: dict[str, ObjectiveEntry] = {
+    "own": ObjectiveEntry(own_loss, needs_head=True),
+    "own-difference": ObjectiveEntry(own_loss_difference, needs_head=True),
+    "cross-entropy": ObjectiveEntry(lambda _: cross_entropy()),
+    "class-logit": ObjectiveEntry(lambda _: class_logit()),
+    "margin": ObjectiveEntry(lambda _: margin()),
+    "margin-over-all": ObjectiveEntry(lambda _: margin(over_all=True)),
+    "dlr": ObjectiveEntry(lambda _: dlr(), fewest_classes=4),
+    "nearest-center": ObjectiveEntry(nearest_center, needs_preset_centers=True),
+    # The paper's un,1 and tar,1 (appendix B.4) and cross-entropy; its un,2 and tar,2 and C&W's margin; its SPSA, whose
+    # library works on the margin unless it is given a loss.
+    "paper": _by_protocol(own_loss, CROSS_ENTROPY),
+    "paper-difference": _by_protocol(own_loss_difference, MARGIN_OVER_ALL),
+    "paper-spsa": _by_protocol(own_loss, MARGIN_OVER_ALL),
 }
+
+
+def find_objective(name: str) -> ObjectiveEntry:
+    """The entry of that name, or an error that names the nearest."""
+    if name not in OBJECTIVES:
+        raise SettingsError(f"objective = '{name}' is unknown; {did_you_mean(name, OBJECTIVES)}")
+    return OBJECTIVES[name]

@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 from maxmahal.attacks.answers import check_answers, check_logits_of, check_values_of, is_out_of_memory
 from maxmahal.attacks.gradients import grad_or_none, has_gaps, leaves_of, without_gaps
-from maxmahal.attacks.objectives import Objective
-from maxmahal.attacks.outputs import Outputs, model_outputs
+from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_outputs
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.recording import Recorder
 from maxmahal.attacks.rounding import full_float32
-from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.samples import FOOLED, Samples
 from maxmahal.attacks.spent import Kind, Passes, Tally
 from maxmahal.errors import ArgumentError
 
@@ -242,6 +241,21 @@ def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int
     predict = model
     asked = lambda images: Outputs(predict(images.detach()))  # noqa: E731
     return Oracle(asked, asked, objective, chunk, eot_samples, differentiable=False)
+
+
+def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
+    """Enough images to keep the device busy; the oracle takes fewer at a time when memory runs out."""
+    pixels = images.shape[1:].numel()
+    on_gpu = images.device.type == "cuda"
+    fits = (8192 if on_gpu else 128) * 3072 // max(pixels, 1)
+    return max(1, min(fits, 16384 if on_gpu else 512))
+
+
+def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Look:
+    """What the model itself says about images, in float32; the values mean nothing."""
+    labels = torch.zeros(len(images), dtype=torch.int64, device=images.device)
+    oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
+    return oracle.verdict(images, Samples(images, labels, labels, None, labels, FOOLED))
 
 
 def _gradient_of(

@@ -10,12 +10,12 @@ from torch import Tensor
 from maxmahal.attacks.checks import check_count, check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, last_iterate, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Attacked
 from maxmahal.attacks.samples import FOOLED, Samples
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Threat, find_step_size
 
 
 def pgd(
@@ -23,10 +23,10 @@ def pgd(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    objective: Objective,
+    objective: Objective = MARGIN,
     threat: Threat,
-    steps: int,
-    step_size: float,
+    steps: int = 50,
+    step_size: str | float | None = None,
     seed: int,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
@@ -40,11 +40,12 @@ def pgd(
 
     ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the
     smallest objective if none does; ``"last"`` returns the last iterate of every sample, as the paper's code does.
-    Several targets a sample (``targets="all-others"``) are tried in turn: multi-targeted PGD. ``random_start=False``
+    ``step_size=None`` takes max(2.5 / steps, 0.05) of epsilon.
+    Several targets per sample (``targets="all-others"``) are tried in turn: multi-targeted PGD. ``random_start=False``
     makes all restarts the same. The model's parameters receive no gradients.
     """
-    method = ProjectedDescent(threat, steps, step_size, seed, random_start)
     check_threat(threat, images)
+    method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start)
     return run(
         method,
         model,

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks.fold import Foldable, find_foldable, short_reason
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Outputs
 from maxmahal.attacks.rehearsal import Rehearsal
 from maxmahal.attacks.speedups import (
     NO_SPEEDUPS,

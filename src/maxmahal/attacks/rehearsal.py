@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks.fold import short_reason
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Outputs
 from maxmahal.attacks.speedups import NO_SPEEDUPS, Plan, Search, bucket_for, build, pad
 
 CHECKED_IMAGES = 4

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks.fold import Foldable, fold
-from maxmahal.attacks.outputs import Outputs, model_outputs
+from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.models import Classifier
 from maxmahal.models.compiling import compile_apart
 from maxmahal.models.layers import Float32Linear

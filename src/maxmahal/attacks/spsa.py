@@ -15,7 +15,7 @@ from torch import Tensor
 from maxmahal.attacks.checks import check_count, check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Attacked
 from maxmahal.attacks.samples import Samples
@@ -32,7 +32,7 @@ def spsa(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    objective: Objective,
+    objective: Objective = MARGIN,
     threat: Threat,
     steps: int = 10,
     evaluations: int = 128,

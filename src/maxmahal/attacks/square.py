@@ -13,7 +13,7 @@ from torch import Tensor
 from maxmahal.attacks.checks import check_count, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import Objective, margin
+from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle
 from maxmahal.attacks.result import Attacked
 from maxmahal.attacks.samples import Samples
@@ -23,7 +23,6 @@ from maxmahal.attacks.windows import draw_windows, patterns, tiles
 from maxmahal.errors import ArgumentError
 from maxmahal.random import derive, signs
 
-_MARGIN = margin()
 # After so many of 10,000 queries the share of the pixels in a window is halved (the paper's section 5).
 _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
@@ -33,7 +32,7 @@ def square(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    objective: Objective = _MARGIN,
+    objective: Objective = MARGIN,
     threat: Linf | L2,
     queries: int = 5000,
     p_init: float = 0.8,

@@ -1,7 +1,7 @@
 """What an attacker may do to an image: how far, in which norm, within which bounds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
@@ -32,7 +32,7 @@ def parse_epsilon(epsilon: str | float, name: str = "epsilon", largest: float = 
 
 
 def per_sample(values: Shaped[Tensor, " n"]) -> Shaped[Tensor, "n 1 1 1"]:
-    """One number a sample, ready to multiply images or to choose between them."""
+    """One number per sample, ready to multiply images or to choose between them."""
     return values[:, None, None, None]
 
 
@@ -40,6 +40,13 @@ def norms(differences: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
     """The Euclidean norm of each image."""
     lengths: Tensor = torch.linalg.vector_norm(differences.flatten(1), dim=1)
     return lengths
+
+
+def find_step_size(step_size: str | float | None, threat: "Threat", steps: int) -> float:
+    """A step size as it was given; None means one that crosses the ball in ``steps`` and can still settle in it."""
+    if step_size is None:
+        return max(2.5 / max(steps, 1), 0.05) * threat.radius
+    return parse_epsilon(step_size, "step_size", math.inf) if isinstance(step_size, str) else step_size
 
 
 @runtime_checkable
@@ -81,14 +88,12 @@ class Linf:
     epsilon: str | float
     bounds: Bounds = UNIT
 
+    radius: float = field(init=False, repr=False, compare=False)
+    """``epsilon`` as a number."""
+
     def __post_init__(self) -> None:
         check_bounds(self.bounds)
-        parse_epsilon(self.epsilon, largest=self.bounds[1] - self.bounds[0])
-
-    @property
-    def radius(self) -> float:
-        """``epsilon`` as a number."""
-        return parse_epsilon(self.epsilon, largest=self.bounds[1] - self.bounds[0])
+        object.__setattr__(self, "radius", parse_epsilon(self.epsilon, largest=self.bounds[1] - self.bounds[0]))
 
     def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
         """The nearest allowed image: inside the ball around the original, and inside the bounds."""
@@ -128,14 +133,12 @@ class L2:
     epsilon: str | float
     bounds: Bounds = UNIT
 
+    radius: float = field(init=False, repr=False, compare=False)
+    """``epsilon`` as a number."""
+
     def __post_init__(self) -> None:
         check_bounds(self.bounds)
-        parse_epsilon(self.epsilon, largest=math.inf)
-
-    @property
-    def radius(self) -> float:
-        """``epsilon`` as a number."""
-        return parse_epsilon(self.epsilon, largest=math.inf)
+        object.__setattr__(self, "radius", parse_epsilon(self.epsilon, largest=math.inf))
 
     def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
         """Back to the ball along the ray, then to the bounds: allowed, though not always the nearest such image."""

@@ -16,17 +16,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_images, check_model
-from maxmahal.attacks.engine import default_batch_size
 from maxmahal.attacks.first_look import told_apart
-from maxmahal.attacks.objectives import class_logit
-from maxmahal.attacks.oracle import Look, Model, make_oracle
+from maxmahal.attacks.mim import mim
+from maxmahal.attacks.objectives import Objective
+from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.result import Attacked
-from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.attacks.threats import Threat
 from maxmahal.errors import ArgumentError
 
 Crafting = Callable[[Model, Tensor, Tensor], Attacked]
@@ -83,12 +82,41 @@ def transfer_matrix(
     return accuracies
 
 
+def craft_for_transfer(
+    model: Model,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    *,
+    objective: Objective,
+    threat: Threat,
+    steps: int = 10,
+    step_size: str | float | None = None,
+    decay: float = 1.0,
+    seed: int = 0,
+    sample_ids: Int[Tensor, " n"] | None = None,
+) -> Attacked:
+    """MIM's last iterate on a source model, as in the paper's Fig. 4."""
+    return mim(
+        model,
+        images,
+        labels,
+        objective=objective,
+        threat=threat,
+        steps=steps,
+        step_size=step_size,
+        decay=decay,
+        seed=seed,
+        sample_ids=sample_ids,
+        keep="last",
+    )
+
+
 def _check(target: Model, images: Tensor, labels: Tensor) -> None:
     """Before any crafting: whether the target can judge these images."""
     check_images(images, labels, None, ANY_BOUNDS)
     check_model(target, images)
     with told_apart(target, images):
-        classes = _verdict(target, images[:1]).logits.shape[1]
+        classes = judge(target, images[:1]).logits.shape[1]
     if int(labels.max()) >= classes:
         raise ArgumentError(
             f"labels must lie in 0..{classes - 1} because a model has {classes} classes; got {int(labels.max())}."
@@ -106,13 +134,5 @@ def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> A
 
 
 def _judge(crafted: Attacked, target: Model, labels: Tensor) -> Transferred:
-    predictions = _verdict(target, crafted.images).predictions
+    predictions = judge(target, crafted.images).predictions
     return Transferred(crafted.images, predictions, crafted.fooled, predictions != labels)
-
-
-def _verdict(model: Model, images: Tensor) -> Look:
-    # The oracle's verdict is float32 whatever the caller's settings, and takes fewer images when memory runs out. Its
-    # objective goes unused, and so do the labels.
-    labels = torch.zeros(len(images), dtype=torch.int64, device=images.device)
-    oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
-    return oracle.verdict(images, Samples(images, labels, labels, None, labels, FOOLED))

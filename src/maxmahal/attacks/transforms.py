@@ -1,46 +1,114 @@
-"""General-purpose attacks that need no gradient: Gaussian noise and rotation (paper Sec. 4.5)."""
+"""The worst of several random transformations of each image.
 
-import math
+Each sample keeps the first transformation that fools the model, and is not tried again; a sample that none of them
+fools keeps the one with the smallest margin. The unchanged image is not among them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
-from maxmahal.random import normal, uniform
+from maxmahal.attacks.first_look import told_apart
+from maxmahal.attacks.objectives import MARGIN, Outputs
+from maxmahal.attacks.oracle import judge
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.spent import Passes, Spent
+from maxmahal.errors import ArgumentError
+from maxmahal.random import derive
 
-
-def gaussian_noise(
-    images: Float[Tensor, "n c h w"], *, std: float, seed: int, sample_ids: Int[Tensor, " n"], clip: bool = True
-) -> Float[Tensor, "n c h w"]:
-    """Images plus noise of standard deviation ``std``; the paper's code does not clip to [0, 1] afterwards."""
-    noisy = images + std * normal(sample_ids, images.shape[1:], "noise", seed).to(images.dtype)
-    return noisy.clamp(0, 1) if clip else noisy
-
-
-def rotate(images: Float[Tensor, "n c h w"], degrees: Float[Tensor, " n"]) -> Float[Tensor, "n c h w"]:
-    """Each image turned counter-clockwise by its own angle: bilinear, the edge's pixels filling the corners."""
-    height, width = images.shape[2:]
-    radians = degrees.to(images.dtype) * (math.pi / 180)
-    cos, sin, zero = radians.cos(), radians.sin(), torch.zeros_like(radians)
-    # grid_sample's coordinates run from -1 to 1 along both axes, so the off-diagonal terms carry the aspect ratio.
-    rows = [
-        torch.stack([cos, -sin * height / width, zero], dim=1),
-        torch.stack([sin * width / height, cos, zero], dim=1),
-    ]
-    grid = F.affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
-    turned = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    # A mean of pixels cannot leave their range, but its rounding can, and then [0, 1] would not hold to the last bit.
-    return turned.clamp(images.amin(dim=(1, 2, 3), keepdim=True), images.amax(dim=(1, 2, 3), keepdim=True))
+# (rows [m], number of the try for each of them [m]) -> one value or image for each row
+OfTries = Callable[[Tensor, Tensor], Tensor]
 
 
-def random_angles(sample_ids: Int[Tensor, " n"], *, max_degrees: float, seed: int) -> Float[Tensor, " n"]:
-    """One angle for each sample, uniform in ±``max_degrees``."""
-    return (2 * uniform(sample_ids, (), "rotation", seed) - 1) * max_degrees
+@dataclass(frozen=True)
+class Transformed(Attacked):
+    """What was found for each sample."""
+
+    tries: Int[Tensor, " n"] = field(kw_only=True)
+    """How many transformations of it were tried."""
+    attempts: Int[Tensor, " n"] = field(kw_only=True)
+    """The number of the one that was kept."""
+    angles: Float[Tensor, " n"] | None = field(default=None, kw_only=True)
+    """The rotation of each image in degrees, for rotations."""
 
 
-def random_rotation(
-    images: Float[Tensor, "n c h w"], *, max_degrees: float, seed: int, sample_ids: Int[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
-    """Each image turned by an angle uniform in ±``max_degrees``."""
-    return rotate(images, random_angles(sample_ids, max_degrees=max_degrees, seed=seed))
+@torch.no_grad()
+def worst_of(
+    model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, tries: int, transform: OfTries
+) -> Transformed:
+    """Try after try on the samples that are still correct; at the end the model judges in float32."""
+    worst = _Worst(images, labels)
+    for attempt in range(tries):
+        rows = (~worst.fooled).nonzero().squeeze(1)
+        if not len(rows):
+            break
+        attempts = torch.full_like(rows, attempt)
+        moved = transform(rows, attempts)
+        with told_apart(model, moved):
+            logits = model(moved)
+        worst.offer(rows, attempts, moved, logits)
+    predictions = judge(model, worst.images).predictions if len(images) else torch.zeros_like(labels)
+    looks = worst.tries + 1
+    total = int(looks.sum())
+    return Transformed(
+        worst.images,
+        predictions,
+        predictions != labels,
+        None,
+        Passes(total, 0, total),
+        spent=Spent(worst.tries, looks, torch.zeros_like(looks), looks),
+        tries=worst.tries,
+        attempts=worst.attempts,
+    )
+
+
+def ids_of_tries(sample_ids: Int[Tensor, " n"], attempts: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """The sample's own id for its first try, so that more tries only add to a single transformation."""
+    return torch.where(attempts == 0, sample_ids, derive(sample_ids, attempts))
+
+
+def check_ids(sample_ids: Tensor, images: Tensor) -> None:
+    """One id for each image."""
+    if sample_ids.shape != images.shape[:1]:
+        raise ArgumentError(
+            f"sample_ids must hold one value for each of the {len(images)} images; got {len(sample_ids)}."
+        )
+
+
+class _Worst:
+    """The worst transformation of each sample so far."""
+
+    def __init__(self, images: Tensor, labels: Tensor) -> None:
+        if labels.shape != images.shape[:1]:
+            raise ArgumentError(f"labels must hold one value for each of the {len(images)} images; got {len(labels)}.")
+        self.images = images.clone()
+        self.fooled = torch.zeros_like(labels, dtype=torch.bool)
+        self.attempts = torch.zeros_like(labels, dtype=torch.int64)
+        self.tries = torch.zeros_like(labels, dtype=torch.int64)
+        self._labels = labels
+        self._margins = torch.full_like(labels, torch.inf, dtype=torch.float32)
+
+    def offer(self, rows: Tensor, attempts: Tensor, moved: Tensor, logits: Tensor) -> None:
+        """Take over the rows, none of them fooled yet, for which this try is worse for the model."""
+        _check_logits(logits, len(rows))
+        self.tries[rows] += 1
+        labels = self._labels[rows]
+        fools = logits.argmax(dim=1) != labels
+        margins = MARGIN(Outputs(logits), labels, None).to(self._margins.dtype)
+        # A first try counts whatever its margin, which infinite logits can make infinite or NaN.
+        better = fools | (margins < self._margins[rows]) | (attempts == 0)
+        taken = rows[better]
+        self.images[taken], self.attempts[taken] = moved[better], attempts[better]
+        self.fooled[taken], self._margins[taken] = fools[better], margins[better]
+
+
+def _check_logits(logits: Tensor, count: int) -> None:
+    if logits.dim() != 2 or len(logits) != count:
+        raise ArgumentError(
+            f"The model must return one row of logits for each of {count} images; got the shape {tuple(logits.shape)}."
+        )
+    if bool(logits.isnan().any()):
+        raise ArgumentError("The model returned NaN, so no verdict means anything; look for the layer that overflows.")

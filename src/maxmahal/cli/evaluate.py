@@ -90,7 +90,7 @@ def suites_command(show: Show = None) -> None:
         return
     console = Console()
     for name in maxmahal.evaluate.suite_names():
-        suite = maxmahal.evaluate.suite.load_suite(name, maxmahal.evaluate.kinds.KINDS)
+        suite = maxmahal.evaluate.suite.load_suite(name)
         console.print(f"[bold]{name}[/bold] (version {suite.version}): {suite.about}", highlight=False)
         for stage in suite.stages:
             console.print(f"    {stage.title}", highlight=False, markup=False)

@@ -1,16 +1,21 @@
-"""What a stage is asked to attack, and what it answers."""
+"""What a stage is asked to attack, the call of its attack, and what comes back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Objective, Passes, Spent, parse_epsilon
-from maxmahal.evaluate.aims import resolve_objective
-from maxmahal.evaluate.judging import judge
+from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Objective, Passes, Spent
+from maxmahal.attacks.objectives import find_objective
+from maxmahal.attacks.oracle import judge
+from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
+from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.subject import Subject
+from maxmahal.imports import call_function
+from maxmahal.settings import Component
 
 
 @dataclass(frozen=True)
@@ -29,64 +34,83 @@ class Asked:
     others: Mapping[str, Subject]
     """Every model of the same evaluation, to craft on."""
 
-    def aim(self, objective: str) -> Objective:
-        """The objective of that name, adapted to the model."""
-        return resolve_objective(objective, self.subject)
-
-    def step_size(self, given: str | None, steps: int) -> float:
-        """As given, or one that crosses the ball and can settle in it."""
-        return max(2.5 / steps, 0.05) * self.threat.radius if given is None else parse_epsilon(given, "step_size")
-
 
 @dataclass(frozen=True)
 class Found:
-    """One image a sample, and what the model itself says about it."""
+    """One image per sample, and what the model itself says about it."""
 
     images: Float[Tensor, "n c h w"]
     predictions: Int[Tensor, " n"]
     distances: Float[Tensor, " n"] | None
-    """In the attack's norm; None where a distance says nothing."""
+    """In the attack's norm; None if a distance says nothing."""
     spent: Spent | None
     passes: Passes
     broken: Bool[Tensor, " n"] | None = None
-    """Where success is more than a wrong prediction: a minimum-norm attack reached its target."""
+    """If success is more than a wrong prediction: a minimum-norm attack reached its target."""
 
 
-def in_ball(asked: Asked, attack: Callable[..., Attacked], **settings: object) -> Found:
-    """What an attack finds inside the threat."""
-    found = _attack(asked, attack, threat=asked.threat, **settings)
-    return Found(found.images, found.predictions, moved(asked, found.images), found.spent, found.passes)
+def run_attack(asked: Asked, chosen: Component) -> Found:
+    """Call the attack with what its function asks for; its options come from the suite."""
+    attack, options = find_attack(chosen.name), dict(chosen.options)
+    owner, model = asked.subject, asked.model
+    if attack.crafts_on_source:
+        owner = asked.others[options.pop("source")]
+        model = owner.fast
+    given = {
+        "threat": asked.threat,
+        "norm": "linf" if isinstance(asked.threat, Linf) else "l2",
+        "seed": asked.seed,
+        "sample_ids": asked.sample_ids.to(owner.device),
+        "engine": asked.engine,
+    }
+    if "objective" in options:
+        options["objective"] = resolve_objective(options["objective"], owner)
+    settings = {key: value for key, value in given.items() if key in attack.parameters} | options
+    batch = model, asked.images.to(owner.device), asked.labels.to(owner.device)
+    if chosen.name in ATTACKS:
+        return _found(asked, attack, attack(*batch, **settings))
+    return _checked(asked, attack, chosen.name, call_function(chosen.name, partial(attack, **settings), *batch))
 
 
-def nearest(asked: Asked, attack: Callable[..., Attacked], **settings: object) -> Found:
-    """What a minimum-norm attack finds, and how near."""
-    found = _attack(asked, attack, **settings)
-    if not isinstance(found, Nearest):
-        raise TypeError(f"a minimum-norm attack returns the nearest images; got a {type(found).__name__}")
-    return Found(found.images, found.predictions, found.distances, found.spent, found.passes, broken=found.success)
+def resolve_objective(name: str, subject: Subject) -> Objective:
+    """The objective of that name, adapted to a model."""
+    return find_objective(name)(subject.head)
 
 
-def _attack(asked: Asked, attack: Callable[..., Attacked], **settings: object) -> Attacked:
-    """What every attack is told in the same way, and what each is told of its own."""
-    return attack(
-        asked.model,
-        asked.images,
-        asked.labels,
-        seed=asked.seed,
-        sample_ids=asked.sample_ids,
-        engine=asked.engine,
-        **settings,
-    )
+def _found(asked: Asked, attack: Attack, result: Any) -> Found:
+    """The result of an attack of the registry, which has judged its images with the model itself."""
+    if attack.crafts_on_source:
+        images = result.images.to(asked.images.device)
+        predictions = judge(asked.subject.model, images).predictions
+        return Found(images, predictions, _moved(asked, images), result.spent, result.passes)
+    distances, broken = None, None
+    if attack.finds_smallest:
+        distances, broken = result.distances, result.success
+    elif attack.stays_in_ball:
+        distances = _moved(asked, result.images)
+    return Found(result.images, result.predictions, distances, result.spent, result.passes, broken)
 
 
-def moved(asked: Asked, images: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+def _checked(asked: Asked, attack: Attack, name: str, result: object) -> Found:
+    """The result of the user's own attack: projected into the ball, and judged by the model."""
+    images = result.images if isinstance(result, Attacked) else result
+    if not isinstance(images, Tensor) or images.shape != asked.images.shape or images.dtype != asked.images.dtype:
+        got = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        raise ArgumentError(
+            f"{name} must return an Attacked, or images as it was given them, {asked.images.dtype} of shape "
+            f"{tuple(asked.images.shape)}; it returned {got}."
+        )
+    images = images.detach().to(asked.images.device)
+    if attack.stays_in_ball:
+        images = asked.threat.project(asked.images, images)
+    predictions = judge(asked.subject.model, images).predictions
+    cost = (result.spent, result.passes) if isinstance(result, Attacked) else (None, Passes())
+    if not isinstance(result, Nearest):
+        return Found(images, predictions, _moved(asked, images) if attack.stays_in_ball else None, *cost)
+    broken = result.success & (predictions != asked.labels)
+    return Found(images, predictions, result.distances, *cost, broken)
+
+
+def _moved(asked: Asked, images: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
     """How far images lie from the clean ones in the threat's norm."""
     return asked.threat.distances(asked.images, images)
-
-
-def shown(asked: Asked, images: Float[Tensor, "n c h w"], tries: Int[Tensor, " n"]) -> Found:
-    """Images that needed no search, as the model takes them."""
-    looks = tries + 1
-    count = int(looks.sum())
-    spent = Spent(tries, looks, torch.zeros_like(tries), looks)
-    return Found(images, judge(asked.subject.model, images), None, spent, Passes(count, 0, count))

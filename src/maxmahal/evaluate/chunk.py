@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from maxmahal.attacks import L2, Engine, Linf, Model, Progress
+from maxmahal.attacks.oracle import judge
 from maxmahal.data import ImageData
-from maxmahal.evaluate.asking import Asked, Found
-from maxmahal.evaluate.judging import judge, right_shares
-from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.asking import Asked, Found, run_attack
+from maxmahal.evaluate.judging import right_shares
 from maxmahal.evaluate.pixels import round_to_bytes
 from maxmahal.evaluate.plan import DRAWS, EOT, Planned
 from maxmahal.evaluate.planes import Plane
@@ -73,7 +73,7 @@ def run_chunk(
     data = work.data.select(torch.tensor(rows)).to(work.subject.device)
     with _own_randomness(data.device, stream_key("chunk", work.seed, planned.stage.name, number)):
         asked = _ask(work, planned, data, search)
-        found: Found = planned.stage.attack.build(KINDS, asked)
+        found = run_attack(asked, planned.stage.attack)
         shares = _shares(work, asked, found)
         columns = _columns(asked, found, shares, clean, is_clean=planned.position == 0)
         if work.round_images and planned.position > 0:
@@ -159,7 +159,7 @@ def _broken_in_bytes(asked: Asked, found: Found, broken: np.ndarray, ball: Linf 
     rows = torch.from_numpy(broken.nonzero()[0]).to(asked.images.device)
     if len(rows):
         rounded = round_to_bytes(asked.images[rows], found.images[rows], ball)
-        wrong = judge(asked.subject.model, rounded.float() / 255) != asked.labels[rows]
+        wrong = judge(asked.subject.model, rounded.float() / 255).predictions != asked.labels[rows]
         answers[broken] = wrong.cpu().numpy().astype(np.int64)
     return answers
 

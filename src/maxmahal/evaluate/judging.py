@@ -4,10 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.engine import default_batch_size
-from maxmahal.attacks.objectives import class_logit
-from maxmahal.attacks.oracle import Look, Model, make_oracle
-from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.attacks.oracle import Model, judge
 
 # Of the spread of a sample's logits: float32 sums in another order differ by a millionth, noise that stops an attack by
 # far more.
@@ -16,18 +13,13 @@ ROUNDING = 1e-3
 DRAWN_SHARE = 0.02
 
 
-def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
-    """What the model says about each image."""
-    return _look(model, images).predictions
-
-
 def right_shares(
     model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], draws: int
 ) -> Float[Tensor, " n"]:
     """How often the model is right about each image, over so many draws."""
     right = torch.zeros(len(images), device=images.device)
     for _ in range(draws):
-        right += (judge(model, images) == labels).float()
+        right += (judge(model, images).predictions == labels).float()
     return right / draws
 
 
@@ -35,7 +27,7 @@ def draws_lots(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
     """Whether two looks at the same images differ by more than the order of a sum could."""
     with torch.random.fork_rng([images.device] if images.device.type == "cuda" else []):
         torch.manual_seed(0)
-        first, second = _look(model, images).logits, _look(model, images).logits
+        first, second = judge(model, images).logits, judge(model, images).logits
     return share_that_differs(first, second) > DRAWN_SHARE
 
 
@@ -43,9 +35,3 @@ def share_that_differs(first: Float[Tensor, "n l"], second: Float[Tensor, "n l"]
     """Of the samples, whose logits differ by more than rounding could make them."""
     spread = (first.amax(dim=1) - first.amin(dim=1)).clamp_min(torch.finfo(first.dtype).tiny)
     return float(((first - second).abs().amax(dim=1) > ROUNDING * spread).double().mean())
-
-
-def _look(model: Model, images: Tensor) -> Look:
-    nobody = torch.zeros(len(images), dtype=torch.int64, device=images.device)
-    oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
-    return oracle.verdict(images, Samples(images, nobody, nobody, None, nobody, FOOLED))

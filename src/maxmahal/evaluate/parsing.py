@@ -2,11 +2,12 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from maxmahal.attacks.registry import ATTACKS, find_attack
 from maxmahal.errors import SettingsError, did_you_mean
-from maxmahal.settings import Component, Table, convert, resolve_component
+from maxmahal.settings import Component, Table, convert
 
 
 def parse_fields(cls: type[Any], table: Table, where: str, known: Sequence[str]) -> Table:
@@ -20,25 +21,27 @@ def parse_fields(cls: type[Any], table: Table, where: str, known: Sequence[str])
     return values
 
 
-def parse_attack(
-    table: Table, registry: Mapping[str, Callable[..., Any]], where: str, beside: Sequence[str]
-) -> Component:
-    """An attack with its options; ``beside`` is what else a stage may say, for those who misspell it."""
-    options = dict(table)
-    kind = options.pop("attack", None)
-    if kind is None:
-        raise SettingsError(f"{where}: it needs an attack; {did_you_mean('', registry)}")
-    if not isinstance(kind, str) or kind not in registry:
-        raise SettingsError(f"{where}: attack = {kind!r} is unknown; {did_you_mean(str(kind), registry)}")
-    known = [key for key in inspect.signature(registry[kind]).parameters if key != "asked"]
-    for key in options:
-        if key not in known:
-            nearest = did_you_mean(key, [*known, *beside])
-            raise SettingsError(f"{where}: '{key}' is not an option of {kind}; {nearest}")
+def parse_attack(table: Table, where: str, beside: Sequence[str]) -> Component:
+    """An attack with its options; ``beside`` are the other keys of a stage, to correct typos in them."""
+    given = dict(table)
+    name = given.pop("attack", None)
+    if name is None:
+        raise SettingsError(f"{where}: it needs an attack; {did_you_mean('', ATTACKS)}")
     try:
-        return resolve_component({"name": kind, **options}, registry, {"asked"}, f"{where}: ")
+        options = find_attack(str(name)).options
     except SettingsError as error:
-        raise _without_set(error) from error
+        raise SettingsError(f"{where}: {error}") from error
+    values = {key: option.default for key, option in options.items()}
+    for key, value in given.items():
+        if key not in options:
+            raise SettingsError(
+                f"{where}: '{key}' is not an option of {name}; {did_you_mean(key, [*options, *beside])}"
+            )
+        values[key] = parse(value, options[key].type, f"{where}: {key}")
+    missing = [key for key, value in values.items() if value is inspect.Parameter.empty]
+    if missing:
+        raise SettingsError(f"{where}: {name} needs the option '{missing[0]}'; add it to the stage.")
+    return Component(str(name), tuple(values.items()))
 
 
 def parse(value: object, annotation: Any, where: str) -> Any:
@@ -46,9 +49,15 @@ def parse(value: object, annotation: Any, where: str) -> Any:
     try:
         return convert(value, annotation, where)
     except SettingsError as error:
-        raise _without_set(error) from error
+        # Without a way out that suites do not have: no command sets a key of theirs.
+        raise SettingsError(str(error).removesuffix(" Change it in the TOML or --set.")) from error
 
 
-def _without_set(error: SettingsError) -> SettingsError:
-    """The same without a way out that suites do not have: no command sets a key of theirs."""
-    return SettingsError(str(error).removesuffix(" Change it in the TOML or --set."))
+def option_defaults(name: str) -> Table:
+    """What a stage's table says about an attack's options if the file says nothing; empty for an unknown attack.
+
+    Records of earlier versions do not have the options that were added since.
+    """
+    if name not in ATTACKS:
+        return {}
+    return {key: option.default for key, option in ATTACKS[name].options.items() if option.default is not None}

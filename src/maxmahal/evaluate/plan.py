@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from maxmahal.attacks.packaged import FEWEST_CLASSES
-from maxmahal.evaluate.aims import check_objective_name, why_not_objective
+from maxmahal.attacks.objectives import find_objective
+from maxmahal.attacks.registry import find_attack
 from maxmahal.evaluate.diagnose.remedies import plan_remedies
-from maxmahal.evaluate.kinds import KINDS, WITHOUT_GRADIENTS
 from maxmahal.evaluate.subject import Subject
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
 from maxmahal.records.types import Finding
@@ -59,7 +58,7 @@ def transfer_stage(source: str) -> Stage:
     """MIM-10 on another model, as in the paper's Fig. 4, but on true labels and in the suite's ball."""
     options = {"name": f"transfer-{source}", "title": f"MIM-10 crafted on {source}", "attack": "transfer"}
     table: Table = {**options, "source": source, "scope": "all", "origin": "transfer"}
-    return stage_from_table(table, KINDS)
+    return stage_from_table(table)
 
 
 def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
@@ -67,7 +66,7 @@ def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
     flagged = [finding for finding in findings if finding.flagged]
     stages = []
     for table in plan_remedies(flagged):
-        stage = stage_from_table(dict(table), KINDS)
+        stage = stage_from_table(dict(table))
         because = ", ".join(finding.check for finding in flagged if stage.remedy in finding.adds)
         stages.append(replace(stage, origin="diagnosis", because=because))
     return stages
@@ -75,24 +74,35 @@ def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
 
 def why_not(stage: Stage, subject: Subject, traits: Traits, others: Mapping[str, Subject]) -> str:
     """Why a stage cannot run on a model, as a sentence; empty where it can."""
-    kind, options = stage.attack.name, dict(stage.attack.options)
+    attack, options = find_attack(stage.attack.name), dict(stage.attack.options)
     if stage.search == "straight-through":
         if not traits.revivable:
             return "Nothing in the model could be passed straight through."
-    elif kind not in WITHOUT_GRADIENTS and not traits.differentiable:
+    elif attack.needs_gradients and not traits.differentiable:
         return "It needs gradients, and none reaches the images through this model."
     if traits.stochastic and not stage.with_draws:
         return "Every look at a model that draws costs many; the other attacks average over its draws instead."
-    if kind == "transfer" and options["source"] not in others:
+    if attack.crafts_on_source and options["source"] not in others:
         return f"There is no model '{options['source']}' in this evaluation to craft on."
-    if kind == "transfer" and options["source"] not in traits.sources:
+    if attack.crafts_on_source and options["source"] not in traits.sources:
         return f"It needs gradients of '{options['source']}', and none reaches the images through that model."
-    if kind == "autoattack" and traits.classes < FEWEST_CLASSES[str(options["part"])]:
-        return f"It compares {FEWEST_CLASSES[str(options['part'])]} classes, and this model has {traits.classes}."
+    if traits.classes < (fewest := attack.fewest_classes(options)):
+        return f"It compares {fewest} classes, and this model has {traits.classes}."
     if "objective" in options:
-        check_objective_name(str(options["objective"]))
-        owner = others[str(options["source"])] if kind == "transfer" else subject
-        return why_not_objective(str(options["objective"]), owner, traits.classes)
+        owner = others[options["source"]] if attack.crafts_on_source else subject
+        return why_not_objective(options["objective"], owner, traits.classes)
+    return ""
+
+
+def why_not_objective(name: str, subject: Subject, classes: int) -> str:
+    """Why this model cannot be attacked on that objective, as a sentence; empty if it can."""
+    objective, head = find_objective(name), subject.head
+    if objective.needs_head and head is None:
+        return "It follows the loss the model was trained with, and nothing is known of this model's."
+    if objective.needs_preset_centers and not (head is not None and head.has_preset_centers):
+        return "It follows class centers, and this model has none."
+    if classes < objective.fewest_classes:
+        return f"It compares four classes, and this model has {classes}."
     return ""
 
 

@@ -11,7 +11,7 @@ from maxmahal.evaluate.claims import Claims
 from maxmahal.evaluate.environment import as_command, describe_environment
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.judging import draws_lots
-from maxmahal.evaluate.kinds import KINDS
+from maxmahal.evaluate.parsing import option_defaults
 from maxmahal.evaluate.plan import DRAWS
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
@@ -119,7 +119,7 @@ def evaluate_models(
         )
         watcher = SilentReporter() if reporter is None else reporter
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        store, numbers = Store(folder), {}
+        store, numbers = Store(folder, option_defaults), {}
         claims = Claims(folder)
         try:
             bodies = {
@@ -161,7 +161,7 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
         if norm is not None or epsilon is not None:
             raise ArgumentError("norm and epsilon belong to a suite given by its name; this one has its own.")
         return suite
-    return load_suite(suite, KINDS, norm=norm, epsilon=None if epsilon is None else str(epsilon))
+    return load_suite(suite, norm=norm, epsilon=None if epsilon is None else str(epsilon))
 
 
 def _subjects(

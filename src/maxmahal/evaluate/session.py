@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from maxmahal.attacks import Model, Prepared
+from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.chunk import Work, run_chunk
 from maxmahal.evaluate.claims import Claims
@@ -161,6 +162,7 @@ class Session:
     def _plan(self, findings: list[Finding]) -> list[Planned]:
         everything = plan_stages(self._suite, findings, self._others, crafted=self._crafted)
         stages = [replace(stage, title=title_for(stage, self._data.num_classes)) for stage in everything]
+        crafts = any(find_attack(stage.attack.name).crafts_on_source for stage in stages)
         asks_to_revive = any(stage.search == "straight-through" for stage in stages)
         traits = Traits(
             self._data.num_classes,
@@ -168,7 +170,7 @@ class Session:
             self._stochastic and any(stage.remedy == "eot" for stage in stages),
             self._differentiable,
             revivable=asks_to_revive and self._stand_in is not None,
-            sources=self._sources if any(stage.attack.name == "transfer" for stage in stages) else frozenset(),
+            sources=self._sources if crafts else frozenset(),
         )
         return [
             Planned(position, stage, why_not(stage, self._subject, traits, self._others))

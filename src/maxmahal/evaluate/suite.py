@@ -2,15 +2,15 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from maxmahal.attacks import L2, Linf, parse_epsilon
+from maxmahal.attacks.objectives import find_objective
+from maxmahal.attacks.registry import ATTACKS, find_attack
 from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
-from maxmahal.evaluate.aims import check_objective_name
 from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
 from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
@@ -19,7 +19,6 @@ from maxmahal.settings import Component, Table, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
 
 Norm = Literal["Linf", "L2"]
-WITHOUT_BALL = frozenset({"clean", "carlini", "fmn", "noise", "rotation"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,9 @@ class Stage:
             )
         if not self.counts and self.scope == "survivors":
             raise SettingsError(f"{self.name} does not count, so it must run on all samples; set scope = 'all'.")
-        if self.counts and self.attack.name in WITHOUT_BALL - {"clean"}:
+        with only_named(self.attack.name):
+            attack = find_attack(self.attack.name)
+        if self.counts and attack.changes_images and not attack.stays_in_ball:
             raise SettingsError(
                 f"{self.name}: {self.attack.name} stays in no ball, so it cannot count towards the suite's worst case; "
                 "set counts = false and scope = 'all'."
@@ -118,7 +119,7 @@ class Suite:
 
     def ball_of(self, stage: Stage) -> Linf | L2 | None:
         """As ``threat_of``, but None for attacks that stay in none: minimum-norm ones, noise, rotation."""
-        return None if stage.attack.name in WITHOUT_BALL else self.threat_of(stage)
+        return self.threat_of(stage) if find_attack(stage.attack.name).stays_in_ball else None
 
     def to_table(self) -> Table:
         """Every setting with every default, for the records."""
@@ -142,7 +143,6 @@ def suite_names() -> list[str]:
 
 def load_suite(
     suite: str | Path,
-    registry: Mapping[str, Callable[..., Any]],
     *,
     norm: str | None = None,
     epsilon: str | None = None,
@@ -156,7 +156,7 @@ def load_suite(
         if needed not in values:
             raise SettingsError(f"{path.name} needs a '{needed}'; add it at the top.")
     with only_named([table for table, _ in tables]):
-        stages = tuple(stage_from_table(table, registry, where) for table, where in tables)
+        stages = tuple(stage_from_table(table, where) for table, where in tables)
     return _within(Suite(**values, stages=stages), norm, epsilon)
 
 
@@ -194,7 +194,7 @@ def _tables(stages: object, where: str) -> list[Table]:
     return stages
 
 
-def stage_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], where: str = "the suite") -> Stage:
+def stage_from_table(table: Table, where: str = "the suite") -> Stage:
     """One stage: what is said about it, and the options of its attack; ``where`` is the file it stands in."""
     own = [field.name for field in dataclasses.fields(Stage) if field.name != "attack"]
     name = table.get("name")
@@ -202,7 +202,7 @@ def stage_from_table(table: Table, registry: Mapping[str, Callable[..., Any]], w
         raise SettingsError(f"{where}: every stage needs a name, such as name = 'apgd-margin'.")
     said = parse_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, stage {name}", own)
     options = {key: value for key, value in table.items() if key not in own}
-    attack = parse_attack(options, registry, f"{where}, stage {name}", [key for key in own if key not in _PLANNERS])
+    attack = parse_attack(options, f"{where}, stage {name}", [key for key in own if key not in _PLANNERS])
     try:
         stage = Stage(attack=attack, **said)
     except SettingsError as error:
@@ -229,7 +229,7 @@ def title_for(stage: Stage, classes: int) -> str:
 
 def _check_options(stage: Stage) -> None:
     """What an attack would refuse once it runs, told before anything is recorded."""
-    for key, value in stage.attack.options:
+    for key, value in stage.attack.options if stage.attack.name in ATTACKS else ():
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             raise SettingsError(f"{stage.name}: {key} must be at least 1; got {value}.")
         if isinstance(value, float) and value < 0:
@@ -240,7 +240,7 @@ def _check_options(stage: Stage) -> None:
             raise SettingsError(f"{stage.name}: targets = '{value}' is unknown; {did_you_mean(str(value), TARGETS)}")
         try:
             if key == "objective":
-                check_objective_name(str(value))
+                find_objective(str(value))
             if key == "step_size" and value is not None:
                 parse_epsilon(value, "step_size")
         except (ArgumentError, SettingsError) as error:

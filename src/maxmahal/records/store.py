@@ -52,8 +52,10 @@ class ChunkPoints:
 class Store:
     """The records of a folder, open for writing. Every method commits what it does, whole or not at all."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, option_defaults: Callable[[str], Table] = lambda _: {}) -> None:
+        """``option_defaults`` are those of an attack's options: records of earlier versions lack the newer ones."""
         self.path = folder / FILE
+        self._option_defaults = option_defaults
         self._connection = open_for_writing(folder)
 
     def close(self) -> None:
@@ -103,7 +105,10 @@ class Store:
         return None
 
     def _refuse_other(self, identity: Identity, found: Table, body: Table) -> None:
-        difference = first_difference(found["same"], json.loads(json.dumps(body["same"])))
+        before, now = found["same"], json.loads(json.dumps(body["same"]))
+        stages = before["suite"].get("stages", {})
+        filled = {name: {**self._option_defaults(stage["attack"]), **stage} for name, stage in stages.items()}
+        difference = first_difference({**before, "suite": {**before["suite"], "stages": filled}}, now)
         if difference:
             raise RecordsError(
                 f"{self.path.parent} already holds an evaluation of '{identity.name}' that differs ({difference}); "
@@ -137,6 +142,7 @@ class Store:
 
         # Titles are for people, and an older version may have worded them otherwise.
         known, planned = self._commit(work), {**json.loads(text), "skipped": skipped}
+        known["settings"] = {**self._option_defaults(known["kind"]), **known["settings"]}
         difference = first_difference({**known, "title": ""}, {**planned, "title": ""})
         if difference:
             raise RecordsError(

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from maxmahal.evaluate.kinds import KINDS
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.reproduce.grid import GridEvaluation
 from maxmahal.reproduce.states import Identity
@@ -48,6 +47,6 @@ class Asked:
 
 def asked_of(evaluation: GridEvaluation) -> Asked:
     """The suite that a section names, in the ball that it asks for; one that fixes its own balls refuses another."""
-    own = load_suite(evaluation.suite, KINDS)
-    suite = own if evaluation.epsilon is None else load_suite(evaluation.suite, KINDS, epsilon=evaluation.epsilon)
+    own = load_suite(evaluation.suite)
+    suite = own if evaluation.epsilon is None else load_suite(evaluation.suite, epsilon=evaluation.epsilon)
     return Asked(suite, evaluation.limit, own.threat_of(None).radius)

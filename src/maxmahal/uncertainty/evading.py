@@ -5,8 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks import Engine, Linf, apgd, custom
-from maxmahal.attacks.objectives import Objective, margin
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Objective, Outputs, margin
 from maxmahal.attacks.result import Attacked
 from maxmahal.models import Classifier, Head
 from maxmahal.uncertainty.scores import Score

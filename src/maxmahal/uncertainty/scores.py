@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.attacks.objectives import other_logits
-from maxmahal.attacks.outputs import Outputs
+from maxmahal.attacks.objectives import Outputs, other_logits
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Head
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.attacks.outputs import Outputs, model_outputs
+from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.result import Attacked
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError

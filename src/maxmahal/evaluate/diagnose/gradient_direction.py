@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from maxmahal.attacks import Outputs, margin
-from maxmahal.attacks.engine import default_batch_size
+from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.evaluate.diagnose.probe import Probe, in_batches, isolated
 from maxmahal.evaluate.diagnose.trials import percent, share
 from maxmahal.random import derive, normal

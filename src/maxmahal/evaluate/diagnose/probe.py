@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Model, prepare
-from maxmahal.attacks.engine import default_batch_size
+from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.random import generator, stream_key
 from maxmahal.records import Finding
 

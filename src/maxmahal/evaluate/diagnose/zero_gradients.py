@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from maxmahal.attacks import Outputs, margin
-from maxmahal.attacks.engine import default_batch_size
+from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.evaluate.diagnose.probe import Probe, isolated
 from maxmahal.evaluate.diagnose.trials import percent
 from maxmahal.records import Finding

@@ -1,0 +1,143 @@
+"""Every attack by name, with all the facts about it. A new one is one new file and one line here.
+
+The parameters of an attack's function are its options in a suite, with their names, types and defaults, all but those
+that an evaluation gives itself (``GIVEN``). An attack from outside the package is named ``package.module:name``: such a
+function, or an ``Attack`` that states more about one.
+"""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from maxmahal.attacks.apgd import apgd
+from maxmahal.attacks.autoattack import autoattack_part
+from maxmahal.attacks.carlini import carlini_wagner
+from maxmahal.attacks.fgsm import fgsm
+from maxmahal.attacks.mim import mim
+from maxmahal.attacks.minimum_norm import fmn
+from maxmahal.attacks.noise import worst_of_noise
+from maxmahal.attacks.objectives import NamedObjective, Objective
+from maxmahal.attacks.oracle import Model, judge
+from maxmahal.attacks.packaged import FEWEST_CLASSES
+from maxmahal.attacks.pgd import pgd
+from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.rotation import worst_of_rotations
+from maxmahal.attacks.spent import Passes, Spent
+from maxmahal.attacks.spsa import spsa
+from maxmahal.attacks.square import square
+from maxmahal.attacks.targets import Targets
+from maxmahal.attacks.transfer import craft_for_transfer
+from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.imports import import_function, names_a_function
+
+# What an evaluation gives to each attack whose function asks for it.
+GIVEN = ("model", "images", "labels", "threat", "norm", "bounds", "seed", "sample_ids", "engine")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of an attack in a suite; without a default it must be given."""
+
+    type: Any
+    default: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A function of (model, images, labels, …), and what is known about it.
+
+    The function returns an ``Attacked`` or, outside of the package, images alone.
+    """
+
+    function: Callable[..., Attacked | Tensor]
+    needs_gradients: bool = True
+    stays_in_ball: bool = True
+    """Whether its images lie in the threat's ball: only then it may count towards the worst case."""
+    changes_images: bool = True
+    finds_smallest: bool = False
+    """Whether it looks for the smallest perturbation and returns a ``Nearest``."""
+    crafts_on_source: bool = False
+    """Whether it attacks another model of the evaluation, which the option ``source`` names."""
+    fewest_classes: Callable[[Mapping[str, Any]], int] = lambda _: 2
+    """The number of classes that it needs with these options."""
+    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Options of a suite beside those of the function, or with another default."""
+
+    def __call__(self, *given: Any, **options: Any) -> Attacked | Tensor:
+        """What the function finds."""
+        return self.function(*given, **options)
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of the function's parameters."""
+        return frozenset(inspect.signature(self.function).parameters)
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """The function's parameters as options of a suite: objectives and targets by their names."""
+        hints = typing.get_type_hints(self.function)
+        options = {key: Option(type(value), value) for key, value in self.defaults.items()}
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if name in GIVEN or name in options:
+                continue
+            if name not in hints:
+                raise ArgumentError(f"{_name(self.function)}: give the parameter '{name}' a type, such as {name}: int.")
+            annotation, default = hints[name], parameter.default
+            if annotation is Objective:
+                annotation, default = str, default.name if isinstance(default, NamedObjective) else default
+            elif annotation == Targets:
+                annotation = str | None
+            options[name] = Option(annotation, default)
+        return options
+
+
+def clean(model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Attacked:
+    """The images as they are."""
+    predictions = judge(model, images).predictions
+    zeros, ones = torch.zeros_like(labels), torch.ones_like(labels)
+    passes = Passes(len(images), 0, len(images))
+    return Attacked(images, predictions, predictions != labels, None, passes, spent=Spent(zeros, ones, zeros, ones))
+
+
+ATTACKS: dict[str, Attack] = {
+    "clean": Attack(clean, needs_gradients=False, stays_in_ball=False, changes_images=False),
+    "fgsm": Attack(fgsm),
+    "pgd": Attack(pgd),
+    "mim": Attack(mim),
+    "apgd": Attack(apgd),
+    "spsa": Attack(spsa, needs_gradients=False),
+    "square": Attack(square, needs_gradients=False),
+    "carlini": Attack(carlini_wagner, stays_in_ball=False, finds_smallest=True),
+    "fmn": Attack(fmn, stays_in_ball=False, finds_smallest=True),
+    "noise": Attack(worst_of_noise, needs_gradients=False, stays_in_ball=False),
+    "rotation": Attack(worst_of_rotations, needs_gradients=False, stays_in_ball=False),
+    "autoattack": Attack(autoattack_part, fewest_classes=lambda options: FEWEST_CLASSES[options["part"]]),
+    "transfer": Attack(
+        craft_for_transfer,
+        needs_gradients=False,
+        crafts_on_source=True,
+        defaults={"source": "", "objective": "paper"},
+    ),
+}
+
+
+def find_attack(name: str) -> Attack:
+    """The attack that a suite names: one of the registry, or the user's own ``package.module:name``."""
+    if name in ATTACKS:
+        return ATTACKS[name]
+    if not names_a_function(name):
+        raise SettingsError(f"attack = {name!r} is unknown; {did_you_mean(name, ATTACKS)}")
+    found = import_function(name)
+    return found if isinstance(found, Attack) else Attack(found)
+
+
+def _name(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)
