@@ -34,17 +34,11 @@ from paper.pages import (
     results_page,
 )
 from paper.pages.balls import is_own_ball
+from paper.pages.study_files import FOLDER, collect_study, merge_tables, read_table, run_name
 from paper.pages.trees import trees_pages
 from paper.pages.trees_study import TREE_STUDIES
-from paper.pages.variants import (
-    FOLDER,
-    STUDIES,
-    collect_study,
-    merge_tables,
-    read_table,
-    run_name,
-    variant_pages,
-)
+from paper.pages.uncertainty import uncertainty_pages
+from paper.pages.variants import STUDIES, variant_pages
 from paper.summaries import BEST, file_name, read_run, read_summary, summarise, summarise_run, write_summary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,6 +189,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         wanted[root / RESULTS / "claims.md"] = claims_page(shelf)
         wanted |= {root / RESULTS / FIGURES / name: text for name, text in drawn.items()}
     wanted |= {root / RESULTS / name: text for name, text in variant_pages(root / RESULTS).items()}
+    wanted |= {root / RESULTS / name: text for name, text in uncertainty_pages(root / RESULTS).items()}
     wanted |= {root / RESULTS / name: text for name, text in trees_pages(root / RESULTS).items()}
     names = [name for name in ZOO if (root / MODELS / f"{name}.safetensors").exists()]
     wanted |= {root / MODELS / f"{name}.md": card(shelf, name) for name in names}

@@ -8,8 +8,8 @@ from paper.pages.borrowed import own_trials
 from paper.pages.hm_pair import BASE, HM, hm_less_mmc
 from paper.pages.judging import tested
 from paper.pages.shelf import Shelf
+from paper.pages.study_files import validation_score
 from paper.pages.trees_study import GIVEN, Family, form_of
-from paper.pages.variants.severity import validation_score
 
 TREES = "trees.md"
 

@@ -8,14 +8,12 @@ from typing import Literal
 from scipy import stats
 
 from maxmahal.records.statistics import CONFIDENCE
-from maxmahal.report.wording import counted
-from paper.pages.judging import ALPHA, POINT
 
-Verdict = Literal["helps", "hurts", "no difference seen", "not run"]
+Verdict = Literal["helps", "hurts", "true, small", "no difference seen", "not run"]
+ALPHA = 0.05
+POINT = 1.0  # percentage points: a smaller difference makes no difference in practice
 EQUAL = 3.0  # points: two are called equal if the whole interval stays within so many
 ENOUGH = 3  # seeds: two that happen to agree would look like certainty
-ENOUGH_SEEDS = counted("seed", ENOUGH)
-"""The same in words."""
 _MANY = 1000  # seeds, where the search for a number of them ends
 
 
@@ -67,11 +65,13 @@ class Difference:
         return low > 0 or high < 0
 
     def verdict(self, least: float = POINT) -> Verdict:
-        """A difference counts if its interval excludes zero and it is of some size."""
+        """A difference counts if its interval excludes zero; it is small below a least size."""
         if self.n < ENOUGH:
             return "not run"
-        if not self.leaves_out_zero or abs(self.mean) < least:
+        if not self.leaves_out_zero:
             return "no difference seen"
+        if abs(self.mean) < least:
+            return "true, small"
         return "helps" if self.mean > 0 else "hurts"
 
     def seeds_for(self, half_width: float) -> int:

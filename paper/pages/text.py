@@ -61,9 +61,14 @@ def plural(count: int, noun: str) -> str:
 
 
 def difference(size: float, interval: tuple[float, float] | None = None) -> str:
-    """A difference in percentage points: "+0.2 [−0.3, +0.8]"."""
-    text = points(size / 100)
-    return text if interval is None else f"{text} [{points(interval[0] / 100)}, {points(interval[1] / 100)}]"
+    """A difference in percentage points: "+0.2 [−0.3, +0.8]"; "−0.04" where one digit would hide the sign."""
+    text = _signed(size)
+    return text if interval is None else f"{text} [{_signed(interval[0])}, {_signed(interval[1])}]"
+
+
+def _signed(size: float) -> str:
+    digits = next((count for count in (1, 2, 3) if round(abs(size), count)), 1)
+    return f"{'−' if round(size, digits) < 0 else '+'}{abs(size):.{digits}f}"
 
 
 def paired_test(pair: Comparison, p_value: float | None = None) -> str:

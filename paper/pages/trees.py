@@ -1,116 +1,228 @@
-"""paper/results/trees.md: hierarchical centers on CIFAR-100, from the studies' files and the summaries beside them."""
+"""paper/results/trees.md: when hierarchical centers help, on CIFAR-100."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from maxmahal.data import CIFAR100_SUPERCLASSES
+from maxmahal.records.statistics import Rate
+from maxmahal.report.wording import counted
 from paper import reproduce
-from paper.pages import trees_words as words
-from paper.pages.trees_beside import Beside, read_beside
+from paper.pages.models import network_title
+from paper.pages.paired import ENOUGH, EQUAL, POINT, Difference
+from paper.pages.study import (
+    DAGGER,
+    EARLY,
+    Judged,
+    Outcome,
+    Results,
+    Run,
+    comparison_table,
+    corrected,
+    is_run,
+    judged_of,
+    outcome,
+    tally,
+)
+from paper.pages.study_files import read_results
+from paper.pages.text import NOT_RUN, difference, markdown_table, rate_text, render
 from paper.pages.trees_figures import alternative, draw_figures
 from paper.pages.trees_long import Long, read_long
-from paper.pages.trees_rules import TRAINED
-from paper.pages.trees_scan import edges_told, same_ratio_table, small_predicted
-from paper.pages.trees_short import Short
+from paper.pages.trees_scan import (
+    Apart,
+    Beside,
+    adversarial_gaps,
+    at_the_edge,
+    loss_and_robustness,
+    read_beside,
+    same_ratio,
+    scan_runs,
+    small_ratios,
+)
 from paper.pages.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
-    NEAR,
+    BETWEEN,
+    GIVEN_NAMES,
+    LEARNED,
+    MMC,
+    NAMES,
+    ORTHOGONAL,
     PLAIN,
-    STRICT,
+    RANDOM,
+    RATIOS,
+    SMALL,
     TREE_STUDIES,
-    TREES,
+    ratio_of,
+    seeded,
     with_contrasts,
 )
-from paper.pages.trees_tables import checked, choices, convergence, effects, geometry, scan
-from paper.pages.trees_verdict import verdicts
-from paper.pages.variants.results import Results, read_results
-from paper.pages.variants.rules import Kept, change, is_run, judge, lasting, predicted
 
-_ADVERSARIAL = (AT_MMC, *AT_ORTHOGONAL.names)
+SAME_RATIO = ((ORTHOGONAL, RANDOM, "given vs random tree"), (LEARNED, ORTHOGONAL, "learned vs given tree"))
+_RECIPE = (
+    *("model.backbone", "train.epochs", "train.batch_size", "train.lr", "train.schedule", "train.warmup"),
+    *("train.weight_decay", "data.validation"),
+)
 
 
 def trees_pages(results: Path) -> dict[str, str]:
-    """The page and its figures by their places under the folder of results; none where nothing was collected."""
-    every = [with_contrasts(each) for each in read_results(results, TREE_STUDIES)]
+    """The page and its figures by their places under the folder of results; none if nothing was collected."""
+    every = corrected([with_contrasts(each) for each in read_results(results, TREE_STUDIES)])
     if not any(each.runs for each in every):
         return {}
+    beside = read_beside(results)
+    drawn = draw_figures([every[0], every[2]], beside)
+    page = trees_page(every, beside, read_long(results), list(drawn))
+    return {"trees.md": page, **{f"figures/{name}": text for name, text in drawn.items()}}
+
+
+def trees_page(every: Sequence[Results], beside: Beside, long: Long, figures: Sequence[str] = ()) -> str:
+    """The whole page, of studies that were corrected together."""
     plain, near, strict = every
-    beside, long, kept = read_beside(results), read_long(results), lasting(every)
-    drawn = draw_figures([plain, strict], beside)
-    parts = [
-        "# Hierarchical centers on CIFAR-100, put to the test (appendix B.3)",
-        words.intro(results),
-        "## In short",
-        Short(plain, near, strict, beside, long, kept).lines(),
-        "## Centers",
-        words.centers(),
-        "## Rules and measures",
-        f"{words.rule(plain)}\n{words.SEVERITY}",
-        "## Verdict",
-        *verdicts(every, long, kept),
-        *(_plain(plain, near, beside, list(drawn), kept) if plain.runs else [_missing("trees-scan")]),
-        *_strict(strict, beside, long, list(drawn), kept),
-    ]
-    return {"trees.md": "\n\n".join(parts) + "\n", **{f"figures/{name}": text for name, text in drawn.items()}}
+    groups, size = _tree()
+    contrasts, given = plain.study.contrasts, seeded(plain, GIVEN_NAMES)
+    return render(
+        "trees",
+        lead=lead(plain, near) if is_run(plain) else None,
+        long=long,
+        adversarial=adversarial_gaps(beside),
+        adversarial_scores={
+            arm.title: 100 * score
+            for arm in strict.study.arms
+            if arm.name in (AT_MMC, *AT_ORTHOGONAL.names) and (score := beside.validation(arm.name)) is not None
+        },
+        small={metric: small_ratios(plain, metric, beside) for metric in ("clean", "superclass", "worst")},
+        small_outcome=small_outcome(small_ratios(plain, "clean", beside)),
+        small_limit=SMALL,
+        shown=shown,
+        figure=lambda name: f"![{alternative(name)}](figures/{name})" if name in figures else "",
+        reproduce=reproduce,
+        effects=comparison_table(plain, [each for each in contrasts if each.reference == MMC], NAMES, MMC),
+        others=comparison_table(plain, [each for each in contrasts if each.reference != MMC], NAMES),
+        careful=[(each.study, comparison_table(each, each.study.contrasts, NAMES)) for each in (near, strict)],
+        equal_ratios={
+            title: same_ratio(plain, ours, theirs, "superclass", beside) for ours, theirs, title in SAME_RATIO
+        },
+        edges=[plain.study.arm_title(arm) for family in PLAIN if (arm := at_the_edge(plain, family))],
+        scan=scan_table(plain, beside),
+        fit=loss_and_robustness(plain, beside),
+        attacks=beside.attacks,
+        later={arm: later for arm in (MMC, *given) if (later := _later(plain, arm, beside)) is not None},
+        mmc=MMC,
+        recipes={title: _recipe(settings) for title, settings in _settings(plain, beside).items()},
+        about=plain.about,
+        strict=strict.study,
+        near=near.study,
+        groups=groups,
+        group_size=size,
+        even_ratio=even_ratio(),
+        last_ratio=RATIOS[-1],
+        early=EARLY,
+        least=POINT,
+        equal=EQUAL,
+        enough=counted("seed", ENOUGH),
+        dagger=DAGGER,
+        tally=tally(every),
+    )
 
 
-def _plain(results: Results, near: Results, beside: Beside, figures: Sequence[str], kept: Kept) -> list[str]:
-    parts = [
-        f"## {TREES.title}",
-        TREES.asks,
-        f"{reproduce('trees-scan')}, then `trees-learned` and `trees-seeds`",
-        *filter(None, [words.training(results, beside)]),
-        words.attacks(results),
-    ]
-    if is_run(results):
-        first, *others = _references(results)
-        parts += [effects(results, first, kept), *_shown(figures, "trees-effects.svg")]
-        parts += [effects(results, reference, kept) for reference in others]
-        parts += _words(results, kept, small_predicted(results, beside))
-        parts += ["### Convergence", words.CONVERGENCE, convergence(results), *_shown(figures, "trees-convergence.svg")]
-    else:
-        parts += [words.one_seed(results, "trees-seeds", beside), *small_predicted(results, beside)]
-    parts += [f"### {NEAR.title}", words.bounds(results, beside), reproduce("trees-near")]
-    parts.append(checked(results, near, beside))
-    parts += ["### The scan, and what validation chose", choices(results, PLAIN, beside)]
-    parts += [*edges_told(results, PLAIN, beside), *words.learned(results, beside)]
-    parts += [scan(results, [arm.name for arm in TREES.arms], beside)]
-    parts += [words.fit(results, beside), *_shown(figures, "trees-scan-clean.svg", "trees-scan-near.svg")]
-    if table := same_ratio_table(results, beside):
-        parts += ["### Trees at one ratio", words.same_ratio(table), table]
-    return [*parts, "### Where the centers lie", words.GEOMETRY, geometry(results)]
+def shown(found: Judged | Apart | Difference | None) -> str:
+    """ "+1.2 [−0.3, +2.7]" of any difference in points."""
+    if found is None:
+        return "not measured"
+    if isinstance(found, Apart):
+        return difference(found.size, (found.low, found.high))
+    plain = found.difference if isinstance(found, Judged) else found
+    return difference(plain.mean, plain.interval) + (found.dagger if isinstance(found, Judged) else "")
 
 
-def _strict(results: Results, beside: Beside, long: Long, figures: Sequence[str], kept: Kept) -> list[str]:
-    parts = [f"## {STRICT.title}", STRICT.asks, f"{reproduce('trees-adversarial')}, then `trees-strict`"]
-    if not results.runs:
-        begun = any(beside.seeds(arm) for arm in _ADVERSARIAL)
-        return [*parts, f"**{TRAINED.capitalize()}.**" if begun else "**Not run.** The commands above make it."]
-    parts += [*filter(None, [words.training(results, beside, _ADVERSARIAL)]), words.attacks(results)]
-    if is_run(results):
-        parts += [effects(results, reference, kept) for reference in _references(results)]
-        parts += [*_shown(figures, "trees-strict-effects.svg"), *_words(results, kept)]
-    else:
-        parts.append(words.one_seed(results, "trees-strict", beside))
-    parts += [f"Trained for {long.epochs} epochs, {long.nothing_left}."] if long.nothing_left else []
-    parts += [choices(results, (AT_ORTHOGONAL,), beside, AT_MMC), *edges_told(results, (AT_ORTHOGONAL,), beside)]
-    return [*parts, scan(results, _ADVERSARIAL, beside)]
+def lead(plain: Results, near: Results) -> dict[str, Any]:
+    """The message: hierarchical centers in orthogonal subspaces if these have seeds, else the first form that has."""
+    given = seeded(plain, GIVEN_NAMES)
+    main = next(iter([*seeded(plain, ORTHOGONAL.names), *given]), "")
+    judged = {each.contrast.metric: each for each in judged_of(plain, [main], (MMC,))}
+    worst = [*judged_of(plain, given, (MMC,)), *judged_of(near, given, (MMC,))]
+    random = judged_of(plain, RANDOM.names, (MMC,))
+    ahead = [each for each in judged_of(plain, [main], RANDOM.names) if each.contrast.metric == "superclass"]
+    return {
+        "form": plain.study.arm_title(main) if main else "",
+        "epochs": plain.shared.get("train.epochs"),
+        "seeds": counted("seed", *(each.difference.n for each in judged.values())) if judged else "",
+        **{metric: judged.get(metric) for metric in ("clean", "superclass", "near", "worst")},
+        "milder": [each for each in judged.values() if each.contrast.metric == "superclass" and _helps(each)],
+        "robust": [each for each in worst if each.contrast.metric == "worst" and _helps(each)],
+        "random": random,
+        "random_differs": [each for each in random if each.difference.verdict() != "no difference seen"],
+        "random_width": max((each.difference.half_width for each in random), default=math.nan),
+        "over_random": ahead[0] if ahead else None,
+        "tree": bool(ahead) and _helps(ahead[0]),
+        "prediction": outcome(plain, plain.study.predictions[0]) if plain.study.predictions else NOT_RUN,
+        "ratios": ", ".join(sorted({ratio_of(arm) for arm in given})),
+    }
 
 
-def _references(results: Results) -> list[str]:
-    """MMC first, then what else arms are set against."""
-    return list(dict.fromkeys(each.reference for each in results.study.contrasts))
+def small_outcome(gaps: Sequence[Apart]) -> Outcome:
+    """Whether clean accuracy is higher at the ratios that the paper means, over images of one training each."""
+    helps = [gap.low > 0 and gap.size >= POINT for gap in gaps]
+    hurts = [gap.high < 0 and gap.size <= -POINT for gap in gaps]
+    if any(helps):
+        return "came true" if all(helps) else "came true in part"
+    return "did not come true" if any(hurts) else "undecided"
 
 
-def _missing(grid: str) -> str:
-    return f"{reproduce(grid)} is **not run**."
+def _helps(judged: Judged) -> bool:
+    return judged.difference.verdict() == "helps"
 
 
-def _words(results: Results, kept: Kept, more: Sequence[str] = ()) -> list[str]:
-    """What the table does not say: what became of the paper's hope, and what would change the verdicts."""
-    judged = [judge(results, contrast) for contrast in results.study.contrasts]
-    return [sentence for sentence in (*predicted(results, kept), *more, change(results, judged)) if sentence]
+def scan_table(results: Results, beside: Beside) -> str:
+    """Every run of the scan: accuracies with intervals over images, training loss, and where its centers are."""
+    rows = [[results.study.arm_title(arm), *_scanned(run, beside)] for arm, run in scan_runs(results).items()]
+    header = ["arm (seed 0)", "validation", *(NAMES[metric] for metric in BETWEEN), NAMES["worst-near"]]
+    return markdown_table([*header, "training loss", "lengths", "nearest two", "nearest across"], rows)
 
 
-def _shown(figures: Sequence[str], *names: str) -> list[str]:
-    return [f"![{alternative(name)}](figures/{name})" for name in names if name in figures]
+def _scanned(run: Run, beside: Beside) -> list[str]:
+    rates = [run.rate(metric) for metric in (*BETWEEN, "worst-near")]
+    low, high, *distances = (f"{run.centers[name]:.1f}" for name in ("shortest", "longest", "nearest", "across"))
+    numbers = [None if run.validation is None else 100 * run.validation, beside.training_loss(run)]
+    validation, loss = ("–" if each is None else f"{each:.1f}" for each in numbers)
+    return [validation, *map(_rate, rates), loss, low if low == high else f"{low} to {high}", *distances]
+
+
+def _rate(rate: Rate | None) -> str:
+    return "–" if rate is None else rate_text(rate).replace(" %", "")
+
+
+def _later(results: Results, arm: str, beside: Beside) -> float | None:
+    rates = [rate for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
+    return sum(rate.value for rate in rates) / len(rates) if rates else None
+
+
+def _settings(plain: Results, beside: Beside) -> dict[str, dict[str, Any]]:
+    first = [{**plain.shared, **run.settings} for run in plain.runs[:1]]
+    return {"Without adversarial training": first[0] if first else {}, "Adversarial training": beside.settings(AT_MMC)}
+
+
+def _recipe(settings: dict[str, Any]) -> dict[str, Any] | None:
+    """Of a training, by the last part of each name; None if one of the settings is not known."""
+    if any(key not in settings for key in _RECIPE):
+        return None
+    found = {key.partition(".")[2]: settings[key] for key in _RECIPE}
+    return {**found, "network": network_title(settings["model.backbone"])}
+
+
+def _tree() -> tuple[int, int]:
+    """How many superclasses, and how many classes each has."""
+    sizes = Counter(CIFAR100_SUPERCLASSES)
+    return len(sizes), max(sizes.values())
+
+
+def even_ratio() -> float:
+    """Where classes of one superclass in orthogonal subspaces are as far apart as others.
+
+    2·C2²·m/(m − 1) = 2·C1²·g/(g − 1) + 2·C2² for g superclasses of m classes.
+    """
+    groups, size = _tree()
+    return math.sqrt(groups * (size - 1) / (groups - 1))

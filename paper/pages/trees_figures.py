@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
 from paper.pages.drawing import COLOURS, with_legend
-from paper.pages.trees_beside import Beside
-from paper.pages.trees_scan import Apart, apart
+from paper.pages.study import METRICS, Judged, Metric, Results, effect, judge
+from paper.pages.trees_scan import Apart, Beside, apart
 from paper.pages.trees_study import (
     AT_MMC,
     GIVEN,
@@ -19,9 +19,6 @@ from paper.pages.trees_study import (
     TREES,
     Family,
 )
-from paper.pages.variants.results import Results
-from paper.pages.variants.rules import Judged, effect, judge
-from paper.pages.variants.spec import METRICS, Metric
 
 _GREY = COLOURS - 1
 _SCANNED: tuple[Metric, ...] = ("clean", "near")

@@ -1,145 +1,205 @@
-"""What single trainings of the scan tell: small ratios, trees at one ratio, and choices at the scan's edge."""
+"""What the summaries of runs and evaluations add to the studies of class trees: each attack, image and training."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from maxmahal.records.statistics import points_apart
-from maxmahal.report.wording import listed
-from paper.pages.edges import Edge, edge_of
-from paper.pages.judging import POINT
-from paper.pages.leads import of_images
-from paper.pages.tables import markdown
-from paper.pages.trees_beside import Beside
-from paper.pages.trees_rules import SCAN_SEED, choose
+from scipy import stats
+
+from maxmahal.attacks.threats import parse_epsilon
+from maxmahal.records.statistics import Comparison, Rate, points_apart
+from maxmahal.records.verdict import CLEAN
+from paper.pages.paired import ENOUGH, Difference, paired
+from paper.pages.study import Metric, Results, Run
+from paper.pages.study_files import flatten, validation_score
 from paper.pages.trees_study import (
-    BETWEEN,
+    AT_MMC,
+    AT_ORTHOGONAL,
+    EMC,
     GIVEN_NAMES,
-    LEARNED,
     MMC,
-    NAMES,
-    ORTHOGONAL,
-    RANDOM,
     SMALL,
+    TREES,
     Family,
     ratio_of,
 )
-from paper.pages.variants.results import Results
-from paper.pages.variants.rules import signed
-from paper.pages.variants.spec import Metric
+from paper.summaries import RunSummary, StageSummary, Summary, pair_clean, pair_near, pair_up, read_run, read_summary
 
-UNPAIRED = "‡"
-"""Marks an interval that is made of two models' rates, as if each had seen other images."""
+SCAN_SEED = 0
+_FILES = "trees-*.json"
+_PAIRS: dict[Metric, Callable[[Summary, Summary], Comparison | None]] = {
+    "clean": pair_clean,
+    "superclass": pair_near,
+    "worst": pair_up,
+}
+"""Shares of errors are not among them: two models make errors on different images."""
 
 
 class Apart(NamedTuple):
-    """How far one training is ahead of another, in points, with an interval over images."""
+    """The difference between two trainings in points, with an interval over images."""
 
     size: float
     low: float
     high: float
     paired: bool
-    """Whether the interval is of the two models' answers to each image, which they share."""
+    """Whether the interval uses both models' answers to each image."""
 
 
-SAME_RATIO = (
-    (ORTHOGONAL, RANDOM, "given tree less random tree"),
-    (LEARNED, ORTHOGONAL, "learned tree less given tree"),
-)
+def paired_apart(pair: Comparison) -> Apart:
+    """From two models on the same images."""
+    low, high = pair.interval
+    return Apart(100 * pair.difference, 100 * low, 100 * high, paired=True)
+
+
+def attacked_alike(first: Summary, second: Summary) -> bool:
+    """Whether two evaluations are of the same images under the same attacks with the same seed."""
+    facts = ("data_fingerprint", "samples", "seed", "suite", "suite_version", "norm", "radius")
+    return all(getattr(first, name) == getattr(second, name) for name in facts)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The summaries of the scan's models."""
+
+    evaluations: tuple[Summary, ...] = ()
+    """By the short suite."""
+    runs: tuple[RunSummary, ...] = ()
+    """Finished trainings, attacked or not."""
+
+    @property
+    def attacks(self) -> list[str]:
+        """Titles of the short suite's attacks, in its order."""
+        return [stage.title for each in self.evaluations[:1] for stage in _attacks(each)]
+
+    def broken_later(self, run: Run) -> Rate | None:
+        """Of the images that the first attack left correct, those that a later one broke."""
+        found = self._of(run)
+        attacks = [] if found is None else _attacks(found)
+        if not attacks or attacks[0].accuracy is None:
+            return None
+        left = round(attacks[0].accuracy.count)
+        return Rate(float(sum(stage.broke for stage in attacks[1:])), left) if left else None
+
+    def paired(self, ours: Run, theirs: Run, metric: Metric) -> Comparison | None:
+        """Two models image by image; None unless both have a summary of the images that were counted."""
+        pair = self._of(ours), self._of(theirs)
+        if pair[0] is None or pair[1] is None or metric not in _PAIRS or not attacked_alike(pair[0], pair[1]):
+            return None
+        return _PAIRS[metric](pair[0], pair[1]) if len(pair[0].right) == ours.clean.total else None
+
+    def of_arm(self, arm: str) -> dict[int, RunSummary]:
+        """An arm's finished trainings by seed."""
+        found = {each.name.removeprefix(f"{arm}-seed"): each for each in self.runs}
+        return {int(seed): run for seed, run in found.items() if seed.isdigit()}
+
+    def validation(self, arm: str) -> float | None:
+        """Of the scan's training on held-out images, as a share."""
+        run = self.of_arm(arm).get(SCAN_SEED)
+        return None if run is None else validation_score(run.epochs)
+
+    def settings(self, arm: str) -> dict[str, Any]:
+        """Of an arm's first training, by names such as "train.epochs"; empty if there is none."""
+        return flatten(next((run.settings for run in self.of_arm(arm).values()), {}))
+
+    def training_loss(self, run: Run) -> float | None:
+        """The mean over the last epoch, if the training is of the weights that were attacked."""
+        found = self.of_arm(run.arm).get(run.seed)
+        if found is None or not found.epochs or (run.fingerprint and not found.made(run.name, run.fingerprint)):
+            return None
+        return found.epochs[-1].get("train_loss")
+
+    def _of(self, run: Run) -> Summary | None:
+        wanted = (run.name, run.fingerprint)
+        return next((each for each in self.evaluations if (each.name, each.model_fingerprint) == wanted), None)
+
+
+def read_beside(results: Path) -> Beside:
+    """From the folder of results."""
+    every = [read_summary(path) for path in sorted((results / "evaluations").glob(_FILES))]
+    runs = [read_run(path) for path in sorted((results / "runs").glob(_FILES))]
+    radius = parse_epsilon(TREES.epsilon)
+    return Beside(
+        tuple(each for each in every if each.suite == TREES.suite and math.isclose(each.radius, radius)),
+        tuple(each for each in runs if each.finished),
+    )
+
+
+def _attacks(summary: Summary) -> Sequence[StageSummary]:
+    return [stage for stage in summary.stages if stage.counts and stage.name != CLEAN]
+
+
+def scan_runs(results: Results) -> dict[str, Run]:
+    """The run of the scan's seed for each arm that has one, in the study's order."""
+    found = {run.arm: run for run in results.runs if run.seed == SCAN_SEED}
+    return {arm.name: found[arm.name] for arm in results.study.arms if arm.name in found}
 
 
 def apart(results: Results, arm: str, reference: str, metric: Metric, beside: Beside) -> Apart | None:
-    """Of the scan's seed, image by image where summaries tell; None where one of the two was not run."""
-    runs = {run.arm: run for run in results.runs if run.seed == SCAN_SEED}
+    """Two runs of the scan, image by image if summaries allow it; None if one of them was not run."""
+    runs = scan_runs(results)
     if arm not in runs or reference not in runs:
         return None
     pair = beside.paired(runs[arm], runs[reference], metric)
     if pair is not None:
-        gap = of_images(pair)
-        return Apart(gap.size, *gap.interval(), paired=True)
+        return paired_apart(pair)
     ours, theirs = runs[arm].rate(metric), runs[reference].rate(metric)
     return None if ours is None or theirs is None else Apart(*points_apart(ours, theirs), paired=False)
 
 
 def same_ratio(results: Results, ours: Family, theirs: Family, metric: Metric, beside: Beside) -> dict[str, Apart]:
-    """Two families ratio by ratio, where both were run."""
-    found = {
-        value: apart(results, f"{ours.name}-{value}", f"{theirs.name}-{value}", metric, beside) for value in ours.values
-    }
+    """Two families compared at each ratio that both were run with."""
+    pairs = {value: (f"{ours.name}-{value}", f"{theirs.name}-{value}") for value in ours.values}
+    found = {value: apart(results, *pair, metric, beside) for value, pair in pairs.items()}
     return {value: gap for value, gap in found.items() if gap is not None}
 
 
-def same_ratio_table(results: Results, beside: Beside) -> str:
-    """Trees against each other at equal ratios, one training each; empty where there is none."""
-    rows = []
-    for ours, theirs, title in SAME_RATIO:
-        columns = [same_ratio(results, ours, theirs, metric, beside) for metric in BETWEEN]
-        rows += [
-            [f"{title}, both at ratio {value}", *(_cell(column.get(value)) for column in columns)]
-            for value in columns[0]
-        ]
-    if not rows:
-        return ""
-    return markdown([f"seed {SCAN_SEED}, in points", *(NAMES[metric] for metric in BETWEEN)], rows)
-
-
-def small_ratios(results: Results, metric: Metric, beside: Beside) -> dict[str, Apart]:
-    """The given tree at ratios as small as the paper means, against MMC, by arm."""
+def small_ratios(results: Results, metric: Metric, beside: Beside) -> list[Apart]:
+    """The given tree at ratios as small as the paper means, against MMC, from the lowest to the highest."""
     names = [name for name in GIVEN_NAMES if float(ratio_of(name)) <= SMALL]
-    found = {name: apart(results, name, MMC, metric, beside) for name in names}
-    return {name: gap for name, gap in found.items() if gap is not None}
+    found = (apart(results, name, MMC, metric, beside) for name in names)
+    return sorted(gap for gap in found if gap is not None)
 
 
-def spanned(gaps: Sequence[Apart]) -> str:
-    """From the lowest difference to the highest."""
-    means = sorted(gap.size for gap in gaps)
-    return f"{signed(means[0])} to {signed(means[-1])}"
+def at_the_edge(results: Results, family: Family) -> str:
+    """Which arm validation chose in the scan, if its number is the highest or the lowest tried; else empty."""
+    runs = scan_runs(results)
+    tried = [runs[name] for name in family.names if name in runs]
+    best = max(tried, key=lambda run: run.validation or 0.0, default=None)
+    return best.arm if best is not None and len(tried) > 1 and best in (tried[0], tried[-1]) else ""
 
 
-def small_predicted(results: Results, beside: Beside) -> list[str]:
-    """What became of the paper's hope at the ratios that it means; nothing where none was run."""
-    gaps = small_ratios(results, "clean", beside)
-    if not gaps:
-        return []
-    titles = {arm.name: arm.title for arm in results.study.arms}
-    helps = [gap.low > 0 and gap.size >= POINT for gap in gaps.values()]
-    hurts = [gap.high < 0 and gap.size <= -POINT for gap in gaps.values()]
-    outcome = "Came true" if all(helps) else "Came true in part" if any(helps) else "Did not come true"
-    outcome = outcome if any(helps) or any(hurts) else "Undecided"
-    ends = [pick(gaps, key=lambda name: gaps[name].size) for pick in (min, max)]
-    told = "; ".join(f"{titles[name]} {_interval(gaps[name])}" for name in dict.fromkeys(ends))
-    images = "the same images" if all(gap.paired for gap in gaps.values()) else "images, not all of them paired"
-    return [
-        f"*The paper* (appendix B.3) *means* C2 ≪ C1. Judged at ratios up to {SMALL:g}, one training of each of "
-        f"{len(gaps)} arms, intervals over {images}: **{outcome}**; clean accuracy less MMC-10's at worst and at best: "
-        f"{told} points."
-    ]
+def adversarial_gaps(beside: Beside) -> dict[str, tuple[Difference, Difference]]:
+    """Adversarial training: each arm against MMC under the trainings' own PGD-10, and on clean images.
 
-
-def edges(results: Results, families: Sequence[Family], beside: Beside) -> dict[Edge, list[tuple[Family, str]]]:
-    """Whose chosen number is the "highest" or the "lowest" of several that were scanned, and which one it is."""
-    found: dict[Edge, list[tuple[Family, str]]] = {"highest": [], "lowest": []}
-    for family in families:
-        choice = choose(results, family, beside)
-        tried = {name: float(ratio_of(name)) for name in choice.scores}
-        edge = edge_of(tried[choice.best], tried.values()) if tried else None
-        if edge is not None:
-            found[edge].append((family, ratio_of(choice.best)))
+    Last checkpoints of seeds that were trained alike; arms with fewer seeds than a verdict needs are left out.
+    """
+    theirs, found = beside.of_arm(AT_MMC), {}
+    for arm in AT_ORTHOGONAL.arms:
+        ours = beside.of_arm(arm.name)
+        alike = [seed for seed in ours.keys() & theirs.keys() if _recipe(ours[seed]) == _recipe(theirs[seed])]
+        attacked, clean = (
+            paired(_last_scores(ours, alike, key), _last_scores(theirs, alike, key))
+            for key in ("test_pgd10", "test_accuracy")
+        )
+        if min(attacked.n, clean.n) >= ENOUGH:
+            found[arm.title] = attacked, clean
     return found
 
 
-def edges_told(results: Results, families: Sequence[Family], beside: Beside) -> list[str]:
-    """Choices beyond which a better one may lie; nothing where there is none."""
-    told = [
-        f"{family.title} ({family.symbol} {value}, the {word})"
-        for word, found in edges(results, families, beside).items()
-        for family, value in found
-    ]
-    return [f"Chosen at the edge of what was tried, so a better value may lie beyond: {listed(told)}."] if told else []
+def _recipe(run: RunSummary) -> tuple[dict[str, Any], object]:
+    """All training settings but the seed."""
+    return {**run.settings.get("train", {}), "seed": None}, run.settings.get("method")
 
 
-def _cell(gap: Apart | None) -> str:
-    return "–" if gap is None else f"{_interval(gap)}{'' if gap.paired else UNPAIRED}"
+def _last_scores(runs: dict[int, RunSummary], seeds: Sequence[int], key: str) -> dict[int, float]:
+    scores = {seed: (runs[seed].result.get("last") or {}).get(key) for seed in seeds}
+    return {seed: 100 * value for seed, value in scores.items() if value is not None}
 
 
-def _interval(gap: Apart) -> str:
-    return f"{signed(gap.size)} [{signed(gap.low)}, {signed(gap.high)}]"
+def loss_and_robustness(results: Results, beside: Beside) -> tuple[int, float] | None:
+    """Over the arms of the scan without EMC: how many, and the rank correlation of training loss and worst case."""
+    runs = [run for arm, run in scan_runs(results).items() if arm not in EMC.names]
+    known = [(loss, run.robust.value) for run in runs if (loss := beside.training_loss(run)) is not None]
+    return (len(known), float(stats.spearmanr(known).statistic)) if len(known) > 2 else None

@@ -112,3 +112,11 @@ def test_rates_of_different_images_are_apart_by_newcombes_interval() -> None:
     assert 33.39 < high < 34.8
     backwards = points_apart(Rate(48.0, 80), Rate(56.0, 70))
     assert backwards == pytest.approx((-gap, -high, -low))
+
+
+def test_the_interval_of_a_paired_difference_by_hand() -> None:
+    # With half an image in each cell: 30.5 and 10.5 of 1002, difference 20 / 1002, variance (41 − 20² / 1002) / 1002².
+    low, high = Comparison(30, 10, 1000).interval
+    reach = 1.959964 * math.sqrt(41 - 400 / 1002) / 1002
+    assert (low, high) == pytest.approx((20 / 1002 - reach, 20 / 1002 + reach), abs=1e-7)
+    assert Comparison(0, 0, 1000).interval == pytest.approx((-1.959964 / 1002, 1.959964 / 1002), abs=1e-7)

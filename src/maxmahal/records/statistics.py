@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from scipy.special import bdtr, betaincinv  # scipy.stats has the same and takes a second to import
 
@@ -79,6 +80,14 @@ class Comparison:
     def difference(self) -> float:
         """How many points the first is ahead, as a share."""
         return (self.first_only - self.second_only) / self.total
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the difference at 95 %: Wald's, with half an image added to each of the four cells (Agresti and Min)."""
+        total, apart = self.total + 2, self.first_only - self.second_only
+        variance = max(self.first_only + self.second_only + 1 - apart**2 / total, 0.0)
+        reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(variance) / total
+        return apart / total - reach, apart / total + reach
 
     @property
     def p_value(self) -> float:

@@ -1,13 +1,27 @@
-"""A study that is measured in steps: what stays, what is added, what is replaced, and what is refused."""
+"""Files of studies: collected from a folder, merged in steps, and refused if damaged or attacked differently."""
 
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from maxmahal import evaluate_models, train_model
+from maxmahal.data import load_dataset
+from maxmahal.evaluate import Evaluation
+from maxmahal.evaluate.severity import measure_severity
 from maxmahal.records.schema import RecordsError
+from maxmahal.train import load_settings
+from paper import own
+from paper.pages.study import from_table
+from paper.pages.study_files import assemble, collect_study, merge_tables, read_results, run_name, whole_runs
 from paper.pages.trees_study import TREES
-from paper.pages.variants.merging import assemble, merge_tables, run_name, whole_runs
-from paper.pages.variants.results import from_table
+from paper.pages.variants import STUDIES
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+EMC = next(study for study in STUDIES if study.name == "emc")
 
 ABOUT = {"suite": "trees", "suite_version": 1, "norm": "Linf", "epsilon": "1/255", "samples": 9}
 BATCH = {"train.batch_size": 128}
@@ -135,3 +149,91 @@ def test_runs_of_unknown_weights_stay_until_the_folder_holds_them() -> None:
     first, second, _ = whole_runs(found)
     assert first["settings"] == {"lr": 1}  # it never told its batch size
     assert second["settings"] == {**BATCH, "lr": 2}
+
+
+# Collecting, and reading back
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "variants").mkdir()
+    path = tmp_path / "variants" / "emc.json"
+    path.write_text('{"format": "maxmahal-variants-1", "runs": [{"arm": "x"}], "about": {}}')
+    with pytest.raises(RecordsError, match=r"emc\.json is damaged"):
+        read_results(tmp_path, STUDIES)
+    path.write_text('{"format": "other"}')
+    with pytest.raises(RecordsError, match="collect it again"):
+        read_results(tmp_path, STUDIES)
+
+
+SOURCE = "maxmahal.data.digits_tree:by_shape"
+SMALL = [f"data.source={SOURCE}", "train.epochs=1", "data.limit=150", "data.validation=50", "data.test_limit=40"]
+NAMES = {"variants-mmc-seed0": "digits-mmc", "variants-emc-0.1-seed0": "digits-mmc-hierarchical", "other": "digits-mmc"}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three tiny models, one of them with hierarchical centers and one of no study, and a suite."""
+    folder = tmp_path_factory.mktemp("out")
+    for name, preset in NAMES.items():
+        train_model(load_settings(own("preset", preset), SMALL), folder / "models" / name)
+    stages = "".join(
+        f'[[stage]]\nname = "{name}"\ntitle = "P"\nattack = "pgd"\nscope = "{scope}"\nsteps = 2\n'
+        for name, scope in (("p", "all"), ("q", "survivors"))
+    )
+    (folder / "variants.toml").write_text(f'version = 1\nabout = "x"\nepsilon = "8/255"\n{stages}')
+    return folder
+
+
+def attack(out: Path, epsilon: str) -> list[Evaluation]:
+    records = out / f"records-{epsilon.replace('/', '-')}"
+    models = {name: out / "models" / name for name in NAMES}
+    return evaluate_models(models, suite=out / "variants.toml", out=records, data=SOURCE, epsilon=epsilon)
+
+
+def test_runs_are_collected_with_the_settings_that_differ(out: Path) -> None:
+    found = attack(out, "8/255")
+    content = collect_study(EMC, found, out / "models")
+    assert content is not None
+    results = from_table(EMC, json.loads(json.dumps(content)))
+    assert [(run.arm, run.seed) for run in results.runs] == [("variants-emc-0.1", 0), ("variants-mmc", 0)]
+    assert [run.settings["centers.name"] for run in results.runs] == ["hierarchical", "max-mahalanobis"]
+    assert (results.shared["train.epochs"], "train.epochs" in results.runs[0].settings) == (1, False)
+    assert list(results.runs[0].stages) == ["p"]  # the other attack ran on survivors alone
+    assert results.runs[1].value("clean") == 100 * found[0].stage("clean").columns.right_share.mean()
+    assert results.runs[1].value("worst") <= results.runs[1].value("clean")
+    assert (len(results.runs[0].test_accuracy), results.runs[0].mistakes, results.runs[0].centers) == (1, {}, {})
+    assert collect_study(EMC, [], out / "models") is None
+
+
+def test_a_study_takes_evaluations_of_one_epsilon(out: Path) -> None:
+    wide, narrow = attack(out, "8/255"), attack(out, "1/255")
+    with pytest.raises(RecordsError, match="not all attacked alike"):
+        collect_study(EMC, [wide[0], narrow[0]], out / "models")
+    with pytest.raises(RecordsError, match="keep one evaluation per run"):
+        collect_study(EMC, [wide[0], replace(wide[0], seed=1)], out / "models")
+    study = replace(EMC, epsilon="1/255")
+    assert collect_study(study, wide, out / "models") is None
+    content = collect_study(study, [*wide, *narrow], out / "models")
+    assert content is not None
+    assert (content["about"]["epsilon"], len(content["runs"])) == ("1/255", 2)
+
+
+def test_severity_validation_and_geometry_are_collected(out: Path) -> None:
+    superclasses = load_dataset(SOURCE, "test").superclasses
+    assert superclasses is not None
+    study, found = replace(EMC, superclasses=superclasses), attack(out, "8/255")
+    content = collect_study(study, found, out / "models")
+    assert content is not None
+    tree, plain = from_table(study, json.loads(json.dumps(content))).runs
+    severity = measure_severity(found[0], superclasses)
+    assert plain.mistakes == {"clean": severity.clean, "worst": severity.attacked}
+    assert plain.value("superclass") == 100 * severity.clean.superclass_accuracy.value
+    assert plain.rate("near") == severity.clean.within
+    assert plain.rate("worst-near") == severity.attacked.within
+    last = json.loads((out / "models" / "variants-mmc-seed0" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert plain.validation == pytest.approx(last["validation_accuracy"], abs=1e-4)
+    # norms 9.578 and 2.873: two of three siblings are 2.873·√3 apart, two of four 2.873·√(8/3)
+    assert tree.centers["nearest"] == pytest.approx(2.873 * math.sqrt(8 / 3), abs=2e-3)
+    assert tree.centers["across"] == pytest.approx(math.sqrt(3 * 9.578**2 + 2 * 2.873**2), abs=2e-3)
+    assert (tree.centers["shortest"], tree.centers["longest"]) == pytest.approx((10, 10), abs=2e-3)
+    assert plain.centers["nearest"] == plain.centers["across"] == pytest.approx(10 * math.sqrt(20 / 9), abs=2e-3)

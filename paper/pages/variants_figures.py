@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
 from paper.pages.drawing import with_legend
-from paper.pages.variants.results import Results
-from paper.pages.variants.rules import is_run
-from paper.pages.variants.spec import Arm, Metric
+from paper.pages.study import Arm, Metric, Results, is_run
 
 _SERIES: tuple[tuple[Metric, str], ...] = (("clean", "clean images"), ("worst", "worst case"))
 _ROOM = 66.0  # for an arm's name under the axis
