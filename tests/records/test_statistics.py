@@ -1,5 +1,7 @@
 """Intervals and paired tests against scipy, and what must hold of them whatever the counts."""
 
+import math
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
