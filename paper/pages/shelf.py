@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.data.registry import SOURCES
-from maxmahal.records.distances import MINIMUM_NORM
 from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report.paper import PaperNumber, paper_number
 from maxmahal.report.wording import typeset
@@ -277,9 +276,8 @@ def _comparable(summary: Summary) -> tuple[object, ...]:
 
 
 def _of_stage(stage: StageSummary, accuracy: Rate, summary: Summary) -> Measured:
-    if stage.kind in MINIMUM_NORM and not stage.threat:
-        distance = math.nan if stage.distortion is None else stage.distortion
+    if stage.distortion is not None and not stage.threat:  # a minimum-norm attack
         before = int(summary.right[: stage.samples].sum())  # a stage with a limit takes the first images
         left = Rate(min(accuracy.count, float(before)), before) if before else None
-        return Measured(None, distance, stage.samples, summary.limited, stage.distortion_error, left=left)
+        return Measured(None, stage.distortion, stage.samples, summary.limited, stage.distortion_error, left=left)
     return Measured(accuracy, math.nan, accuracy.total, summary.limited)

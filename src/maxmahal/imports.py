@@ -47,11 +47,23 @@ def only_named(*given: object) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def nothing_named() -> Iterator[None]:
+    """Inside the block no code can be imported by name, whatever the user named."""
+    with _naming(frozenset()):
+        yield
+
+
+def may_import(name: str) -> bool:
+    """Whether the user named this code in this call."""
+    return name in (_NAMED.get() or ())
+
+
 def import_function(name: str) -> Callable[..., Any]:
     """The function that ``package.module:function`` names, the current folder being importable."""
     if not names_a_function(name):
         raise ArgumentError(f"'{name}' is not of the form package.module:function.")
-    if name not in (_NAMED.get() or ()):
+    if not may_import(name):
         raise CheckpointError(
             f"A file names '{name}', and a file may not choose what code to run; if you trust that code, say "
             f"--trust {name} (in Python: trusted=['{name}'])."

@@ -12,11 +12,13 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.imports import call_function, import_function, may_import, names_a_function
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -31,18 +33,35 @@ class Component:
 
     def build(self, registry: Mapping[str, Callable[..., T]], *args: object, **context: object) -> T:
         """Call what the name stands for with the options, and with what the context offers of what it asks for."""
-        target = registry[self.name]
+        target = find_entry(self.name, registry)
         wanted = inspect.signature(target).parameters
-        return target(*args, **{key: value for key, value in context.items() if key in wanted}, **dict(self.options))
+        settings = {key: value for key, value in context.items() if key in wanted} | dict(self.options)
+        if self.name in registry:
+            return target(*args, **settings)
+        made: T = call_function(self.name, partial(target, **settings), *args)
+        return made
 
 
-def component(registry: Mapping[str, Callable[..., Any]], default: str, context: Iterable[str] = ()) -> Any:
-    """A dataclass field that holds a ``Component``; ``context`` names arguments that settings do not give."""
+def component(
+    registry: Mapping[str, Callable[..., Any]],
+    default: str,
+    context: Iterable[str] = (),
+    outside: Callable[[str, Any], None] | None = None,
+) -> Any:
+    """A dataclass field that holds a ``Component``; ``context`` names arguments that settings do not give.
+
+    ``outside`` checks what a name of the form ``package.module:name`` stands for; without it only registered names do.
+    """
     given = frozenset(context)
     return dataclasses.field(
         default_factory=lambda: resolve_component({"name": default}, registry, given, ""),
-        metadata={"registry": registry, "context": given, "default": default},
+        metadata={"registry": registry, "context": given, "default": default, "outside": outside},
     )
+
+
+def find_entry(name: str, registry: Mapping[str, Callable[..., T]]) -> Callable[..., T]:
+    """What a name stands for: an entry of the registry, or the user's own ``package.module:name``."""
+    return registry[name] if name in registry else import_function(name)
 
 
 def from_table(cls: type[T], table: Table, where: str = "") -> T:
@@ -58,7 +77,8 @@ def from_table(cls: type[T], table: Table, where: str = "") -> T:
         about = fields[key].metadata
         if "registry" in about:
             options = {"name": about["default"]} | _as_table(value, path)
-            values[key] = resolve_component(options, about["registry"], about["context"], f"{path}.")
+            given = (about["registry"], about["context"], f"{path}.", about["outside"])
+            values[key] = resolve_component(options, *given)
         elif dataclasses.is_dataclass(hints[key]):
             values[key] = from_table(typing.cast(type[Any], hints[key]), _as_table(value, path), f"{path}.")
         else:
@@ -191,14 +211,26 @@ def _suggest(cls: type[Any], key: str, where: str) -> str:
 
 
 def resolve_component(
-    table: Table, registry: Mapping[str, Callable[..., Any]], context: Collection[str], where: str
+    table: Table,
+    registry: Mapping[str, Callable[..., Any]],
+    context: Collection[str],
+    where: str,
+    outside: Callable[[str, Any], None] | None = None,
 ) -> Component:
-    """A registered name and its options, the ones that ``table`` leaves out at their defaults."""
+    """A name and its options, the ones that ``table`` leaves out at their defaults.
+
+    What a file names and the user did not name in this call is not imported: its options stay as they are recorded.
+    """
     options = dict(table)
     name = options.pop("name", None)
-    if not isinstance(name, str) or name not in registry:
+    is_outside = outside is not None and isinstance(name, str) and name not in registry and names_a_function(name)
+    if not isinstance(name, str) or not (name in registry or is_outside):
         raise SettingsError(f"{where}name = {_show(name)} is unknown; {did_you_mean(str(name), registry)}")
-    target = registry[name]
+    if is_outside and not may_import(name):
+        return Component(name, tuple(options.items()))
+    target = find_entry(name, registry)
+    if outside is not None and is_outside:
+        outside(name, target)
     hints = typing.get_type_hints(target.__init__ if inspect.isclass(target) else target)
     known = {key: item for key, item in inspect.signature(target).parameters.items() if key not in context}
     for key in options:
@@ -206,7 +238,10 @@ def resolve_component(
             nearest = did_you_mean(f"{where}{key}", [f"{where}{word}" for word in ("name", *known)])
             raise SettingsError(f"'{where}{key}' is not an option of {name}; {nearest}")
     resolved = {key: item.default for key, item in known.items()}
-    resolved |= {key: convert(value, hints[key], f"{where}{key}") for key, value in options.items()}
+    resolved |= {key: convert(value, hints.get(key, str), f"{where}{key}") for key, value in options.items()}
+    for key, value in resolved.items():
+        if value is inspect.Parameter.empty:
+            raise SettingsError(f"{name} needs the option {where}{key}; give it a value.")
     return Component(name, tuple(resolved.items()))
 
 

@@ -84,7 +84,8 @@ def evaluation(
     samples = np.arange(count) * 2 + 7
     right = rng.random(count) < clean
     start = np.where(right, rng.uniform(0.6, 1.0, count) if draws else 1.0, 0.0)
-    stages = [stage("clean", "Clean", "clean", columns(samples, right, start), scope="all", threat="", counts=False)]
+    unmoved = columns(samples, right, start, np.full(count, np.nan))
+    stages = [stage("clean", "Clean", "clean", unmoved, scope="all", threat="", counts=False)]
     left = start.copy()
     for stage_name, title, kind, share in _PLAN:
         rows = np.flatnonzero(left >= 0.5)

@@ -8,7 +8,7 @@ from maxmahal.losses.lgm import LGM, lgm_logits, lgm_loss
 from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss, pairing_loss
 from maxmahal.losses.mmlda import MMLDA, mmlda_loss
 from maxmahal.losses.quadratic import GSCE, center_logits, gsce_loss, quadratic_logits
-from maxmahal.losses.registry import LOSSES, takes_centers
+from maxmahal.losses.registry import LOSSES, check_own_loss, takes_centers
 from maxmahal.losses.softmax import SCE, sce_loss
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "arcface_loss",
     "center_logits",
     "center_loss",
+    "check_own_loss",
     "cosface_loss",
     "emc_loss",
     "gsce_loss",

@@ -1,4 +1,4 @@
-"""Every loss by name. A new one is one new file and one line here.
+"""Every loss by name. A new one is one new file and one line here; one from outside is ``package.module:MyLoss``.
 
 A head that takes ``centers`` is given preset ones; any other takes ``num_classes`` and ``feature_dim``. The remaining
 keyword arguments are its settings, with their names, types and defaults read from the signature.
@@ -6,6 +6,7 @@ keyword arguments are its settings, with their names, types and defaults read fr
 
 import inspect
 
+from maxmahal.errors import SettingsError
 from maxmahal.losses.angular import ArcFace, CosFace
 from maxmahal.losses.center import CenterLoss
 from maxmahal.losses.emc import EMC
@@ -15,6 +16,7 @@ from maxmahal.losses.mmlda import MMLDA
 from maxmahal.losses.quadratic import GSCE
 from maxmahal.losses.softmax import SCE
 from maxmahal.models.head import Head
+from maxmahal.settings import find_entry
 
 LOSSES: dict[str, type[Head]] = {
     "sce": SCE,
@@ -31,4 +33,10 @@ LOSSES: dict[str, type[Head]] = {
 
 def takes_centers(name: str) -> bool:
     """Whether the loss works with preset centers."""
-    return "centers" in inspect.signature(LOSSES[name]).parameters
+    return "centers" in inspect.signature(find_entry(name, LOSSES)).parameters
+
+
+def check_own_loss(name: str, loss: object) -> None:
+    """Refuse what ``package.module:MyLoss`` stands for unless it is a ``Head``."""
+    if not (inspect.isclass(loss) and issubclass(loss, Head)):
+        raise SettingsError(f"loss.name = '{name}' must name a subclass of maxmahal.Head; {name} is none.")

@@ -1,6 +1,6 @@
 """Records: what each attack did to each sample, and what follows from it. Nothing here needs torch."""
 
-from maxmahal.records.distances import MINIMUM_NORM, is_minimum_norm, mean_distortion
+from maxmahal.records.distances import is_minimum_norm, mean_distortion
 from maxmahal.records.naming import tell_apart
 from maxmahal.records.reading import read_evaluations
 from maxmahal.records.schema import RecordsError
@@ -21,7 +21,6 @@ from maxmahal.records.verdict import (
 
 __all__ = [
     "CLEAN",
-    "MINIMUM_NORM",
     "Columns",
     "Comparison",
     "Evaluation",

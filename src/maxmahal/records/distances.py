@@ -4,13 +4,10 @@ import numpy as np
 
 from maxmahal.records.types import StageRecords
 
-MINIMUM_NORM = frozenset({"carlini", "fmn"})
-"""Attacks that always win, sooner or later: how far they had to go is what tells models apart."""
-
 
 def is_minimum_norm(stage: StageRecords) -> bool:
-    """Whether a stage looked for the nearest adversarial image, with no ball around the clean one."""
-    return stage.kind in MINIMUM_NORM and not stage.threat
+    """Whether a stage looked for the nearest adversarial image: it has distances, and no ball around the clean one."""
+    return not stage.threat and bool(np.isfinite(stage.columns.distortion).any())
 
 
 def mean_distortion(stage: StageRecords) -> float | None:

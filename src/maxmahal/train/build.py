@@ -19,9 +19,9 @@ def new_classifier(settings: Settings, data: ImageData) -> Classifier:
     """A model with fresh weights, a function of the settings and the training data alone."""
     shape = (data.num_classes, settings.model.feature_dim)
     centers = torch.zeros(shape)
-    if takes_centers(settings.loss.name):
-        centers = preset_centers(settings, data.num_classes, data.superclasses)
     with torch.random.fork_rng(devices=[]), only_named(to_table(settings)):
+        if takes_centers(settings.loss.name):
+            centers = preset_centers(settings, data.num_classes, data.superclasses)
         # Networks are built on the CPU, so only its generator matters; the caller's GPU generators stay as they are.
         torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
         model = _assemble(settings, data.image_shape, centers)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import write_atomically
-from maxmahal.imports import names_a_function, only_named
+from maxmahal.imports import names_a_function, nothing_named, only_named
 from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
@@ -107,8 +107,9 @@ def _is_copy(target: Path, tensors: dict[str, Tensor], metadata: dict[str, str])
 def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:
     """The network that a checkpoint's weights belong in, by the function it names or by the only one that is given."""
     name = card.settings.model.backbone
-    if name not in trusted and len(trusted) == 1:
-        name = trusted[0]
+    networks = [each for each in trusted if each != card.settings.loss.name]
+    if name not in trusted and len(networks) == 1:
+        name = networks[0]
     with torch.random.fork_rng(devices=[]):
         return own_backbone(replace(card.settings.model, backbone=name), card.image_shape)
 
@@ -144,12 +145,9 @@ def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
         channels, height, width = (int(side) for side in card["image_shape"])
         if min(channels, height, width) < 1:
             raise ValueError("image_shape")
-        return ModelCard(
-            settings=from_table(Settings, card["settings"]),
-            image_shape=(channels, height, width),
-            class_names=tuple(card["class_names"]),
-            epoch=card["epoch"],
-        )
+        with nothing_named():  # a name that cannot be imported does not make a file damaged
+            settings = from_table(Settings, card["settings"])
+        return ModelCard(settings, (channels, height, width), tuple(card["class_names"]), card["epoch"])
     except (KeyError, ValueError, TypeError) as error:
         reason = f": {error}" if isinstance(error, SettingsError) else ""
         raise CheckpointError(f"{path} has damaged metadata{reason}. Copy it again or retrain.") from error

@@ -10,7 +10,7 @@ from maxmahal.centers import CENTERS
 from maxmahal.data import augmentations
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.imports import names_a_function
-from maxmahal.losses import LOSSES
+from maxmahal.losses import LOSSES, check_own_loss
 from maxmahal.models import BACKBONES
 from maxmahal.models.normalize import NORMALIZATIONS
 from maxmahal.settings import Component, Table, component, first_difference, to_table
@@ -154,7 +154,7 @@ class Settings:
     data: DataSettings = field(default_factory=DataSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     centers: Component = component(CENTERS, "max-mahalanobis", context=("num_classes", "dim", "superclasses"))
-    loss: Component = component(LOSSES, "mmc", context=("self", "num_classes", "feature_dim", "centers"))
+    loss: Component = component(LOSSES, "mmc", ("self", "num_classes", "feature_dim", "centers"), check_own_loss)
     train: TrainSettings = field(default_factory=TrainSettings)
     method: Component = component(METHODS, "standard", context=("self",))
     cpu: CPUSettings = field(default_factory=CPUSettings)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
-from maxmahal.records.distances import MINIMUM_NORM
+from maxmahal.records.distances import is_minimum_norm
 from maxmahal.records.types import StageRecords
 from maxmahal.report.render import Section, render
 from maxmahal.report.scales import Axis
@@ -114,7 +114,7 @@ def _exact_curves(group: Group) -> list[Curves]:
     stages: dict[str, list[tuple[Subject, StageRecords]]] = {}
     for subject in group.subjects:
         for stage in subject.evaluation.stages:
-            if stage.kind in MINIMUM_NORM and _is_exact(stage):
+            if is_minimum_norm(stage) and _is_exact(stage):
                 stages.setdefault(stage.name, []).append((subject, stage))
     return [_exact(members) for members in stages.values()]
 

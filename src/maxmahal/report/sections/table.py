@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.records.distances import MINIMUM_NORM, mean_distortion
+from maxmahal.records.distances import is_minimum_norm, mean_distortion
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import StageRecords
 from maxmahal.records.verdict import StageVerdict, Verdict
@@ -97,7 +97,7 @@ def merged(orders: list[list[str]]) -> list[str]:
 def _column(name: str, verdicts: list[StageVerdict]) -> Column:
     stage = verdicts[0].stage
     notes = []
-    if measures_distance(stage):
+    if is_minimum_norm(stage):
         notes.append("mean distortion")
     elif all(each.cumulative for each in verdicts):
         notes.append("cumulative")
@@ -117,16 +117,11 @@ def _cell(subject: Subject, verdict: StageVerdict | None, column: Column) -> Cel
     if stage.skipped or rate is None:
         return Cell(None, DASH, f"Skipped: {stage.skipped}" if stage.skipped else "Not run yet.", False, False, paper)
     tip = _tip(subject, verdict, rate)
-    if measures_distance(stage):
+    if is_minimum_norm(stage):
         distance = mean_distortion(stage)
         return Cell(distance, DASH if distance is None else short(distance), tip, partial, False, paper)
     cumulative = verdict.cumulative and "cumulative" not in column.notes
     return Cell(rate.value, rate_cell(rate), tip, partial, cumulative, paper)
-
-
-def measures_distance(stage: StageRecords) -> bool:
-    """Whether how far it had to go tells more than that it got there."""
-    return stage.kind in MINIMUM_NORM and not stage.threat
 
 
 def _tip(subject: Subject, verdict: StageVerdict, rate: Rate) -> str:
