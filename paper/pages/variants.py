@@ -1,5 +1,6 @@
 """paper/results/variants.md: seven grids of variants that the paper leaves to future work, on digits."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,6 @@ from paper.pages.study import (
     Prediction,
     Results,
     Study,
-    against,
     comparison_table,
     corrected,
     is_run,
@@ -31,119 +31,33 @@ from paper.pages.text import NOT_RUN, listed, markdown_table, render
 from paper.pages.variants_figures import draw_figures, figure_name
 
 _NAMES: dict[Metric, str] = {"clean": "clean", "worst": "worst case", "early": "first epochs"}
-_MMC = "variants-mmc"
-_REFERENCE = Arm(_MMC, "MMC-10", "MMC")
-_FORMS = ("squared", "absolute", "huber")
+_COMPARED: tuple[Metric, ...] = ("worst", "clean")
 
 
-def _emc() -> Study:
-    arms = [
-        Arm(f"variants-emc-{a}", f"EMC, α = {float(a):g}", f"α={float(a):g}") for a in ("0.01", "0.1", "1.0", "10.0")
-    ]
-    names = [arm.name for arm in arms]
-    limit = Prediction(against(_MMC, names[:1], "worst", "clean"), "equal")
-    return Study(
-        "emc", "Elastic centers (Eq. 21)", (_REFERENCE, *arms), against(_MMC, names, "worst", "clean"), (limit,)
+def _load() -> tuple[Study, ...]:
+    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["study"]
+    return tuple(
+        Study(
+            table["name"],
+            table["title"],
+            tuple(Arm(f"variants-{name}", title, tick) for name, (title, tick) in table["arms"].items()),
+            _contrasts(table["pairs"], _COMPARED),
+            tuple(
+                Prediction(_contrasts(each["pairs"], each["metrics"]), each["expected"])
+                for each in table.get("prediction", ())
+            ),
+        )
+        for table in tables
     )
 
 
-def _hierarchical() -> Study:
-    shapes = [
-        Arm(f"variants-shape-{ratio}", f"by shape, ratio {ratio}", f"shape {ratio}") for ratio in ("0.1", "0.3", "1")
-    ]
-    control = Arm("variants-value-0.3", "by value, ratio 0.3", "value 0.3")
-    contrasts = (
-        *against(_MMC, [arm.name for arm in shapes], "worst", "clean"),
-        *against(control.name, [shapes[1].name], "worst", "clean"),
-    )
-    return Study("hierarchical", "Hierarchical centers (appendix B.3)", (_REFERENCE, *shapes, control), contrasts)
-
-
-def _form(condition: str, form: str) -> str:
-    return _MMC if (condition, form) == ("clean", "squared") else f"variants-{condition}-{form}"
-
-
-def _forms() -> Study:
-    conditions = {
-        "clean": ("clean labels", "clean"),
-        "noise20": ("20 % wrong labels", "20 %"),
-        "noise40": ("40 % wrong labels", "40 %"),
-        "at": ("adversarial training", "AT"),
-    }
-    arms = [
-        Arm(_form(condition, form), f"{words}, {form}", f"{tick} {form[:3]}.")
-        for condition, (words, tick) in conditions.items()
-        for form in _FORMS
-    ]
-
-    def others(condition: str, *metrics: Metric) -> tuple[Contrast, ...]:
-        return against(_form(condition, "squared"), [_form(condition, form) for form in _FORMS[1:]], *metrics)
-
-    return Study(
-        "forms",
-        "Squared, absolute or Huber (appendix B.2)",
-        tuple(arms),
-        tuple(each for condition in conditions for each in others(condition, "clean", "worst")),
-        (
-            Prediction(others("clean", "early"), "hurts"),
-            Prediction(others("clean", "clean"), "hurts"),
-            Prediction((*others("noise20", "clean"), *others("noise40", "clean")), "helps"),
-            Prediction(others("at", "worst"), "hurts"),
-        ),
+def _contrasts(pairs: Sequence[Sequence[str]], metrics: Sequence[Metric]) -> tuple[Contrast, ...]:
+    return tuple(
+        Contrast(f"variants-{arm}", f"variants-{reference}", metric) for metric in metrics for arm, reference in pairs
     )
 
 
-def _norm() -> Study:
-    titles = {"1": "C = 1", "3": "C = 3", "30": "C = 30", "100-scaled": "C = 100, scaled"}
-    arms = [Arm(f"variants-norm-{norm}", title, title.removeprefix("C = ")) for norm, title in titles.items()]
-    names = [arm.name for arm in arms]
-    return Study(
-        "norm",
-        "The norm of the centers",
-        (*arms[:2], _REFERENCE, *arms[2:]),
-        against(_MMC, names, "worst", "clean"),
-        (Prediction(against(_MMC, names, "worst"), "does not help"),),
-    )
-
-
-def _dim() -> Study:
-    arms = [Arm(f"variants-dim-{dim}", f"d = {dim}", f"d={dim}") for dim in ("9", "16", "256", "512")]
-    contrasts = against(_MMC, [arm.name for arm in arms], "worst", "clean")
-    return Study("dim", "The dimension of the features", (*arms[:2], _REFERENCE, *arms[2:]), contrasts)
-
-
-def _centers() -> Study:
-    dims = ("2", "5", "8")
-    codes = [Arm(f"variants-code-{dim}", f"optimised code, d = {dim}", f"code {dim}") for dim in dims]
-    randoms = [Arm(f"variants-rand-{dim}", f"random, d = {dim}", f"rand {dim}") for dim in (*dims, "64")]
-    pairs = list(zip(randoms, [*codes, _REFERENCE], strict=True))
-    worst, clean = (
-        tuple(Contrast(ours.name, theirs.name, metric) for ours, theirs in pairs) for metric in ("worst", "clean")
-    )
-    return Study(
-        "centers",
-        "Optimised codes and random centers",
-        tuple(arm for random, reference in pairs for arm in (reference, random)),
-        (*worst, *clean, *against(_MMC, [arm.name for arm in codes], "worst", "clean")),
-        (Prediction(worst, "hurts"),),
-    )
-
-
-def _pairing() -> Study:
-    titles = {"0.0": "both images, not paired", "0.5": "paired, weight 0.5", "2.0": "paired, weight 2"}
-    arms = [Arm(f"variants-pairing-{each}", title, title.removeprefix("paired, ")) for each, title in titles.items()]
-    unpaired, *paired = (arm.name for arm in arms)
-    alone = Arm("variants-at-squared", "adversarial images only", "adversarial only")
-    return Study(
-        "pairing",
-        "Adversarial pairing of features (ALP)",
-        (alone, *arms),
-        against(unpaired, [*paired, alone.name], "worst", "clean"),
-        (Prediction(against(unpaired, paired, "worst"), "does not help"),),
-    )
-
-
-STUDIES = (_emc(), _hierarchical(), _forms(), _norm(), _dim(), _centers(), _pairing())
+STUDIES = _load()
 
 
 def variant_pages(folder: Path) -> dict[str, str]:
