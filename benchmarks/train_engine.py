@@ -22,7 +22,7 @@ from maxmahal.attacks import Linf, cross_entropy, pgd, prepare
 from maxmahal.data import ImageData
 from maxmahal.models import BACKBONES
 from maxmahal.train import Settings, load_settings, new_classifier
-from maxmahal.train.fast import lay_out, same_bits
+from maxmahal.train.device import deterministic_algorithms, lay_out
 from maxmahal.train.loop import Silent, train_epoch
 from maxmahal.train.methods import METHODS
 from maxmahal.train.optimiser import build_optimiser
@@ -66,7 +66,7 @@ class Contestant:
 
     def stretch(self) -> float:
         """Seconds of the next stretch."""
-        with same_bits(self.settings.on(self.data.device)):
+        with deterministic_algorithms(self.settings.on(self.data.device)):
             summary = train_epoch(self.model, self.step, self.data, self.settings, self.epoch, Silent())
         self.epoch += 1
         return summary.seconds

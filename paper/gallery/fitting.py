@@ -10,7 +10,7 @@ from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, eval_mode, map_batches
 from maxmahal.random import stream_key
 from maxmahal.train import METHODS, Settings, new_classifier
-from maxmahal.train.fast import lay_out
+from maxmahal.train.device import lay_out
 from maxmahal.train.loop import Silent, train_epoch
 from maxmahal.train.optimiser import build_optimiser
 from maxmahal.train.step import make_step

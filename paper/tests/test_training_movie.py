@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from maxmahal.train import RunFolder, Settings, load_model, train_model
-from maxmahal.train.parts import load_parts
+from maxmahal.train.splits import load_splits
 from paper.gallery import Record
 from paper.gallery.figures.training_movie import moments, player
 from paper.gallery.fitting import fit
@@ -64,7 +64,7 @@ def test_fitting_is_training(tiny_settings: Callable[..., Settings], tmp_path: P
     trained = load_model(RunFolder(tmp_path / "run").last)
     seen: list[int] = []
     before = torch.random.get_rng_state()
-    fitted = fit(settings, load_parts(settings.data, None, "cpu").train, lambda model, step: seen.append(step))
+    fitted = fit(settings, load_splits(settings.data, None, "cpu").train, lambda model, step: seen.append(step))
     assert torch.equal(before, torch.random.get_rng_state())
     assert seen == list(range(3 * 5 + 1))
     for name, tensor in trained.state_dict().items():

@@ -160,7 +160,10 @@ def test_floats_that_are_rounded_are_noticed_in_one_sentence(run, tmp_path: Path
         warnings.simplefilter("default")  # as outside of tests
         done = run("data", "check", tmp_path / "mine.npz")
     assert done.code == 0
-    assert done.err == f"maxmahal: {tmp_path / 'mine.npz'}: images are kept as bytes: pixels moved by up to 0.5/255.\n"
+    assert (
+        done.err
+        == f"maxmahal: {tmp_path / 'mine.npz'}: images are stored as bytes: pixels were rounded by up to 0.5/255.\n"
+    )
 
 
 def test_a_resumed_run_goes_on_with_its_own_settings(run, tiny_npz: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from maxmahal.evaluate.learned_tree import confusion_matrix, learn_tree
 from maxmahal.evaluate.subject import load_subject
 from maxmahal.models import accuracy
 from maxmahal.train import load_settings, train_model
-from maxmahal.train.parts import load_parts
+from maxmahal.train.splits import load_splits
 
 SMALL = ("train.epochs=2", "data.limit=200", "data.test_limit=50")
 
@@ -46,7 +46,7 @@ def test_a_tree_is_made_of_held_out_mistakes_and_trained_with(run, trained: Path
 def test_the_mistakes_are_not_those_on_test_images(trained: Path) -> None:
     subject = load_subject(trained / "held-out")
     assert subject.card is not None
-    parts = load_parts(subject.card.settings.data, None, "cpu")
+    parts = load_splits(subject.card.settings.data, None, "cpu")
     counts = confusion_matrix(subject, parts.validation)
     assert counts.sum() == 300
     assert counts.trace() / 300 == pytest.approx(accuracy(subject.model, parts.validation))  # type: ignore[arg-type]

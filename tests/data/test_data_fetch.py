@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maxmahal.data import Progress, fetch_dataset
+from maxmahal.data import DownloadReporter, fetch_dataset
 from maxmahal.data.fetch import fetch_source
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import DatasetSource, Download, OfficialFile
@@ -244,7 +244,7 @@ def test_progress_is_passed_on(server: Answers, tmp_path: Path) -> None:
     server.serve("a", CONTENT)
     server.serve("b", CONTENT)
     recorder = Recorder()
-    assert isinstance(recorder, Progress)
+    assert isinstance(recorder, DownloadReporter)
     fetch_source("toy", plain_source(server.url), tmp_path, progress=recorder)
     assert (recorder.total, recorder.seen, recorder.closed) == (len(CONTENT), len(CONTENT), 2)
 

@@ -38,7 +38,9 @@ def test_npz_layouts_become_nchw(tmp_path: Path, random_images: Draw, layout: st
 
 def test_npz_floats_are_rounded_to_bytes(tmp_path: Path) -> None:
     images = np.linspace(0, 1, 4 * 6 * 5).reshape(4, 6, 5)
-    with pytest.warns(DataNotice, match=r"mine\.npz: images are kept as bytes: pixels moved by up to 0\.43/255\."):
+    with pytest.warns(
+        DataNotice, match=r"mine\.npz: images are stored as bytes: pixels were rounded by up to 0\.43/255\."
+    ):
         data = load_dataset(save(tmp_path / "mine.npz", images=images, labels=LABELS))
     assert torch.equal(data.images, torch.from_numpy(np.round(images * 255).astype(np.uint8))[:, None])
 
@@ -87,7 +89,7 @@ GOOD = np.zeros((4, 6, 5), dtype=np.uint8)
         ({"images": GOOD[0], "labels": LABELS}, "must be images NHW, NHWC or NCHW"),
         ({"images": GOOD[:0], "labels": LABELS[:0]}, "at least one image"),
         ({"images": GOOD.astype(np.int64), "labels": LABELS}, r"bytes \(uint8\) or floats in \[0, 1\]; got int64"),
-        ({"images": np.zeros((4, 3, 8, 3), np.uint8), "labels": LABELS}, "does not tell which"),
+        ({"images": np.zeros((4, 3, 8, 3), np.uint8), "labels": LABELS}, "is ambiguous"),
         ({"images": np.zeros((4, 5, 8, 7), np.uint8), "labels": LABELS}, "must have 1 or 3 channels"),
         ({"images": GOOD, "labels": LABELS, "class_names": np.array(["a", "b"])}, r"must lie in 0\.\.1"),
         ({"images": GOOD, "labels": LABELS, "class_names": np.array([1, 2, 3])}, "class_names must be a list of texts"),

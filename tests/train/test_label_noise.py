@@ -10,7 +10,7 @@ from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import DataError, SettingsError
 from maxmahal.settings import to_table
 from maxmahal.train import Settings, load_settings, train_model
-from maxmahal.train.parts import load_parts, mislabel
+from maxmahal.train.splits import load_splits, mislabel
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -58,7 +58,7 @@ def test_another_seed_mislabels_others_and_a_smaller_share_fewer_of_the_same(dig
 
 def test_only_the_training_part_is_touched() -> None:
     parts = {
-        share: load_parts(load_settings("digits-at-mmc", [f"data.label_noise={share}"]).data, None, "cpu")
+        share: load_splits(load_settings("digits-at-mmc", [f"data.label_noise={share}"]).data, None, "cpu")
         for share in (0.0, 0.5)
     }
     assert not torch.equal(parts[0.0].train.labels, parts[0.5].train.labels)

@@ -17,7 +17,7 @@ from maxmahal.models import accuracy
 from maxmahal.settings import first_difference
 from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train_model
 from maxmahal.train.loop import Silent, TrainingDivergedError, batches
-from maxmahal.train.parts import load_parts
+from maxmahal.train.splits import load_splits
 
 Make = Callable[..., Settings]
 METHODS = ["digits-sce", "digits-mmc", "digits-center", "digits-mmlda", "digits-lgm", "digits-emc", "digits-mmc-rand"]
@@ -125,7 +125,7 @@ def test_batches_belong_to_the_sample(tiny_settings: Make) -> None:
     seen = []
     for size in (24, 40):
         settings = tiny_settings("digits-mmc", f"train.batch_size={size}")
-        data = load_parts(settings.data, None, "cpu").train
+        data = load_splits(settings.data, None, "cpu").train
         images = {
             int(sample): image
             for batch in batches(data, settings, epoch=3)
@@ -138,7 +138,7 @@ def test_batches_belong_to_the_sample(tiny_settings: Make) -> None:
 
 def test_each_epoch_has_its_own_order(tiny_settings: Make) -> None:
     settings = tiny_settings("digits-mmc")
-    data = load_parts(settings.data, None, "cpu").train
+    data = load_splits(settings.data, None, "cpu").train
     orders = [torch.cat([batch.sample_ids for batch in batches(data, settings, epoch)]) for epoch in (0, 1, 0)]
     assert torch.equal(orders[0], orders[2])
     assert not torch.equal(orders[0], orders[1])
@@ -232,7 +232,7 @@ def test_a_saved_model_is_the_model(tiny_settings: Make, tmp_path: Path) -> None
     model = load_model(tmp_path / "run")
     assert not model.training
     assert float(model.head.scale) == 2.0  # type: ignore[arg-type]
-    test = load_parts(settings.data, None, "cpu").test
+    test = load_splits(settings.data, None, "cpu").test
     assert accuracy(model, test) == result["last"]["test_accuracy"]
     assert load_card(tmp_path / "run/last.safetensors").settings == settings
 

@@ -8,9 +8,7 @@ from torch import nn
 
 from maxmahal import SCE, Classifier
 from maxmahal.train import TrainSettings
-from maxmahal.train.ema import WeightAverage
-from maxmahal.train.optimiser import build_optimiser
-from maxmahal.train.schedule import learning_rate
+from maxmahal.train.optimiser import WeightAverage, build_optimiser, learning_rate
 
 
 @pytest.mark.parametrize(("epoch", "rate"), [(0, 0.01), (99.99, 0.01), (100, 0.001), (149.9, 0.001), (150, 1e-4)])

@@ -14,12 +14,11 @@ from maxmahal.data import ImageData
 from maxmahal.models.layers import Float32Linear
 from maxmahal.train import Settings, new_classifier
 from maxmahal.train.config import CPUSettings, CUDASettings
-from maxmahal.train.ema import WeightAverage
-from maxmahal.train.fast import FastBackbone, accelerate, lay_out, same_bits
+from maxmahal.train.device import FastBackbone, accelerate, deterministic_algorithms, lay_out
 from maxmahal.train.loop import Silent, batches
 from maxmahal.train.methods import METHODS, AdversarialTraining, Batch, Standard, Trades
 from maxmahal.train.methods.craft import crafting
-from maxmahal.train.optimiser import build_optimiser
+from maxmahal.train.optimiser import WeightAverage, build_optimiser
 from maxmahal.train.step import Step, make_step
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -57,7 +56,7 @@ def steps_of(settings: Settings, device: str, count: int, ema: float = 0.5) -> t
     method = settings.method.build(METHODS)
     step = make_step(model, build_optimiser(model, settings.train), method, average, settings.on(data.device))
     model.train()
-    with same_bits(settings.on(data.device)):
+    with deterministic_algorithms(settings.on(data.device)):
         # Another rate at every step: one that was frozen into a recording would show.
         losses = [
             float(step(batch, settings.train.lr * (1 + number % 3)))

@@ -13,7 +13,7 @@ from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 from maxmahal.random import generator
 from maxmahal.train import load_settings
-from maxmahal.train.parts import load_parts
+from maxmahal.train.splits import load_splits
 from paper.gallery.compose import compose
 from paper.gallery.fitting import centers_of, features_of, fit, linear_logits
 from paper.gallery.packing import bytes_text, pack, quantise, restore, rounded, square_around, unpack
@@ -42,7 +42,7 @@ def compute(options: Options, source: str = "digits") -> Record:
     fitted: dict[str, Classifier] = {}
     for name in ("mmc", "sce"):
         settings = load_settings(f"{source}-{name}", _overrides(source, options))
-        data = load_parts(settings.data, options.data_dir, "cpu")
+        data = load_splits(settings.data, options.data_dir, "cpu")
         fitted[name.upper()] = fit(settings, data.train)
     everyone = data.test
     judged = everyone.first(20 if options.quick else 100)

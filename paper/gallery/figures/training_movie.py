@@ -8,7 +8,7 @@ from maxmahal.data import ImageData
 from maxmahal.models import Classifier
 from maxmahal.train import Settings, load_settings
 from maxmahal.train.loop import steps_per_epoch
-from maxmahal.train.parts import load_parts
+from maxmahal.train.splits import load_splits
 from paper.gallery.compose import compose
 from paper.gallery.fitting import centers_of, features_of, fit
 from paper.gallery.packing import bytes_text, pack, quantise, restore, rounded, square_around, unpack
@@ -27,7 +27,7 @@ def compute(options: Options) -> Record:
     films = []
     for name, preset in PRESETS.items():
         settings = load_settings(preset, overrides)
-        data = load_parts(settings.data, options.data_dir, "cpu")
+        data = load_splits(settings.data, options.data_dir, "cpu")
         shown = data.test.first(120 if options.quick else POINTS)
         per_epoch = steps_per_epoch(data.train, settings.train.batch_size)
         looks = moments(settings.train.epochs, per_epoch)

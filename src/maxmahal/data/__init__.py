@@ -1,9 +1,9 @@
-"""Images and labels: the published data sets, a user's own, splits and augmentation."""
+"""Images and labels: published data sets, the user's own data, splits and augmentation."""
 
 from maxmahal.data.augment import Augmentation, augmentation, augmentations
 from maxmahal.data.check import CheckReport, CheckRow, check_dataset
-from maxmahal.data.cifar100 import CIFAR100_SUPERCLASSES
-from maxmahal.data.fetch import Progress, fetch_dataset
+from maxmahal.data.cifar import CIFAR100_SUPERCLASSES
+from maxmahal.data.fetch import DownloadReporter, fetch_dataset
 from maxmahal.data.load import DataSource, load_dataset, resolve_data_dir
 from maxmahal.data.registry import dataset_names
 from maxmahal.data.split import train_validation_split
@@ -17,8 +17,8 @@ __all__ = [
     "CheckRow",
     "DataNotice",
     "DataSource",
+    "DownloadReporter",
     "ImageData",
-    "Progress",
     "augmentation",
     "augmentations",
     "check_dataset",

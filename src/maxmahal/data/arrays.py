@@ -1,16 +1,56 @@
-"""A user's own arrays, brought into the library's shape or refused with the reason."""
+"""A user's own data from Python: arrays or tensors, or a function that returns them."""
+
+import sys
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
+from torch.utils.data import TensorDataset
 
-from maxmahal.data.notices import notice
-from maxmahal.errors import DataError
+from maxmahal.data.source import Split
+from maxmahal.data.types import ImageData
+from maxmahal.errors import DataError, DataNotice
+from maxmahal.imports import call_function, check_call, import_function
 
 _CHANNELS = (1, 3)
-_NOTICED = 1e-3  # of a step between two bytes: floats that were bytes once are nearer to them
-MOST_CLASSES = 1_000_000  # beyond any data set known; a label this high is an id or an error
+_ROUNDING = 1e-3  # in steps of 1/255; floats that were once bytes differ from them by less
+_NAME = "arrays"
+MAX_CLASSES = 1_000_000  # more than any known data set has; a higher label is an id or an error
+
+
+def from_pair(source: object) -> ImageData:
+    """``(images, labels)``, ``(images, labels, class_names)``, or a ``TensorDataset`` of the first two."""
+    parts = source.tensors if isinstance(source, TensorDataset) else source
+    if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
+        got = f"{len(parts)} parts" if isinstance(parts, tuple | list) else f"a {type(source).__name__}"
+        raise DataError(
+            "data must be a data set's name, a path, package.module:function, an ImageData or a pair (images, labels) "
+            f"of arrays or tensors; got {got}."
+        )
+    images = as_images(parts[0], "images")
+    labels = as_labels(parts[1], len(images), "labels")
+    names = numbered_classes(int(labels.max()), _NAME) if len(parts) == 2 else _class_names(parts[2])
+    return ImageData.from_arrays(_NAME, images, labels, names)
+
+
+def load_function(name: str, split: Split) -> ImageData:
+    """What ``package.module:function`` returns for ``split``: an ``ImageData``, or a pair of images and labels.
+
+    A pair does not give the number of classes, so the training labels do; return an ``ImageData`` to name the classes.
+    """
+    function = import_function(name)
+    check_call(name, function, "'train' or 'test'", split)
+    result = call_function(name, function, split)
+    if isinstance(result, ImageData):
+        return result
+    images, labels = _returned_pair(result, name, split)
+    train_labels = labels
+    if split == "test":
+        _, train_labels = _returned_pair(call_function(name, function, "train"), name, "train")
+    return ImageData.from_arrays(name, images, labels, numbered_classes(int(train_labels.max()), name))
 
 
 def as_images(images: object, where: str) -> UInt8[Tensor, "n c h w"]:
@@ -28,7 +68,7 @@ def as_images(images: object, where: str) -> UInt8[Tensor, "n c h w"]:
 
 
 def as_labels(labels: object, count: int, where: str) -> Int[Tensor, " n"]:
-    """One whole number from 0 up for each of ``count`` images."""
+    """One non-negative integer for each of ``count`` images."""
     array = _as_array(labels, where)
     if array.shape != (count,) or array.dtype.kind not in "iu":
         raise DataError(
@@ -40,13 +80,28 @@ def as_labels(labels: object, count: int, where: str) -> Int[Tensor, " n"]:
 
 
 def numbered_classes(highest: int, where: str) -> tuple[str, ...]:
-    """Names "0", "1", … for classes that have none, up to the highest label."""
-    if highest >= MOST_CLASSES:
+    """The class names "0", "1", … up to the highest label, for data without class names."""
+    if highest >= MAX_CLASSES:
         raise DataError(
             f"{where}: the highest label is {highest}, which would make as many classes; number the classes 0, 1, 2, … "
             "without gaps, or give class_names."
         )
     return tuple(str(label) for label in range(highest + 1))
+
+
+def _returned_pair(result: object, name: str, split: Split) -> tuple[Tensor, Tensor]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise DataError(
+            f"{name}('{split}') must return an ImageData or a pair (images, labels); got a {type(result).__name__}."
+        )
+    images = as_images(result[0], f"{name}('{split}'): images")
+    return images, as_labels(result[1], len(images), f"{name}('{split}'): labels")
+
+
+def _class_names(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"class_names, the third part of data, must be a list of texts; got {names!r:.100}.")
+    return tuple(names)
 
 
 def _as_array(values: object, where: str) -> np.ndarray:
@@ -62,8 +117,8 @@ def _channels_first(array: np.ndarray, where: str) -> np.ndarray:
     first, last = array.shape[1] in _CHANNELS, array.shape[3] in _CHANNELS
     if first == last:
         raise DataError(
-            f"{where} must have 1 or 3 channels, either right after the first dimension (NCHW) or last (NHWC); "
-            f"the shape {array.shape} does not tell which."
+            f"{where} must have 1 or 3 channels, either in the second dimension (NCHW) or in the last (NHWC); "
+            f"the shape {array.shape} is ambiguous or has neither."
         )
     return array if first else array.transpose(0, 3, 1, 2)
 
@@ -77,7 +132,7 @@ def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
     if missing:
         raise DataError(
             f"{where} are floats and must lie in [0, 1]; found {missing} NaN among {array.size} values. "
-            "Replace them, or leave those images out."
+            "Replace them, or remove those images."
         )
     low, high = array.min(), array.max()
     if low < 0 or high > 1:
@@ -87,7 +142,15 @@ def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
         )
     scaled = array * 255
     rounded = np.round(scaled)
-    moved = float(np.abs(scaled - rounded).max())
-    if moved > _NOTICED:
-        notice(f"{where} are kept as bytes: pixels moved by up to {moved:.2g}/255.")
+    error = float(np.abs(scaled - rounded).max())
+    if error > _ROUNDING:
+        _notify(f"{where} are stored as bytes: pixels were rounded by up to {error:.2g}/255.")
     return rounded.astype(np.uint8)
+
+
+def _notify(sentence: str) -> None:
+    """A warning that points at the caller's line, however deep inside the package it is raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, DataNotice, stacklevel=level)

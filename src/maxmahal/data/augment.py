@@ -1,13 +1,14 @@
-"""Random crops, shifts and mirrors as batched tensor code, on whatever device the images are.
+"""Random crops, shifts and horizontal flips as batched tensor code, on the device of the images.
 
-Every function here is pure: ``uniforms`` are three numbers in [0, 1) for each image (vertical, horizontal, mirror),
-drawn by the caller because they belong to the sample. Three halves leave an image as it is.
+Every function is pure: the caller draws ``uniforms``, three numbers in [0, 1) per image (vertical, horizontal, flip),
+because they belong to the sample. If all three are 0.5, the image does not change.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,51 +22,55 @@ Augmentation = Callable[[UInt8[Tensor, "n c h w"], Float[Tensor, "n 3"]], Float[
 
 
 def unchanged(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:
-    """The images themselves, in [0, 1]."""
+    """The images as they are, in [0, 1]."""
     _check(images, uniforms)
     return to_unit_range(images)
 
 
-def pad_crop(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:
-    """Pad four black pixels on every side and cut the original size out at a random place."""
+def pad_crop(
+    images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool
+) -> Float[Tensor, "n c h w"]:
+    """Pad four black pixels on every side and crop at a random position; with ``flip`` mirror half of the images."""
     _check(images, uniforms)
-    return _crop(images, uniforms, mirror=torch.zeros_like(uniforms[:, 2], dtype=torch.bool))
+    height, width = images.shape[2:]
+    padded = F.pad(images, (_PADDING,) * 4)
+    # The clamp guards against a uniform so near to 1 that the product rounds up.
+    corners = (uniforms[:, :2] * (2 * _PADDING + 1)).long().clamp(max=2 * _PADDING)
+    rows = corners[:, :1] + torch.arange(height, device=images.device)
+    columns = corners[:, 1:] + _columns(width, uniforms, flip)
+    return to_unit_range(_take(_take(padded, 2, rows), 3, columns))
 
 
-def pad_crop_flip(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:
-    """``pad_crop``, then mirror every second image left to right."""
+def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool) -> Float[Tensor, "n c h w"]:
+    """Shift by up to a tenth of the height and width, by fractions of a pixel, and repeat the edge.
+
+    With ``flip`` half of the images are mirrored as well: the augmentation of the paper's released code.
+    """
     _check(images, uniforms)
-    return _crop(images, uniforms, mirror=uniforms[:, 2] < 0.5)
-
-
-def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:
-    """Move by up to a tenth of the height and width, any fraction of a pixel, repeating the edge."""
-    _check(images, uniforms)
-    return _shift(images, uniforms, mirror=torch.zeros_like(uniforms[:, 2], dtype=torch.bool))
-
-
-def shift_flip(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:
-    """``shift``, then mirror every second image left to right: the augmentation of the paper's released code."""
-    _check(images, uniforms)
-    return _shift(images, uniforms, mirror=uniforms[:, 2] < 0.5)
+    height, width = images.shape[2:]
+    down = (2 * uniforms[:, :1] - 1) * (_LARGEST_SHIFT * height)
+    right = (2 * uniforms[:, 1:2] - 1) * (_LARGEST_SHIFT * width)
+    rows = torch.arange(height, device=images.device) - down
+    columns = _columns(width, uniforms, flip) - right
+    return _interpolate(_interpolate(images, 2, rows), 3, columns) / 255
 
 
 _AUGMENTATIONS: dict[str, Augmentation] = {
     "none": unchanged,
-    "crop": pad_crop,
-    "crop-flip": pad_crop_flip,
-    "shift": shift,
-    "shift-flip": shift_flip,
+    "crop": partial(pad_crop, flip=False),
+    "crop-flip": partial(pad_crop, flip=True),
+    "shift": partial(shift, flip=False),
+    "shift-flip": partial(shift, flip=True),
 }
 
 
 def augmentations() -> tuple[str, ...]:
-    """The names ``augmentation`` knows."""
+    """The names that ``augmentation`` accepts."""
     return tuple(_AUGMENTATIONS)
 
 
 def augmentation(name: str) -> Augmentation:
-    """The augmentation of that name: a function of bytes NCHW and uniforms (n, 3) to float32 images in [0, 1]."""
+    """The augmentation of that name: from bytes NCHW and uniforms (n, 3) to float32 images in [0, 1]."""
     if name not in _AUGMENTATIONS:
         raise ArgumentError(f"Unknown augmentation '{name}': {did_you_mean(name, _AUGMENTATIONS)}")
     return _AUGMENTATIONS[name]
@@ -82,48 +87,26 @@ def _check(images: Tensor, uniforms: Tensor) -> None:
         )
 
 
-def _columns(width: int, mirror: Bool[Tensor, " n"]) -> Int[Tensor, "n w"]:
-    """The column of the unmirrored image that each output column shows."""
-    forward = torch.arange(width, device=mirror.device)
-    return torch.where(mirror[:, None], width - 1 - forward, forward)
+def _columns(width: int, uniforms: Float[Tensor, "n 3"], flip: bool) -> Int[Tensor, "n w"]:
+    """The column of the original image that each output column shows; with ``flip`` half of the images are mirrored."""
+    forward = torch.arange(width, device=uniforms.device)
+    mirrored = (uniforms[:, 2] < 0.5) & flip
+    return torch.where(mirrored[:, None], width - 1 - forward, forward)
 
 
 def _take(images: Tensor, dim: int, indices: Int[Tensor, "n k"]) -> Tensor:
-    """Rows (dim 2) or columns (dim 3) of each image by its own list of indices."""
+    """Rows (dim 2) or columns (dim 3) of each image, by indices per image."""
     shape = list(images.shape)
     shape[dim] = indices.shape[1]
     view = indices[:, None, :, None] if dim == 2 else indices[:, None, None, :]
     return images.gather(dim, view.expand(shape))
 
 
-def _crop(
-    images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], mirror: Bool[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
-    height, width = images.shape[2:]
-    padded = F.pad(images, (_PADDING,) * 4)
-    # The clamp guards against a uniform so near to 1 that the product rounds up.
-    corners = (uniforms[:, :2] * (2 * _PADDING + 1)).long().clamp(max=2 * _PADDING)
-    rows = corners[:, :1] + torch.arange(height, device=images.device)
-    columns = corners[:, 1:] + _columns(width, mirror)
-    return to_unit_range(_take(_take(padded, 2, rows), 3, columns))
-
-
-def _shift(
-    images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], mirror: Bool[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
-    height, width = images.shape[2:]
-    down = (2 * uniforms[:, :1] - 1) * (_LARGEST_SHIFT * height)
-    right = (2 * uniforms[:, 1:2] - 1) * (_LARGEST_SHIFT * width)
-    rows = torch.arange(height, device=images.device) - down
-    columns = _columns(width, mirror) - right
-    return _interpolate(_interpolate(images, 2, rows), 3, columns) / 255
-
-
 def _interpolate(images: Tensor, dim: int, positions: Float[Tensor, "n k"]) -> Float[Tensor, "n c h w"]:
-    """Values between two rows or columns; positions outside the image take its edge.
+    """Linear interpolation between rows or columns; positions outside the image take the value of its edge.
 
-    Bilinear sampling is this in both directions. Unlike ``grid_sample`` it returns whole-pixel positions exactly, and
-    its separate sums and products round alike wherever a sample stands in the batch.
+    Applied in both directions it is bilinear sampling. Unlike ``grid_sample`` it is exact at whole pixels, and its
+    rounding does not depend on the position of a sample in the batch.
     """
     before = positions.floor()
     last = images.shape[dim] - 1

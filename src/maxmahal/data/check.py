@@ -1,4 +1,4 @@
-"""Is a data set on this machine the one its name promises? Checksums, counts, class balance."""
+"""Check that a data set on this machine is the published one: checksums, counts, class balance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from maxmahal.data.checksum import verify
 from maxmahal.data.load import find_loader, resolve_data_dir
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, OfficialFile, Split, way_out
@@ -17,7 +16,7 @@ from maxmahal.imports import only_named
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One thing that was checked, and what came out."""
+    """One check and its result."""
 
     subject: str
     ok: bool
@@ -26,14 +25,14 @@ class CheckRow:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Everything that was checked about one data set."""
+    """All checks of one data set."""
 
     name: str
     rows: tuple[CheckRow, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Whether every check passed."""
         return all(row.ok for row in self.rows)
 
     @property
@@ -43,9 +42,9 @@ class CheckReport:
 
 
 def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
-    """Verify each file's checksum, then load both parts and verify the number of images, overall and in each class.
+    """Verify each file's checksum, then load both splits and verify the number of images, in total and per class.
 
-    A user's own data have no published facts: they must load, agree between the parts, and fill every class.
+    The user's own data have no published counts: both splits must load and agree, and every class needs images.
     """
     load = find_loader(name, data_dir)
     source = SOURCES.get(name)
@@ -71,12 +70,12 @@ def _check_file(name: str, file: OfficialFile, data_dir: Path) -> CheckRow:
         return CheckRow(file.places[0], False, f"missing from {data_dir}; {way_out(name)}")
     subject = path.relative_to(data_dir).as_posix()
     try:
-        verdict = verify(file, path)
+        result = file.verify(path)
     except DataError as error:
         return CheckRow(subject, False, str(error))
-    if verdict.right is False:
-        return CheckRow(subject, False, f"{verdict.finding}; {way_out(name)}")
-    return CheckRow(subject, True, verdict.finding)
+    if result.matches is False:
+        return CheckRow(subject, False, f"{result.finding}; {way_out(name)}")
+    return CheckRow(subject, True, result.finding)
 
 
 def _check_counts(split: Split, data: ImageData, expected: Mapping[Split, tuple[int, ...]]) -> list[CheckRow]:

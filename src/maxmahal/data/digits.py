@@ -1,4 +1,4 @@
-"""scikit-learn's 8x8 handwritten digits: small, and there without a download."""
+"""scikit-learn's 8x8 handwritten digits: small, and available without a download."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ _BRIGHTEST = 16
 def _load(_data_dir: Path, split: Split) -> ImageData:
     """The last 50 images of every class are the test set (500), the other 1,297 the training set.
 
-    The file is ordered by writer, so this keeps the writers of the two parts apart somewhat; nothing is random.
+    The file is ordered by writer, so this mostly separates the writers of the two splits; nothing is random.
     """
     from sklearn.datasets import load_digits  # imported here because it takes a second that no other data set needs
 

@@ -1,4 +1,4 @@
-"""The embedded digits with superclasses, for hierarchical centers: a tree that fits the shapes, and one that does not.
+"""The embedded digits with superclasses, for hierarchical centers: one tree by shape, and a control by value.
 
 Named in settings as ``data.source = "maxmahal.data.digits_tree:by_shape"``.
 """
@@ -14,9 +14,9 @@ from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 
 BY_SHAPE = {"closed loop": (0, 6, 8, 9), "straight strokes": (1, 4, 7), "open curve": (2, 3, 5)}
-"""How a digit is written, known before any training: what a hand draws alike is what a network mixes up."""
+"""How a digit is written: digits of similar shape are the ones that networks confuse."""
 BY_VALUE = {"low": (0, 1, 2, 3), "middle": (4, 5, 6), "high": (7, 8, 9)}
-"""The same sizes without a likeness: what remains of an effect here is geometry, not the tree."""
+"""A control with groups of the same sizes whose digits are not similar."""
 
 
 def by_shape(split: Split) -> ImageData:
@@ -25,7 +25,7 @@ def by_shape(split: Split) -> ImageData:
 
 
 def by_value(split: Split) -> ImageData:
-    """Low, middle and high numbers: the control."""
+    """Low, middle and high numbers, as a control."""
     return _with_tree(split, list(BY_VALUE.values()), tuple(BY_VALUE))
 
 

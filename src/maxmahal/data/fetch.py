@@ -1,14 +1,13 @@
-"""Download the official files of a published data set, verified and never half-written."""
+"""Download the official files of a published data set; files are verified and written atomically."""
 
 import tarfile
 import zlib
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from maxmahal.data.checksum import file_md5, verify
 from maxmahal.data.load import find_loader, resolve_data_dir
 from maxmahal.data.registry import SOURCES
-from maxmahal.data.source import DatasetSource, Download, OfficialFile
+from maxmahal.data.source import DatasetSource, Download, OfficialFile, file_md5
 from maxmahal.errors import DataError
 from maxmahal.files import write_atomically
 
@@ -18,13 +17,13 @@ _CHUNK_BYTES = 1 << 16
 
 
 @runtime_checkable
-class Progress(Protocol):
-    """What pooch tells about a download: ``total`` is set first, ``update`` adds bytes, ``close`` ends it."""
+class DownloadReporter(Protocol):
+    """What pooch calls during a download: ``total`` is set first, ``update`` adds bytes, ``close`` ends it."""
 
     total: int
 
     def update(self, count: int, /) -> object:
-        """``count`` more bytes have come."""
+        """``count`` more bytes have arrived."""
 
     def reset(self) -> object:
         """Start again from zero bytes."""
@@ -36,21 +35,25 @@ class Progress(Protocol):
 def fetch_dataset(
     name: str,
     data_dir: Path | str | None = None,
-    progress: Progress | None = None,
+    progress: DownloadReporter | None = None,
     base_url: str | None = None,
 ) -> tuple[Path, ...]:
-    """Bring the data set's files into the data folder and return those that were written.
+    """Download the data set's files into the data folder and return those that were written.
 
-    Files that are there and right are left alone. ``base_url`` is the address of a mirror that holds the same files.
+    Correct files that exist are kept. ``base_url`` is the address of a mirror with the same files.
     """
     if name not in SOURCES:
-        find_loader(name, data_dir)  # an unknown name is an error of its own
+        find_loader(name, data_dir)  # raises an error of its own for an unknown name
         raise DataError(f"{name} is your own data, so there is nothing to fetch; only {', '.join(SOURCES)} have files.")
     return fetch_source(name, SOURCES[name], resolve_data_dir(data_dir), progress, base_url)
 
 
 def fetch_source(
-    name: str, source: DatasetSource, data_dir: Path, progress: Progress | None = None, base_url: str | None = None
+    name: str,
+    source: DatasetSource,
+    data_dir: Path,
+    progress: DownloadReporter | None = None,
+    base_url: str | None = None,
 ) -> tuple[Path, ...]:
     """``fetch_dataset`` for a source that need not be in the registry."""
     base = (base_url or source.base_url).rstrip("/")
@@ -83,7 +86,7 @@ def _by_hand(base: str, download: Download, data_dir: Path) -> str:
 
 
 class _DownloadError(Exception):
-    """Why one download failed, without the way out, which only the caller knows."""
+    """Why one download failed; the caller adds what to do about it."""
 
 
 def _is_right(file: OfficialFile, data_dir: Path) -> bool:
@@ -91,13 +94,13 @@ def _is_right(file: OfficialFile, data_dir: Path) -> bool:
     if path is None:
         return False
     try:
-        # A file without a published checksum may be damaged, so it is fetched anew rather than trusted.
-        return verify(file, path).right is True
+        # A file without a published checksum may be damaged, so it is downloaded again.
+        return file.verify(path).matches is True
     except DataError:
-        return False  # it cannot even be unpacked or read
+        return False  # it cannot be unpacked or read
 
 
-def _download(url: str, md5: str, target: Path, progress: Progress | None) -> Path:
+def _download(url: str, md5: str, target: Path, progress: DownloadReporter | None) -> Path:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             write_atomically(target, lambda temporary: _download_once(url, md5, temporary, progress))
@@ -108,8 +111,8 @@ def _download(url: str, md5: str, target: Path, progress: Progress | None) -> Pa
     return target
 
 
-def _download_once(url: str, md5: str, temporary: Path, progress: Progress | None) -> None:
-    import pooch  # both imported here because only downloading needs them
+def _download_once(url: str, md5: str, temporary: Path, progress: DownloadReporter | None) -> None:
+    import pooch  # both are imported here because only downloading needs them
     import requests
 
     downloader = pooch.HTTPDownloader(
@@ -129,7 +132,7 @@ def _download_once(url: str, md5: str, temporary: Path, progress: Progress | Non
 
 
 def _reason(error: OSError) -> str:
-    """What went wrong in a few words; the exception's own text is a nest of class names."""
+    """A short reason; the exception's own text is a list of class names."""
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
@@ -142,7 +145,7 @@ def _reason(error: OSError) -> str:
 
 
 def _fetch_archive(
-    url: str, download: Download, wanted: list[OfficialFile], data_dir: Path, progress: Progress | None
+    url: str, download: Download, wanted: list[OfficialFile], data_dir: Path, progress: DownloadReporter | None
 ) -> list[Path]:
     archive = data_dir / download.name
     if archive.is_file() and file_md5(archive) == download.md5:
@@ -155,7 +158,7 @@ def _fetch_archive(
 
 
 def _unpack(archive: Path, wanted: list[OfficialFile], data_dir: Path) -> list[Path]:
-    """Take exactly the wanted members out; no name in the archive ever becomes a path on disk."""
+    """Extract exactly the wanted members; no name in the archive is used as a path on disk."""
     try:
         with tarfile.open(archive) as members:
             return [_unpack_member(members, file, data_dir) for file in wanted]

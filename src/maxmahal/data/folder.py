@@ -1,4 +1,4 @@
-"""A user's own data as a folder of images: ``DIR/train/<class>/*.png`` and ``DIR/test/<class>/*.png`` (or jpg)."""
+"""The user's own data as a folder of images: ``DIR/train/<class>/*.png`` and ``DIR/test/<class>/*.png`` (or jpg)."""
 
 import struct
 import warnings
@@ -21,9 +21,9 @@ _COLOUR_MODES = frozenset({"LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"})
 
 
 def load_folder(name: str, split: Split) -> ImageData:
-    """One part of a folder of images by class; the folders in ``DIR/train`` name the classes.
+    """One split of a folder of images by class; the folders in ``DIR/train`` name the classes.
 
-    The first training image decides the size and whether the data are grey or in colour.
+    The first training image sets the size, and whether the data are grey or in colour.
     """
     root = Path(name).expanduser()
     train = _files_by_class(root, "train")
@@ -53,7 +53,7 @@ def load_folder(name: str, split: Split) -> ImageData:
 
 
 def _files_by_class(root: Path, split: Split) -> dict[str, list[Path]]:
-    """The images of each class, both in alphabetical order so that every machine numbers them alike."""
+    """The images of each class, both in alphabetical order, so that the numbering is the same on every machine."""
     folder = root / split
     with read_errors(folder, f"put the images of class NAME into {folder}/NAME/."):
         classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
@@ -66,7 +66,7 @@ def _files_by_class(root: Path, split: Split) -> dict[str, list[Path]]:
 
 
 def _read(path: Path, colour: bool | None) -> np.ndarray:
-    """CHW bytes; ``colour`` None lets the file decide."""
+    """CHW bytes; if ``colour`` is None, the file decides."""
     from PIL import Image  # imported here because only this kind of data needs it
 
     with read_errors(path, _WAY_OUT):

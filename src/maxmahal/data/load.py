@@ -1,4 +1,4 @@
-"""From a name to images: the published data sets, a user's file, folder or function, and the data folder."""
+"""Load a data set by its name: a published one, or the user's own file, folder or function."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,10 +7,9 @@ from pathlib import Path
 
 from torch.utils.data import TensorDataset
 
-from maxmahal.data.factory import load_factory
+from maxmahal.data.arrays import from_pair, load_function
 from maxmahal.data.folder import load_folder
 from maxmahal.data.npz import load_npz
-from maxmahal.data.pairs import from_pair
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.types import ImageData
@@ -19,7 +18,7 @@ from maxmahal.imports import names_a_function, only_named
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
 DataSource = str | Path | ImageData | Sequence[object] | TensorDataset
-"""Whatever ``load_dataset`` makes images and labels of."""
+"""Everything that ``load_dataset`` accepts."""
 
 
 _OWN = (
@@ -38,11 +37,11 @@ def resolve_data_dir(data_dir: Path | str | None = None) -> Path:
 
 
 def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | None = None) -> ImageData:
-    """The training or the test part of a data set, whole.
+    """The whole training or test split of a data set.
 
     ``name`` is one of ``dataset_names()``, the path of an ``.npz`` file, the path of a folder with ``train/<class>/``
-    and ``test/<class>/`` images, or ``package.module:function``; or the images themselves, which have no parts: an
-    ``ImageData``, or a pair (images, labels) of arrays or tensors, with class names as a third if need be.
+    and ``test/<class>/`` images, or ``package.module:function``; or the images themselves, which have no splits: an
+    ``ImageData``, a pair (images, labels) of arrays or tensors, or a triple with class names.
     ``data_dir`` holds the published data sets' files.
     """
     part = _as_split(split)
@@ -55,7 +54,7 @@ def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | 
 
 
 def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], ImageData]:
-    """The function that loads a part of the data set ``name``; an unknown name is an error."""
+    """The function that loads a split of the data set ``name``; an unknown name is an error."""
     if name in SOURCES:
         return partial(SOURCES[name].load, resolve_data_dir(data_dir))
     if name.endswith(".npz"):
@@ -63,7 +62,7 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
     if Path(name).expanduser().is_dir():
         return partial(load_folder, name)
     if names_a_function(name):
-        return partial(load_factory, name)
+        return partial(load_function, name)
     if name.endswith(".npy"):
         raise DataError(f"{name} would be a single array, and labels are needed too; give {_OWN}.")
     if "/" in name or os.sep in name:

@@ -1,17 +1,21 @@
 """MNIST and Fashion-MNIST, read from the official idx files."""
 
+import math
+import struct
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from jaxtyping import UInt8
 
-from maxmahal.data.idx import read_idx
-from maxmahal.data.reading import damaged
+from maxmahal.data.reading import damaged, read_bytes
 from maxmahal.data.source import DatasetSource, Download, OfficialFile, Split, way_out
 from maxmahal.data.types import ImageData
 
 _SIDE = 28
 _CLASSES = 10
+_UNSIGNED_BYTE = 8  # the code of that type in an idx file
 _PREFIXES: dict[Split, str] = {"train": "train", "test": "t10k"}
 _DIGITS = tuple(str(digit) for digit in range(_CLASSES))
 _CLOTHES = (
@@ -34,8 +38,8 @@ def _load(
     prefix, hint = _PREFIXES[split], way_out(name)
     images_path = files[f"{prefix}-images-idx3-ubyte.gz"].locate(name, data_dir)
     labels_path = files[f"{prefix}-labels-idx1-ubyte.gz"].locate(name, data_dir)
-    images = read_idx(images_path, 3, hint)
-    labels = read_idx(labels_path, 1, hint)
+    images = _read_idx(images_path, 3, hint)
+    labels = _read_idx(labels_path, 1, hint)
     if images.shape[1:] != (_SIDE, _SIDE):
         raise damaged(images_path, f"its images are {images.shape[1]}x{images.shape[2]}, not {_SIDE}x{_SIDE}", hint)
     if len(labels) != len(images):
@@ -45,6 +49,18 @@ def _load(
     return ImageData.from_arrays(
         name, torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels).to(torch.int64), class_names
     )
+
+
+def _read_idx(path: Path, dimensions: int, way_out: str) -> UInt8[np.ndarray, "..."]:
+    """The bytes of an idx file: two zero bytes, a type, the number of dimensions, their sizes, the values."""
+    content = read_bytes(path, way_out)
+    header = 4 + 4 * dimensions
+    if len(content) < header or content[:4] != bytes([0, 0, _UNSIGNED_BYTE, dimensions]):
+        raise damaged(path, f"not an idx file of bytes with {dimensions} dimension(s)", way_out)
+    shape = struct.unpack(f">{dimensions}I", content[4:header])
+    if len(content) - header != math.prod(shape):
+        raise damaged(path, f"it promises {math.prod(shape)} values and holds {len(content) - header}", way_out)
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape).copy()
 
 
 # Name, md5 as published, md5 of the unpacked file.
@@ -65,7 +81,7 @@ MNIST = DatasetSource(
     downloads=_MNIST_DOWNLOADS,
 )
 
-# Nobody published checksums of the unpacked Fashion-MNIST files.
+# No checksums of the unpacked Fashion-MNIST files are published.
 _FASHION_DOWNLOADS = _downloads(
     ("FashionMNIST/raw", "FashionMNIST", "fashion-mnist/raw", "fashion-mnist"),
     ("train-images-idx3-ubyte", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", None),

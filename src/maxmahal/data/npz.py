@@ -1,4 +1,4 @@
-"""A user's own data in one ``.npz`` file."""
+"""The user's own data in one ``.npz`` file."""
 
 import zipfile
 import zlib
@@ -29,10 +29,10 @@ _DAMAGE = (
 
 
 def load_npz(name: str, split: Split) -> ImageData:
-    """One part of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
+    """One split of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
     arrays = _read(Path(name).expanduser())
     prefix = _PREFIXES[split]
-    for key in (f"{prefix}images", f"{prefix}labels"):  # whoever only evaluates needs no training images
+    for key in (f"{prefix}images", f"{prefix}labels"):  # evaluation needs no training images
         if key not in arrays:
             raise DataError(
                 f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(sorted(arrays))}); "
@@ -59,13 +59,13 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _reason(error: Exception) -> str:
-    """What numpy says, but for its advice to unpickle: that would run whatever code a file holds."""
-    return "it is no .npz archive, or holds Python objects" if "pickle" in str(error) else str(error)
+    """What numpy says, except its advice to unpickle, which would run any code in the file."""
+    return "it is not an .npz archive, or it holds Python objects" if "pickle" in str(error) else str(error)
 
 
 def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
     if "class_names" not in arrays:
-        # Both parts count, so that the training and the test set agree on the number of classes.
+        # From both splits, so that they agree on the number of classes.
         labels = [arrays[key] for key in ("labels", "test_labels") if key in arrays]
         highest = max(int(array.max()) for array in labels if array.size and array.dtype.kind in "iu")
         return numbered_classes(highest, name)

@@ -1,7 +1,7 @@
-"""Reading the CIFAR pickles without trusting them: nothing named in the file is ever imported or called.
+"""A safe reader of the CIFAR pickles: nothing that the file names is ever imported or called.
 
-These files hold dictionaries, lists, numbers, byte strings and one array of bytes. The four names they mention are
-answered with the harmless stand-ins below; any other name is refused.
+These files hold dictionaries, lists, numbers, byte strings and one array of bytes. The four names in them are replaced
+by the harmless classes below; any other name is refused.
 """
 
 import io
@@ -18,28 +18,28 @@ from maxmahal.data.reading import damaged, read_bytes
 from maxmahal.errors import DataError
 
 
-class _StandIn:
+class _Harmless:
     def __setstate__(self, state: object) -> None:
-        """Refuse; defined so that a file cannot set attributes of these classes either, which it would share."""
+        """Refuse, so that a file cannot set attributes of these classes."""
         raise pickle.UnpicklingError("it gives a state to something that has none")
 
 
-class _Ndarray(_StandIn):
-    """Stands for the type ``numpy.ndarray``, which the files only mention."""
+class _Ndarray(_Harmless):
+    """Replaces the type ``numpy.ndarray``, which the files only name."""
 
 
-class _Dtype(_StandIn):
-    """Stands for ``numpy.dtype``: keeps the code of the type, e.g. ``u1``."""
+class _Dtype(_Harmless):
+    """Replaces ``numpy.dtype``: keeps the code of the type, e.g. ``u1``."""
 
     def __init__(self, code: bytes | str, *_flags: object) -> None:
         self.code = code.encode() if isinstance(code, str) else code
 
     def __setstate__(self, state: object) -> None:
-        """Byte order and alignment: without meaning for single bytes."""
+        """Byte order and alignment, which do not matter for single bytes."""
 
 
-class _Array(_StandIn):
-    """Stands for numpy's ``_reconstruct``: keeps the shape and the raw bytes until they are checked."""
+class _Array(_Harmless):
+    """Replaces numpy's ``_reconstruct``: keeps the shape and the raw bytes until they are checked."""
 
     def __init__(self, *_description: object) -> None:
         self.shape: tuple[int, ...] = ()
@@ -54,17 +54,17 @@ class _Array(_StandIn):
         self.shape, self.raw = tuple(shape), raw
 
 
-class _Bytes(_StandIn):
-    """Stands for ``_codecs.encode``, Python 3's way to write a byte string in an old pickle."""
+class _Bytes(_Harmless):
+    """Replaces ``_codecs.encode``, by which Python 3 writes a byte string in an old pickle."""
 
     def __new__(cls, text: str, encoding: str) -> bytes:  # type: ignore[misc]
-        """The byte string itself; no codec but latin-1 is looked up."""
+        """The byte string; no codec other than latin-1 is accepted."""
         if encoding != "latin1":
             raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
         return text.encode("latin-1")
 
 
-_STAND_INS: dict[tuple[str, str], type] = {
+_REPLACEMENTS: dict[tuple[str, str], type] = {
     ("numpy", "ndarray"): _Ndarray,
     ("numpy", "dtype"): _Dtype,
     ("numpy.core.multiarray", "_reconstruct"): _Array,
@@ -72,7 +72,7 @@ _STAND_INS: dict[tuple[str, str], type] = {
     ("_codecs", "encode"): _Bytes,
 }
 
-# What the pickle module raises on damaged input; its documentation says the list is open.
+# What the pickle module raises on damaged input; its documentation says that the list is not complete.
 _DAMAGE = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, TypeError, ValueError, ArithmeticError,
     AssertionError, MemoryError, RecursionError, struct.error,
@@ -80,31 +80,31 @@ _DAMAGE = (
 
 
 class _Unpickler(pickle._Unpickler):
-    # The version in Python rather than in C: there a single wrong byte can ask for gigabytes (the memo is an array).
+    # The version in Python, not the one in C, where a single wrong byte can allocate gigabytes.
     def __init__(self, content: bytes, path: Path, way_out: str) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
         self._path, self._way_out = path, way_out
 
     def find_class(self, module: str, name: str) -> type:
-        if (module, name) not in _STAND_INS:
+        if (module, name) not in _REPLACEMENTS:
             raise DataError(
                 f"{self._path} asks to run {module}.{name}, which no official file does, and was refused; "
                 f"delete it, then {self._way_out}"
             )
-        return _STAND_INS[module, name]
+        return _REPLACEMENTS[module, name]
 
 
 def read_pickle(path: Path, way_out: str) -> dict[bytes, object]:
-    """The dictionary in a CIFAR pickle, made of plain values and stand-ins only."""
+    """The dictionary in a CIFAR pickle, made of plain values and the classes above only."""
     content = read_bytes(path, way_out)
     try:
         value = _Unpickler(content, path, way_out).load()
     except DataError:
         raise
     except _DAMAGE as error:
-        # Only our own refusals read well; the others speak of the reader's insides.
+        # Only our own messages make sense to a user.
         reason = (
-            str(error) if isinstance(error, pickle.UnpicklingError) else "cut short, or not a pickle of plain values"
+            str(error) if isinstance(error, pickle.UnpicklingError) else "truncated, or not a pickle of plain values"
         )
         raise damaged(path, reason, way_out) from error
     if not isinstance(value, dict):

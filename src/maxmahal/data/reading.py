@@ -1,4 +1,4 @@
-"""Reading files that may be missing, cut short or damaged, with one clear sentence when they are."""
+"""Reading files that may be missing, truncated or damaged, with one clear sentence if they are."""
 
 import gzip
 import zlib
@@ -16,7 +16,7 @@ def damaged(path: Path, reason: str, way_out: str) -> DataError:
 
 @contextmanager
 def read_errors(path: Path, way_out: str) -> Iterator[None]:
-    """Turn what the operating system or the decompressor says about ``path`` into one sentence with a way out."""
+    """Turn errors of the operating system or the decompressor into one sentence that says what to do."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,7 +1,6 @@
-"""The published data sets by name. A new one is a new file beside this one and a line here."""
+"""The published data sets by name. A new one is one new file in this folder and one line here."""
 
-from maxmahal.data.cifar10 import CIFAR10
-from maxmahal.data.cifar100 import CIFAR100
+from maxmahal.data.cifar import CIFAR10, CIFAR100
 from maxmahal.data.digits import DIGITS
 from maxmahal.data.mnist import FASHION_MNIST, MNIST
 from maxmahal.data.source import DatasetSource

@@ -1,28 +1,38 @@
-"""What the library knows about a published data set: how to load it, where its files lie, what must be in them."""
+"""What the library knows about a published data set: its loader, its files with their checksums, its class counts."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from maxmahal.data.reading import read_errors
+from maxmahal.data.reading import read_bytes, read_errors
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, Split] = ("train", "test")
+_UNREADABLE = "make the file readable or delete it."
 
 
 def way_out(name: str) -> str:
-    """The end of every sentence about a missing or damaged file of a published data set."""
+    """What to do about a missing or damaged file of a published data set; ends every such error message."""
     return f"run `maxmahal data fetch {name}`, or put the official file there by hand."
 
 
 @dataclass(frozen=True)
-class OfficialFile:
-    """One published file: the places under the data folder where it may lie (best first) and its checksums.
+class ChecksumResult:
+    """Whether a file is the published one (None: no checksum was published), and how that is known."""
 
-    ``md5`` belongs to the file as published at ``places[0]``; ``unpacked_md5`` to the same file after gunzip.
+    matches: bool | None
+    finding: str
+
+
+@dataclass(frozen=True)
+class OfficialFile:
+    """One published file: its possible paths in the data folder, the preferred one first, and its checksums.
+
+    ``md5`` is that of the file as published at ``places[0]``; ``unpacked_md5`` that of the same file after gunzip.
     """
 
     places: tuple[str, ...]
@@ -30,23 +40,47 @@ class OfficialFile:
     unpacked_md5: str | None = None
 
     def find(self, data_dir: Path) -> Path | None:
-        """The first place that holds the file, or None."""
+        """The first path that exists, or None."""
         with read_errors(data_dir, "make that folder readable or choose another data folder."):
             return next((data_dir / place for place in self.places if (data_dir / place).is_file()), None)
 
     def locate(self, name: str, data_dir: Path) -> Path:
-        """The first place that holds the file; its absence is an error that says what to do."""
+        """The first path that exists; a missing file is an error that says what to do."""
         path = self.find(data_dir)
         if path is None:
             raise DataError(f"{name}: {data_dir / self.places[0]} is missing; {way_out(name)}")
         return path
 
+    def verify(self, path: Path) -> ChecksumResult:
+        """Compare ``path`` with the published checksums.
+
+        A gzipped file that was compressed again matches if its content does: gzip is not deterministic.
+        """
+        is_as_published = path.suffix == Path(self.places[0]).suffix
+        if not is_as_published and self.unpacked_md5 is None:
+            return ChecksumResult(None, "unpacked, it has no published checksum; only counts and shapes are verified")
+        expected = self.md5 if is_as_published else self.unpacked_md5
+        found = file_md5(path)
+        if found == expected:
+            return ChecksumResult(True, f"md5 {found}")
+        if path.suffix == ".gz" and self.unpacked_md5 is not None:
+            content = hashlib.md5(read_bytes(path, _UNREADABLE), usedforsecurity=False).hexdigest()
+            if content == self.unpacked_md5:
+                return ChecksumResult(True, f"md5 {content} of its content; the file was compressed again")
+        return ChecksumResult(False, f"md5 is {found}, the official file's is {expected}")
+
+
+def file_md5(path: Path) -> str:
+    """The md5 checksum of a file, in hexadecimal."""
+    with read_errors(path, _UNREADABLE), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "md5").hexdigest()
+
 
 @dataclass(frozen=True)
 class Download:
-    """One file to download: its name after the base address, its checksum, and the official files it brings.
+    """One file to download: its name relative to the base URL, its checksum, and the official files it contains.
 
-    A ``.tar.gz`` brings its members, named as in ``places[0]``; anything else is itself the only official file.
+    A ``.tar.gz`` contains members named as in ``places[0]``; anything else is itself the only official file.
     """
 
     name: str
@@ -55,7 +89,7 @@ class Download:
 
     @property
     def is_archive(self) -> bool:
-        """Whether the official files must be taken out of it."""
+        """Whether the official files must be extracted from it."""
         return self.name.endswith(".tar.gz")
 
 
@@ -71,7 +105,7 @@ class DatasetSource:
     base_url: str = ""
     downloads: tuple[Download, ...] = ()
     superclasses: tuple[int, ...] | None = None
-    """The superclass of each class, known without any file; None of a data set that has none."""
+    """The superclass of each class, known without any file; None for a data set without superclasses."""
 
     @property
     def files(self) -> tuple[OfficialFile, ...]:

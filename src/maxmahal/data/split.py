@@ -1,4 +1,4 @@
-"""Setting training images aside for validation."""
+"""Hold out training images for validation."""
 
 import torch
 from jaxtyping import Int
@@ -10,9 +10,9 @@ from maxmahal.random import generator
 
 
 def train_validation_split(data: ImageData, validation: int, seed: int) -> tuple[ImageData, ImageData]:
-    """Set ``validation`` images aside, of every class its share (to within one image), drawn by ``seed``.
+    """Hold out ``validation`` images, stratified by class (to within one image), drawn by ``seed``.
 
-    Both parts keep the order and the sample ids of ``data``. CIFAR-10 with 5,000: 4,500 and 500 of every class.
+    Both splits keep the order and the sample ids of ``data``. CIFAR-10 with 5,000: 4,500 and 500 of every class.
     """
     if not 0 <= validation < max(len(data), 1):
         raise ArgumentError(
@@ -29,7 +29,7 @@ def train_validation_split(data: ImageData, validation: int, seed: int) -> tuple
 
 
 def _quotas(counts: Int[Tensor, " l"], total: int) -> Int[Tensor, " l"]:
-    """``total`` shared out in proportion to ``counts``; what rounding leaves over goes to the largest remainders."""
+    """``total`` divided in proportion to ``counts``; the rest after rounding goes to the largest remainders."""
     size = max(int(counts.sum()), 1)
     quotas = counts * total // size
     remainders = counts * total % size

@@ -1,4 +1,4 @@
-"""The one shape in which every data set arrives: uint8 images and labels, whole, on one device."""
+"""The type of every data set: uint8 images and labels, in memory, on one device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +12,9 @@ from maxmahal.errors import DataError
 
 @dataclass(frozen=True)
 class ImageData:
-    """A data set held whole in memory (or on the GPU): NCHW bytes, integer labels, names.
+    """A whole data set in memory (or on the GPU): NCHW bytes, integer labels, class names.
 
-    ``coarse_labels`` and ``coarse_names`` are the superclasses, where the data set has them (CIFAR-100).
+    ``coarse_labels`` and ``coarse_names`` are the superclasses, if the data set has them (CIFAR-100).
     ``sample_ids`` number the samples in the original file, so that a subset keeps each sample's own random numbers.
     """
 
@@ -26,7 +26,7 @@ class ImageData:
     coarse_labels: Int[Tensor, " n"] | None = None
     coarse_names: tuple[str, ...] = ()
     superclasses: tuple[int, ...] | None = None
-    """The superclass of each class; a property of the data set, so a subset without some class still knows it."""
+    """The superclass of each class; a property of the data set, so a subset keeps it for all classes."""
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -75,7 +75,7 @@ class ImageData:
 
     @property
     def num_classes(self) -> int:
-        """How many classes the labels are drawn from."""
+        """The number of classes."""
         return len(self.class_names)
 
     @property
@@ -86,7 +86,7 @@ class ImageData:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors live."""
+        """The device of the tensors."""
         return self.images.device
 
     def select(self, indices: Int[Tensor, " m"]) -> "ImageData":
@@ -117,16 +117,16 @@ class ImageData:
         )
 
     def float_images(self) -> Float[Tensor, "n c h w"]:
-        """Images as the models want them: float32 in [0, 1]."""
+        """The images as float32 in [0, 1], the input of the models."""
         return to_unit_range(self.images)
 
 
 def disagreement(train: ImageData, test: ImageData) -> str | None:
-    """What keeps two parts from being one data set, or None when nothing does."""
+    """Why two splits are not of one data set, or None if they are."""
     if train.image_shape != test.image_shape:
         return f"images are {train.image_shape} in train, {test.image_shape} in test"
     if train.class_names != test.class_names:
-        return "the classes differ between the parts"
+        return "the classes differ between train and test"
     return None
 
 

@@ -14,7 +14,7 @@ from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate.subject import Subject, check_fit, load_subject
 from maxmahal.imports import only_named
 from maxmahal.models import predict_labels
-from maxmahal.train.parts import load_parts
+from maxmahal.train.splits import load_splits
 
 Part = Literal["validation", "train"]
 
@@ -70,7 +70,7 @@ def _images(
         raise CheckpointError(
             f"{subject.target} does not say which data it was trained on; give --data, whose training images are taken."
         )
-    parts = load_parts(own, data_dir, device)
+    parts = load_splits(own, data_dir, device)
     if part == "validation" and not len(parts.validation):
         raise ArgumentError(
             f"{subject.name} held out no images (data.validation = 0); take its training images, or train it again."

@@ -7,7 +7,7 @@ from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Reporter
 from maxmahal.train.methods import METHODS
 from maxmahal.train.presets import load_settings, preset_names
-from maxmahal.train.reach import out_of_reach
+from maxmahal.train.reachability import unreachable_centers
 from maxmahal.train.run import train_model
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "load_model",
     "load_settings",
     "new_classifier",
-    "out_of_reach",
     "preset_centers",
     "preset_names",
     "save_model",
     "train_model",
+    "unreachable_centers",
 ]

@@ -14,7 +14,7 @@ from maxmahal.models import Classifier
 from maxmahal.random import generator, stream_key, uniform
 from maxmahal.train.config import Settings
 from maxmahal.train.methods import Batch
-from maxmahal.train.schedule import learning_rate
+from maxmahal.train.optimiser import learning_rate
 from maxmahal.train.step import Step
 
 Metrics = dict[str, int | float]

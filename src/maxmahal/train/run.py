@@ -15,15 +15,14 @@ from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings, what_differs
-from maxmahal.train.ema import WeightAverage
-from maxmahal.train.fast import lay_out, same_bits
+from maxmahal.train.device import deterministic_algorithms, lay_out
 from maxmahal.train.folder import Record, RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Method
-from maxmahal.train.optimiser import build_optimiser
-from maxmahal.train.parts import DataParts, load_parts
-from maxmahal.train.reach import out_of_reach
+from maxmahal.train.optimiser import WeightAverage, build_optimiser
+from maxmahal.train.reachability import unreachable_centers
 from maxmahal.train.selection import pgd_accuracy
+from maxmahal.train.splits import Splits, load_splits
 from maxmahal.train.state import Progress, load_progress, load_state, save_state
 from maxmahal.train.step import make_step
 from maxmahal.version import __version__
@@ -52,9 +51,9 @@ def train_model(
     folder.refuse_impossible()
     if not resume:
         folder.refuse_overwriting()
-    data = load_parts(settings.data, data_dir, device)
+    data = load_splits(settings.data, data_dir, device)
     forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with only_named(to_table(settings)), forked, same_bits(settings.on(device)):
+    with only_named(to_table(settings)), forked, deterministic_algorithms(settings.on(device)):
         # Dropout in a user's network draws from torch's own generators, so those belong to the run as well.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)
@@ -68,9 +67,7 @@ def train_model(
 class _Run:
     """Everything that changes while a run goes on."""
 
-    def __init__(
-        self, settings: Settings, folder: RunFolder, data: DataParts, reporter: Reporter, sharing: int
-    ) -> None:
+    def __init__(self, settings: Settings, folder: RunFolder, data: Splits, reporter: Reporter, sharing: int) -> None:
         self.settings = settings
         self.folder = folder
         self.data = data
@@ -95,7 +92,7 @@ class _Run:
             self._resume()
         elif self.folder.metrics.exists():
             self.folder.keep_metrics(0)  # measured in a first epoch that was killed before it was saved
-        if not self.progress.epoch and (told := out_of_reach(self.model, self.data.train)):
+        if not self.progress.epoch and (told := unreachable_centers(self.model, self.data.train)):
             self.reporter.note(told)
         if self.method.adversary is not None and not len(self.data.validation):
             self.reporter.note(

@@ -10,8 +10,7 @@ from torch import Tensor
 from maxmahal.errors import CheckpointError
 from maxmahal.models import Classifier
 from maxmahal.train.checkpoint import fill
-from maxmahal.train.ema import WeightAverage
-from maxmahal.train.optimiser import momentum_tensors, restore_momentum
+from maxmahal.train.optimiser import WeightAverage, momentum_tensors, restore_momentum
 from maxmahal.train.tensors import read_tensors, save_tensors
 
 FORMAT = "maxmahal-state-1"

@@ -9,9 +9,9 @@ from torch import Tensor
 from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
 from maxmahal.train.config import CPUSettings, CUDASettings
-from maxmahal.train.ema import WeightAverage
-from maxmahal.train.fast import accelerate, fastest_kernels
+from maxmahal.train.device import accelerate, fastest_kernels
 from maxmahal.train.methods import Batch, Method
+from maxmahal.train.optimiser import WeightAverage
 
 WARM_UP = 3  # steps before recording: kernels are compiled and chosen, and the allocator learns what is needed
 

@@ -17,7 +17,7 @@ from maxmahal.data import ImageData
 from maxmahal.losses import EMC, MMC, MMLDA, SCE
 from maxmahal.models import BACKBONES, Classifier
 from maxmahal.models.head import Head
-from maxmahal.train import out_of_reach
+from maxmahal.train import unreachable_centers
 
 CENTERS = max_mahalanobis_centers(100, 256, norm=10.0)
 SHAPE = (3, 32, 32)
@@ -29,7 +29,7 @@ def images_of(labels: Tensor) -> ImageData:
 
 
 def told(backbone: nn.Module, head: Head) -> str:
-    return out_of_reach(Classifier(backbone, head), images_of(torch.arange(head.num_classes)))
+    return unreachable_centers(Classifier(backbone, head), images_of(torch.arange(head.num_classes)))
 
 
 @pytest.mark.parametrize("name", ["resnet32", "resnet110", "cnn"])
@@ -54,10 +54,10 @@ def test_few_classes_and_losses_without_fixed_centers_to_reach_say_nothing(head:
 
 def test_only_classes_that_are_there_count() -> None:
     model = Classifier(BACKBONES["resnet32"](SHAPE, 256), MMC(CENTERS))
-    assert out_of_reach(model, images_of(torch.arange(65))) == ""
+    assert unreachable_centers(model, images_of(torch.arange(65))) == ""
     floor = squared_distance_to_flat(CENTERS[:70], 64) / 2
     assert floor < 17
-    assert f"below {floor:.3g}," in out_of_reach(model, images_of(torch.arange(70)))
+    assert f"below {floor:.3g}," in unreachable_centers(model, images_of(torch.arange(70)))
 
 
 def test_a_floor_that_no_loss_would_show_is_not_told() -> None:
