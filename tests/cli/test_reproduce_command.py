@@ -30,9 +30,9 @@ def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> N
     words = ["--out", tmp_path / "out", "--device", "cpu", "--jobs", "2", "--results", tmp_path / "none"]
     done = run("reproduce", "table1", "--dry-run", *words)
     assert done.code == 0, done.err
-    assert done.out.count("training: not here, about") == 10
-    assert done.out.count("autoattack: not here, about") == 8
-    assert done.out.count("autoattack 1000: not here, about") == 6  # of the others, on fewer images
+    assert done.out.count("training: missing, about") == 10
+    assert done.out.count("autoattack: missing, about") == 8
+    assert done.out.count("autoattack 1000: missing, about") == 6  # of the others, on fewer images
     assert "cifar10-at-tar-mmc-best" in done.out
     assert "(cpu), 2 at once." in done.out
     assert list(tmp_path.iterdir()) == []

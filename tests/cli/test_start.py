@@ -12,7 +12,7 @@ import pytest
 from maxmahal.cli import data
 from maxmahal.cli.app import app
 from maxmahal.cli.reproduce import reproduce_command
-from maxmahal.reproduce.call import OUT
+from maxmahal.reproduce.plan import OUT
 from maxmahal.uncertainty import CHANGES
 
 COMMANDS = [

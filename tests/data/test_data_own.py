@@ -119,7 +119,7 @@ def test_a_test_part_alone_is_enough_to_evaluate_on(tmp_path: Path) -> None:
 def test_nobody_is_advised_to_unpickle(tmp_path: Path) -> None:
     path = tmp_path / "mine.npz"
     path.write_text("images, labels")
-    with pytest.raises(DataError, match=r"no \.npz archive") as text:
+    with pytest.raises(DataError, match=r"not an \.npz archive") as text:
         load_dataset(str(path))
     np.savez(path, images=GOOD, labels=np.array([{}] * 4))
     with pytest.raises(DataError, match="holds Python objects") as objects:

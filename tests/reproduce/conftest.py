@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_grids import write_grid
 
-from maxmahal.reproduce import Outcome, Plan, load_grid, make_plan, run_plan
+from maxmahal.reproduce import GridOutcome, GridPlan, load_grid, make_plan, run_plan
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def grid_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Outcome]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[GridPlan, GridOutcome]:
     """The plan of a call before it ran, and what came of it."""
     folder = tmp_path_factory.mktemp("undisturbed")
     plan = make_plan(load_grid(write_grid(folder)), folder / "out")

@@ -9,22 +9,30 @@ from rich.console import Console
 from small_grids import GRID, write_grid
 
 from maxmahal.cli.reproduce import GridProgress
-from maxmahal.reproduce import Cell, Outcome, Plan, Quiet, load_grid, make_plan, run_plan
+from maxmahal.reproduce import (
+    GridOutcome,
+    GridPlan,
+    PlanCell,
+    SilentGridReporter,
+    load_grid,
+    make_plan,
+    result_lines,
+    run_plan,
+)
 from maxmahal.reproduce.__main__ import main
-from maxmahal.reproduce.call import last_words
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train.loop import TrainingDivergedError
 
 WILD = GRID.replace('"train.epochs=6"', '"train.epochs=6", "train.lr=1e30", "train.warmup=0"')
 
 
-class Started(Quiet):
+class Started(SilentGridReporter):
     """Which cells were."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
 
-    def started(self, cell: Cell) -> None:
+    def started(self, cell: PlanCell) -> None:
         self.keys.append(cell.key)
 
 
@@ -38,7 +46,7 @@ def diverged(tmp_path: Path) -> tuple[Path, Path]:
     return path, out
 
 
-def states(plan: Plan) -> dict[str, tuple[str, str]]:
+def states(plan: GridPlan) -> dict[str, tuple[str, str]]:
     return {cell.key: (cell.state.kind, cell.state.detail) for cell in plan.cells}
 
 
@@ -52,11 +60,11 @@ def test_nothing_is_started_again_and_nothing_is_left_to_do(diverged: tuple[Path
         "mmc--short-30": ("impossible", "impossible because mmc diverged"),
     }
     assert plan.seconds == 0.0
-    outcome = run_plan(plan, watcher=started)
+    outcome = run_plan(plan, reporter=started)
     assert started.keys == []
     assert (outcome.failed, outcome.left, outcome.page) == ({}, [], None)
     assert not (out / "logs").exists()
-    assert last_words(plan, outcome) == [
+    assert result_lines(plan, outcome) == [
         f"sce training: diverged at epoch 1; delete {out / 'models' / 'sce'} to try again.",
         f"mmc training: diverged at epoch 1; delete {out / 'models' / 'mmc'} to try again.",
         "sce short 30: impossible because sce diverged.",
@@ -94,10 +102,10 @@ def test_the_call_in_which_it_diverges_does_not_promise_to_try_again(diverged: t
     plan = make_plan(load_grid(path), out)
     outcome = run_plan(plan)
     outcome.failed["sce--training"] = "Training diverged in epoch 1."
-    words = last_words(plan, outcome)
-    assert words[:2] == ["failed: sce--training: Training diverged in epoch 1.", f"The logs lie in {out / 'logs'}."]
-    outcome = Outcome(failed={"mmc--short-30": "no memory"})
-    assert f"The logs lie in {out / 'logs'}; the same command tries again." in last_words(plan, outcome)
+    words = result_lines(plan, outcome)
+    assert words[:2] == ["failed: sce--training: Training diverged in epoch 1.", f"The logs are in {out / 'logs'}."]
+    outcome = GridOutcome(failed={"mmc--short-30": "no memory"})
+    assert f"The logs are in {out / 'logs'}; run the same command to try again." in result_lines(plan, outcome)
 
 
 def test_a_grid_across_models_is_impossible_if_one_of_them_diverged(diverged: tuple[Path, Path]) -> None:

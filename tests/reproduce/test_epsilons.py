@@ -8,9 +8,9 @@ from small_grids import write_grid
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import read_evaluations
-from maxmahal.reproduce import Cell, load_grid, make_plan, plan_lines, run_plan
+from maxmahal.reproduce import PlanCell, load_grid, make_plan, plan_lines, run_plan
+from maxmahal.reproduce.reporter import End, SilentGridReporter
 from maxmahal.reproduce.speeds import speeds
-from maxmahal.reproduce.watch import End, Quiet
 from maxmahal.train import load_settings
 
 DIGITS = '[[model]]\nname = "digits-sce"\n'
@@ -38,17 +38,17 @@ limit = 20
 """
 
 
-class Heard(Quiet):
+class Heard(SilentGridReporter):
     """Which cells ended, and how."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[End, str]] = []
 
-    def ended(self, cell: Cell, end: End, text: str) -> None:
+    def ended(self, cell: PlanCell, end: End, text: str) -> None:
         self.ends.append((end, cell.column))
 
 
-def planned(folder: Path, text: str, **options: Path) -> dict[str, Cell]:
+def planned(folder: Path, text: str, **options: Path) -> dict[str, PlanCell]:
     path = folder / "grid.toml"
     path.write_text(DIGITS + text)
     cells = make_plan(load_grid(path), folder / "out", **options).cells  # type: ignore[arg-type]
@@ -68,14 +68,14 @@ def test_balls_are_cells_of_their_own_and_the_suites_own_ball_is_none(tmp_path: 
         "digits-sce--strict-1-255-100": "strict 1/255 100",
         "digits-sce--strict-2-255": "strict 2/255",
     }
-    assert [cell.identities[0][4:] for cell in cells.values()] == [("Linf", n / 255) for n in (8, 1, 2)]
+    assert [cell.evaluations[0][4:] for cell in cells.values()] == [("Linf", n / 255) for n in (8, 1, 2)]
     assert [cell.job.epsilon for cell in cells.values()] == [None, "1/255", "2/255"]
 
 
 def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:
     text = section("strict", "limit = 1000") + section("strict", 'epsilon = "1/255"', "limit = 1000")
     own, small, large = planned(tmp_path, text + section("strict", 'epsilon = "16/255"', "limit = 1000")).values()
-    rates, samples = speeds()["evaluation"]["cpu"], own.identities[0][3] / 1000
+    rates, samples = speeds()["evaluation"]["cpu"], own.evaluations[0][3] / 1000
     cost = speeds()["cost"].get(load_settings("digits-sce").model.backbone, 1.0)
     start = speeds()["start"]["cpu"]
     assert own.seconds == large.seconds == pytest.approx(start + rates["plain"]["strict"] * samples * cost)
@@ -100,7 +100,7 @@ def test_balls_that_cannot_be(tmp_path: Path, suite: str, epsilon: str, message:
 def test_a_grid_of_three_balls_is_trained_evaluated_resumed_and_done(tmp_path: Path) -> None:
     columns = ["short 20", "short 1/255 20", "short 0.5 20"]
     grid, out, heard = load_grid(write_grid(tmp_path, TINY)), tmp_path / "out", Heard()
-    outcome = run_plan(make_plan(grid, out), watcher=heard)
+    outcome = run_plan(make_plan(grid, out), reporter=heard)
     assert (outcome.failed, outcome.left) == ({}, [])
     assert heard.ends == [("done", column) for column in ("training", *columns)]
     found = read_evaluations(out / "records")
@@ -114,7 +114,7 @@ def test_a_grid_of_three_balls_is_trained_evaluated_resumed_and_done(tmp_path: P
     again = Heard()
     plan = make_plan(grid, out)
     assert plan_lines(plan)[-1] == "In all: everything is done."
-    assert run_plan(plan, watcher=again).left == []
+    assert run_plan(plan, reporter=again).left == []
     assert again.ends == []
 
     connection = sqlite3.connect(out / "records" / "records.sqlite")
@@ -127,6 +127,6 @@ def test_a_grid_of_three_balls_is_trained_evaluated_resumed_and_done(tmp_path: P
     plan = make_plan(grid, out)
     assert {cell.column: cell.state.kind for cell in plan.cells if cell.state.kind != "done"} == {columns[1]: "half"}
     rest = Heard()
-    assert run_plan(plan, watcher=rest).left == []
+    assert run_plan(plan, reporter=rest).left == []
     assert rest.ends == [("done", columns[1])]
     assert [each.finished for each in read_evaluations(out / "records")] == [True] * 3

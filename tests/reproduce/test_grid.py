@@ -38,9 +38,9 @@ def test_two_grids_do_not_fill_one_place_in_the_records_differently(tmp_path: Pa
     transfers: dict[object, bool] = {}
     for name in grid_names():
         for cell in make_plan(load_grid(name), tmp_path).cells:
-            for identity in cell.identities:
+            for key in cell.evaluations:
                 transfer = getattr(cell.job, "transfer", False)
-                assert transfers.setdefault(identity, transfer) == transfer, f"{identity} in {name}"
+                assert transfers.setdefault(key, transfer) == transfer, f"{key} in {name}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plans: what the disk says is done, half done or missing, and how long the rest takes."""
+"""Plans: what the disk says is done, partly done or missing, and how long the rest takes."""
 
 import json
 import shutil
@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.records.schema import RecordsError
-from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, plan_lines
-from maxmahal.reproduce.budget import Deadline, parse_budget
-from maxmahal.reproduce.needs import missing_data
+from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, plan_lines
+from maxmahal.reproduce.plan import missing_data
+from maxmahal.reproduce.reporter import duration
+from maxmahal.reproduce.runner import Deadline, parse_budget
 from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
-from maxmahal.reproduce.states import State
-from maxmahal.reproduce.watch import duration
+from maxmahal.reproduce.states import CellState
 from maxmahal.train import load_settings
 from maxmahal.train.tensors import save_tensors
 
-Undisturbed = tuple[Plan, Outcome]
+Undisturbed = tuple[GridPlan, GridOutcome]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def out(undisturbed: Undisturbed, tmp_path: Path) -> Path:
     return Path(shutil.copytree(undisturbed[0].out, tmp_path / "out"))
 
 
-def cells(undisturbed: Undisturbed, out: Path, **options: object) -> dict[str, Cell]:
+def cells(undisturbed: Undisturbed, out: Path, **options: object) -> dict[str, PlanCell]:
     plan = make_plan(undisturbed[0].grid, out, **options)  # type: ignore[arg-type]
     return {cell.key: cell for cell in plan.cells}
 
@@ -60,9 +60,9 @@ def test_a_training_is_half_done(undisturbed: Undisturbed, out: Path) -> None:
     cell = cells(undisturbed, out)["sce--training"]
     assert (cell.state.kind, cell.state.detail) == ("half", "epoch 4 of 6")
     assert cell.seconds == pytest.approx(speeds()["start"]["cpu"] + 200.0)  # as slow as it was so far
-    assert "half done (epoch 4 of 6)" in "\n".join(plan_lines(make_plan(undisturbed[0].grid, out)))
+    assert "partly done (epoch 4 of 6)" in "\n".join(plan_lines(make_plan(undisturbed[0].grid, out)))
     shutil.rmtree(run)
-    assert cells(undisturbed, out)["sce--training"].state == State("missing")
+    assert cells(undisturbed, out)["sce--training"].state == CellState("missing")
 
 
 @pytest.mark.parametrize("trained_on", ["cuda", "nobody knows"])
@@ -244,7 +244,7 @@ def test_transfer_takes_all_models_in_one_cell(tmp_path: Path) -> None:
 
 
 def test_minutes_follow_the_table() -> None:
-    settings, missing = load_settings("cifar10-sce"), State("missing")
+    settings, missing = load_settings("cifar10-sce"), CellState("missing")
     start = speeds()["start"]["cuda"]
     expected = 200 * 50_000 / speeds()["training"]["cuda"]["standard"]
     seconds = training_seconds(settings, missing, "cuda", None)
@@ -255,10 +255,10 @@ def test_minutes_follow_the_table() -> None:
     expected = 2 * 7000 / speeds()["training"]["cpu"]["adversarial"] * 2 * speeds()["cost"]["resnet32"]
     assert training_seconds(trained, missing, "cpu", None) == pytest.approx(speeds()["start"]["cpu"] + expected)
     whole = evaluation_seconds(settings, "strict", 10_000, missing, "cuda")
-    half = evaluation_seconds(settings, "strict", 10_000, State("half", share=0.5), "cuda")
+    half = evaluation_seconds(settings, "strict", 10_000, CellState("half", share=0.5), "cuda")
     assert whole - start == pytest.approx(2 * (half - start))
     assert whole < evaluation_seconds(trained, "strict", 10_000, missing, "cuda")
-    assert evaluation_seconds(settings, "strict", 10_000, State("done"), "cuda") == 0.0
+    assert evaluation_seconds(settings, "strict", 10_000, CellState("done"), "cuda") == 0.0
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))

@@ -15,13 +15,12 @@ import pytest
 from small_grids import GRID, write_grid
 
 from maxmahal.evaluate import evaluate_models, read_evaluations
-from maxmahal.reproduce import Cell, Outcome, Plan, load_grid, make_plan, run_plan
+from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan
 from maxmahal.reproduce.__main__ import main
-from maxmahal.reproduce.budget import Deadline
-from maxmahal.reproduce.call import last_words
-from maxmahal.reproduce.processes import threads_each
-from maxmahal.reproduce.states import State, read_epochs
-from maxmahal.reproduce.watch import End, Quiet
+from maxmahal.reproduce.jobs import threads_each
+from maxmahal.reproduce.reporter import End, SilentGridReporter
+from maxmahal.reproduce.runner import Deadline
+from maxmahal.reproduce.states import CellState, read_epochs
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train import RunFolder
 
@@ -29,20 +28,20 @@ RECORD = "name, stage, sample, label, prediction, right_before, broken, right_sh
 LONG = GRID.replace("train.epochs=6", "train.epochs=100000")
 
 
-class Heard(Quiet):
+class Heard(SilentGridReporter):
     """What a watcher is told."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
         self.texts: dict[str, str] = {}
 
-    def started(self, cell: Cell) -> None:
+    def started(self, cell: PlanCell) -> None:
         self.events.append(("started", cell.key))
 
-    def progress(self, cell: Cell, text: str) -> None:
+    def progress(self, cell: PlanCell, text: str) -> None:
         self.texts[cell.key] = text
 
-    def ended(self, cell: Cell, end: End, text: str) -> None:
+    def ended(self, cell: PlanCell, end: End, text: str) -> None:
         self.events.append((end, cell.key))
 
 
@@ -67,7 +66,7 @@ def wait_for(happened: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_a_whole_grid_ends_in_records_and_a_page_of_its_own(undisturbed: tuple[Plan, Outcome]) -> None:
+def test_a_whole_grid_ends_in_records_and_a_page_of_its_own(undisturbed: tuple[GridPlan, GridOutcome]) -> None:
     plan, outcome = undisturbed
     found = read_evaluations(plan.out / "records")
     assert sorted(each.name for each in found) == ["mmc", "sce"]
@@ -78,11 +77,11 @@ def test_a_whole_grid_ends_in_records_and_a_page_of_its_own(undisturbed: tuple[P
     assert "Robustness of sce and mmc" in text
 
 
-def test_a_second_call_starts_nothing(undisturbed: tuple[Plan, Outcome]) -> None:
+def test_a_second_call_starts_nothing(undisturbed: tuple[GridPlan, GridOutcome]) -> None:
     plan, _ = undisturbed
     before = {path: path.stat().st_mtime_ns for path in (plan.out / "logs").iterdir() if "report" not in path.name}
     heard = Heard()
-    assert run_plan(make_plan(plan.grid, plan.out), jobs=2, watcher=heard).failed == {}
+    assert run_plan(make_plan(plan.grid, plan.out), jobs=2, reporter=heard).failed == {}
     assert heard.events == []
     after = {path: path.stat().st_mtime_ns for path in (plan.out / "logs").iterdir() if "report" not in path.name}
     assert before == after
@@ -106,13 +105,13 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_after_a_kill_the_next_call_makes_the_same_records(
-    undisturbed: tuple[Plan, Outcome], grid_file: Path, tmp_path: Path
+    undisturbed: tuple[GridPlan, GridOutcome], grid_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     start_and_kill(grid_file, out)
     assert not (out / "records").exists(), "the kill must find trainings under way"
     heard = Heard()
-    outcome = run_plan(make_plan(load_grid(grid_file), out), jobs=2, watcher=heard)
+    outcome = run_plan(make_plan(load_grid(grid_file), out), jobs=2, reporter=heard)
     assert (outcome.failed, outcome.left) == ({}, [])
     assert heard.events.count(("done", "sce--short-30")) == 1
     assert records(out) == records(undisturbed[0].out)
@@ -135,7 +134,7 @@ def test_a_row_that_diverges_does_not_stop_the_others_and_is_not_tried_again(tmp
     path = write_grid(tmp_path, text)
     plan = make_plan(load_grid(path), tmp_path / "out")
     heard = Heard()
-    outcome = run_plan(plan, jobs=2, watcher=heard)
+    outcome = run_plan(plan, jobs=2, reporter=heard)
     assert list(outcome.failed) == ["sce--training"]
     assert "lower train.lr" in outcome.failed["sce--training"]
     assert ("done", "mmc--training") in heard.events
@@ -143,9 +142,9 @@ def test_a_row_that_diverges_does_not_stop_the_others_and_is_not_tried_again(tmp
     assert outcome.left == []
     assert [cell.key for cell in outcome.impossible] == ["sce--training", "sce--short-30"]
     assert outcome.page is None
-    words = "\n".join(last_words(plan, outcome))
+    words = "\n".join(result_lines(plan, outcome))
     assert "failed: sce--training: Training diverged in epoch 1 (features that are not finite)" in words
-    assert "tries again" not in words
+    assert "try again" not in words
     assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 1
 
@@ -160,7 +159,7 @@ def test_a_row_that_fails_is_tried_again(tmp_path: Path) -> None:
     assert list(outcome.failed) == ["sce--training"]
     assert [cell.key for cell in outcome.left] == ["sce--training", "sce--short-30"]
     assert (outcome.impossible, outcome.page) == ([], None)
-    assert "the same command tries again" in "\n".join(last_words(plan, outcome))
+    assert "run the same command to try again" in "\n".join(result_lines(plan, outcome))
     assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 2
 
@@ -168,7 +167,7 @@ def test_a_row_that_fails_is_tried_again(tmp_path: Path) -> None:
 class Impatient(Heard):
     """Presses Ctrl-C at the first progress."""
 
-    def progress(self, cell: Cell, text: str) -> None:
+    def progress(self, cell: PlanCell, text: str) -> None:
         super().progress(cell, text)
         raise KeyboardInterrupt
 
@@ -177,17 +176,17 @@ def test_out_of_time_it_stops_and_goes_on_and_so_after_ctrl_c(tmp_path: Path) ->
     plan = make_plan(load_grid(write_grid(tmp_path, LONG)), tmp_path / "out")
     heard, moment = Heard(), time.monotonic()
     deadline = Deadline(workers=moment + 10, stop=moment + 60, end=moment + 90)
-    outcome = run_plan(plan, jobs=1, deadline=deadline, watcher=heard)
+    outcome = run_plan(plan, jobs=1, deadline=deadline, reporter=heard)
     # A slow machine stops before an epoch that would not fit, and may begin the next model in what is left.
     assert heard.events[:2] == [("started", "sce--training"), ("stopped", "sce--training")]
     assert {event for event, _ in heard.events} == {"started", "stopped"}
     assert outcome.failed == {}
     assert [cell.key for cell in outcome.left] == [cell.key for cell in plan.cells]
-    assert "The same command goes on." in last_words(plan, outcome)
+    assert "Run the same command to continue." in result_lines(plan, outcome)
     done = epochs(plan.out, "sce")
     impatient = Impatient()
     with pytest.raises(KeyboardInterrupt):
-        run_plan(make_plan(plan.grid, plan.out), jobs=1, watcher=impatient)
+        run_plan(make_plan(plan.grid, plan.out), jobs=1, reporter=impatient)
     assert 0 < done < int(impatient.texts["sce--training"].split()[1])  # "epoch 12 of 100000, ..."
     assert is_free(plan.out / "models" / "sce" / ".lock"), "the worker must be gone"
 
@@ -196,14 +195,14 @@ def test_a_worker_that_does_not_stop_in_time_is_stopped(tmp_path: Path) -> None:
     plan = make_plan(load_grid(write_grid(tmp_path, LONG)), tmp_path / "out")
     moment = time.monotonic()
     heard = Heard()
-    outcome = run_plan(plan, jobs=2, deadline=Deadline(moment + 900, moment + 1.5, moment + 2), watcher=heard)
+    outcome = run_plan(plan, jobs=2, deadline=Deadline(moment + 900, moment + 1.5, moment + 2), reporter=heard)
     assert outcome.failed == {}
     assert outcome.page is None
     assert [event for event, _ in heard.events] == ["started", "started", "stopped", "stopped"]
 
 
 def test_an_evaluation_out_of_time_is_not_finished_and_goes_on_to_the_same_records(
-    undisturbed: tuple[Plan, Outcome], tmp_path: Path
+    undisturbed: tuple[GridPlan, GridOutcome], tmp_path: Path
 ) -> None:
     plan, _ = undisturbed
     targets = {name: plan.out / "models" / name for name in ("sce", "mmc")}
@@ -217,7 +216,7 @@ def test_an_evaluation_out_of_time_is_not_finished_and_goes_on_to_the_same_recor
     assert records(tmp_path) == records(plan.out)
 
 
-def test_a_workers_limit_reaches_what_it_runs(undisturbed: tuple[Plan, Outcome], tmp_path: Path) -> None:
+def test_a_workers_limit_reaches_what_it_runs(undisturbed: tuple[GridPlan, GridOutcome], tmp_path: Path) -> None:
     plan, _ = undisturbed
     for cell, look in ((plan.cells[0], "models/sce"), (plan.cells[2], "records")):
         out = tmp_path / look
@@ -229,7 +228,7 @@ def test_a_workers_limit_reaches_what_it_runs(undisturbed: tuple[Plan, Outcome],
 
 
 def test_a_chunk_that_would_not_fit_is_left(
-    undisturbed: tuple[Plan, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    undisturbed: tuple[GridPlan, GridOutcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock that a chunk moves by ten seconds: three fit into 35, a fourth would not."""
     from maxmahal.evaluate import session
@@ -297,15 +296,17 @@ def test_workers_do_not_share_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [threads_each(jobs) for jobs in (1, 3, 8)] == [4, 4, 2]
 
 
-def test_the_last_words_count_what_is_left_of_what_was_planned(undisturbed: tuple[Plan, Outcome]) -> None:
+def test_the_last_words_count_what_is_left_of_what_was_planned(undisturbed: tuple[GridPlan, GridOutcome]) -> None:
     plan, _ = undisturbed
-    half = replace(plan.cells[0], seconds=600.0, state=State("half", share=0.5), look=lambda: State("half", share=0.75))
-    whole = replace(plan.cells[1], seconds=60.0, state=State("missing"), look=lambda: State("missing"))
-    (line, _) = last_words(plan, Outcome(left=[half, whole]))
+    half = replace(
+        plan.cells[0], seconds=600.0, state=CellState("half", share=0.5), look=lambda: CellState("half", share=0.75)
+    )
+    whole = replace(plan.cells[1], seconds=60.0, state=CellState("missing"), look=lambda: CellState("missing"))
+    (line, _) = result_lines(plan, GridOutcome(left=[half, whole]))
     assert line == "Left to do, about 6 min: sce training, mmc training."
 
 
-def test_a_grid_that_attacks_nothing_ends_in_its_curves(undisturbed: tuple[Plan, Outcome]) -> None:
+def test_a_grid_that_attacks_nothing_ends_in_its_curves(undisturbed: tuple[GridPlan, GridOutcome]) -> None:
     plan, _ = undisturbed
     path = plan.out.parent / "curves.toml"
     path.write_text(GRID.partition("[[evaluation]]")[0])

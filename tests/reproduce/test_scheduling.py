@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from maxmahal.reproduce import load_grid, make_plan, run_plan, runner
-from maxmahal.reproduce.mps import CONTROL, shared_gpu
-from maxmahal.reproduce.states import State
+from maxmahal.reproduce.devices import MPS_CONTROL, shared_gpu
+from maxmahal.reproduce.states import CellState
 
 
 class FakeWorker:
@@ -86,14 +86,14 @@ def test_evaluations_wait_for_their_models(fakes: type[FakeWorker], tmp_path: Pa
     assert len(outcome.left) == 4
     fakes.together.clear()
     trained = next(cell for cell in plan.cells if cell.key == "digits-mmc--training")
-    object.__setattr__(trained, "state", State("done", share=1.0))
+    object.__setattr__(trained, "state", CellState("done", share=1.0))
     run_plan(plan, jobs=4)
     assert [name for name, _ in starts(fakes) if name != "progress"] == ["digits-sce--training", "digits-mmc--quick"]
 
 
 def service(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stand-in for NVIDIA's control program that writes down what it is asked."""
-    program = folder / CONTROL
+    program = folder / MPS_CONTROL
     program.write_text(
         f'#!/bin/sh\nHEARD={folder}/heard\nif [ "$1" = "-d" ]; then WORD=start; else read WORD; fi\n{text}'
     )

@@ -183,7 +183,7 @@ def test_parts_that_are_not_one_data_set_are_refused(tiny_settings: Make, tiny_n
     arrays = dict(np.load(tiny_npz))
     arrays["test_images"] = arrays["test_images"][:, :, :6]
     np.savez(tiny_npz, **arrays)
-    with pytest.raises(DataError, match="both parts must be of one kind"):
+    with pytest.raises(DataError, match="both splits must have the same kind of images"):
         train_model(tiny_settings("digits-mmc"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -19,57 +19,55 @@ STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
 def reproduce_command(
     grid: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A grid's name or a .toml file; none lists them.")
+        str | None, typer.Argument(metavar="[NAME]", help="A grid's name or a .toml file; without it, list the grids.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where runs, records, logs and the report go.")] = Path("runs/reproduce"),
+    out: Annotated[Path, typer.Option(help="Folder of runs, records, logs and the report.")] = Path("runs/reproduce"),
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of every training.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what is done and what is missing; start nothing.")
+        bool, typer.Option("--dry-run", help="Print what is done and what is missing; start nothing.")
     ] = False,
     budget: Annotated[
-        str | None, typer.Option(help="Stop before so much time is over (90s, 8m, 1h30m); the same command goes on.")
+        str | None, typer.Option(help="Stop within this time (90s, 8m, 1h30m); run the same command to continue.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="How many at once (default: 1 on the CPU, 3 on a GPU).")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Parallel workers (default: 1 on the CPU, 3 on a GPU).")] = None,
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
     show: Show = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what came of it.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
 ) -> None:
-    """Train and evaluate a whole grid, such as a table of the paper; stopped, the same command goes on."""
-    from maxmahal.reproduce.budget import Deadline, parse_budget
-    from maxmahal.reproduce.call import last_words, plan_from_words
-
+    """Train and evaluate a whole grid, such as a table of the paper; if stopped, run the same command to continue."""
+    reproduce = maxmahal.reproduce
     console = Console()
-    deadline = None if budget is None else Deadline.after(parse_budget(budget))
+    deadline = None if budget is None else reproduce.Deadline.after(reproduce.parse_budget(budget))
     if show is not None:
         show_shipped("grid", show)
         return
     if grid is None or list_all:
         _list(console)
         return
-    plan = plan_from_words(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir)
+    plan = reproduce.plan_grid(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir)
     if dry_run:
-        _say(console, maxmahal.reproduce.plan_lines(plan, jobs or maxmahal.reproduce.runner.default_jobs(plan.device)))
+        _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device)))
         return
     live = GridProgress(console) if console.is_terminal and not quiet else None
-    plain = maxmahal.reproduce.PlainLines(lambda line: _say(console, [line]))
-    watcher: maxmahal.reproduce.Watcher = live or (maxmahal.reproduce.Quiet() if quiet else plain)
+    lines = reproduce.GridLines(lambda line: _print(console, [line]))
+    reporter: maxmahal.reproduce.GridReporter = live or (reproduce.SilentGridReporter() if quiet else lines)
     with live or nullcontext():
-        outcome = maxmahal.reproduce.run_plan(plan, jobs=jobs, deadline=deadline, watcher=watcher)
-    _say(console, last_words(plan, outcome))
-    if not outcome.whole:
+        outcome = reproduce.run_plan(plan, jobs=jobs, deadline=deadline, reporter=reporter)
+    _print(console, reproduce.result_lines(plan, outcome))
+    if not outcome.ok:
         raise typer.Exit(1)
 
 
 class GridProgress:
-    """A live table: a row a model, a column for its training and for each suite."""
+    """A live table: one row per model, one column for the training and one per suite."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._plan: maxmahal.reproduce.Plan | None = None
+        self._plan: maxmahal.reproduce.GridPlan | None = None
         self._texts: dict[str, str] = {}
         self._live = Live(console=console, get_renderable=self._table, refresh_per_second=2)
 
@@ -79,9 +77,9 @@ class GridProgress:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def begin(self, plan: "maxmahal.reproduce.Plan", jobs: int) -> None:
-        """The plan in words, then the table."""
-        _say(self._console, maxmahal.reproduce.plan_lines(plan, jobs))
+    def begin(self, plan: "maxmahal.reproduce.GridPlan", jobs: int) -> None:
+        """Print the plan, then start the table."""
+        _print(self._console, maxmahal.reproduce.plan_lines(plan, jobs))
         self._plan = plan
         for cell in plan.cells:
             state = cell.state
@@ -90,23 +88,23 @@ class GridProgress:
             self._texts[cell.key] = f"[{style}]{text}[/{style}]"
         self._live.start()
 
-    def started(self, cell: "maxmahal.reproduce.Cell") -> None:
-        """The cell says how long it should take."""
-        self._texts[cell.key] = f"[bold]started[/bold], about {maxmahal.reproduce.watch.duration(cell.seconds)}"
+    def started(self, cell: "maxmahal.reproduce.PlanCell") -> None:
+        """Show the planned time."""
+        self._texts[cell.key] = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
 
-    def progress(self, cell: "maxmahal.reproduce.Cell", text: str) -> None:
-        """The cell says how far it is."""
+    def progress(self, cell: "maxmahal.reproduce.PlanCell", text: str) -> None:
+        """Show the progress."""
         self._texts[cell.key] = f"[bold]{escape(text)}[/bold]"
 
-    def ended(self, cell: "maxmahal.reproduce.Cell", end: "maxmahal.reproduce.watch.End", text: str) -> None:
-        """The cell says what came of it; an error stands above the table in full."""
+    def ended(self, cell: "maxmahal.reproduce.PlanCell", end: "maxmahal.reproduce.reporter.End", text: str) -> None:
+        """Show the result; an error is also printed above the table in full."""
         self._texts[cell.key] = f"[{STYLES[end]}]{end}[/{STYLES[end]}]"
         if end == "failed":
             self.note(f"{cell.row}, {cell.column}: failed, {text}")
 
     def note(self, text: str) -> None:
-        """A line above the table."""
-        _say(self._console, [text])
+        """Print a line above the table."""
+        _print(self._console, [text])
 
     def _table(self) -> Table:
         rows = () if self._plan is None else self._plan.rows
@@ -121,16 +119,14 @@ class GridProgress:
 
 
 def _list(console: Console) -> None:
-    from maxmahal.reproduce.call import list_grids
-
     table = Table(box=None, pad_edge=False)
     for column in ("grid", "about"):
         table.add_column(column, overflow="fold")
-    for name, about in list_grids():
+    for name, about in maxmahal.reproduce.list_grids():
         table.add_row(name, about)
     console.print(table)
 
 
-def _say(console: Console, lines: list[str]) -> None:
+def _print(console: Console, lines: list[str]) -> None:
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

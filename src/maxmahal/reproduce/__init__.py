@@ -1,24 +1,30 @@
-"""Grids of trainings and evaluations: planned, run several at once, stopped and resumed at any moment."""
+"""Grids of trainings and evaluations: planned, run in parallel, stopped and resumed at any time."""
 
-from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, grid_names, load_grid
-from maxmahal.reproduce.plan import Cell, Plan, Row, make_plan
-from maxmahal.reproduce.runner import Outcome, run_plan
-from maxmahal.reproduce.watch import PlainLines, Quiet, Watcher, plan_lines
+from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, grid_names, list_grids, load_grid
+from maxmahal.reproduce.plan import GridOutcome, GridPlan, PlanCell, PlanRow, make_plan, plan_grid
+from maxmahal.reproduce.reporter import GridLines, GridReporter, SilentGridReporter, plan_lines, result_lines
+from maxmahal.reproduce.runner import Deadline, default_jobs, parse_budget, run_plan
 
 __all__ = [
-    "Cell",
+    "Deadline",
     "Grid",
     "GridEvaluation",
+    "GridLines",
     "GridModel",
-    "Outcome",
-    "PlainLines",
-    "Plan",
-    "Quiet",
-    "Row",
-    "Watcher",
+    "GridOutcome",
+    "GridPlan",
+    "GridReporter",
+    "PlanCell",
+    "PlanRow",
+    "SilentGridReporter",
+    "default_jobs",
     "grid_names",
+    "list_grids",
     "load_grid",
     "make_plan",
+    "parse_budget",
+    "plan_grid",
     "plan_lines",
+    "result_lines",
     "run_plan",
 ]

@@ -1,12 +1,20 @@
-"""Which device a grid runs on."""
+"""The device of a grid, and NVIDIA's Multi-Process Service, which lets several processes share one GPU."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
 from maxmahal.errors import SettingsError
 
+MPS_CONTROL = "nvidia-cuda-mps-control"
+_TIMEOUT = 15.0
+
 
 def choose_device(name: str) -> str:
-    """``auto`` takes the GPU where there is one."""
+    """``auto`` is the GPU if there is one, otherwise the CPU."""
     if name not in ("auto", "cpu", "cuda"):
         raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.")
     if name == "cuda" and not torch.cuda.is_available():
@@ -14,3 +22,34 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return name
+
+
+@contextmanager
+def shared_gpu(note: Callable[[str], None]) -> Iterator[None]:
+    """Run the service during the block; a service that was already running is used and not stopped."""
+    started = shutil.which(MPS_CONTROL) is not None and not _send("get_server_list") and _start(note)
+    try:
+        yield
+    finally:
+        if started and not _send("quit"):
+            note(f"{MPS_CONTROL} did not stop; `echo quit | {MPS_CONTROL}` stops it.")
+
+
+def _start(note: Callable[[str], None]) -> bool:
+    try:
+        subprocess.run([MPS_CONTROL, "-d"], check=True, capture_output=True, timeout=_TIMEOUT)
+    except (OSError, subprocess.SubprocessError) as error:
+        note(f"{MPS_CONTROL} did not start ({error}), so trainings take turns on the GPU.")
+        return False
+    return True
+
+
+def _send(command: str) -> bool:
+    """Whether a running service accepted the command."""
+    try:
+        done = subprocess.run(
+            [MPS_CONTROL], input=f"{command}\n", text=True, capture_output=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0

@@ -1,4 +1,4 @@
-"""Grids: which models to train and which suites to run on them; TOML files of the package or the user's own."""
+"""Grids: which models to train and which suites to run on them; shipped or own TOML files."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -20,26 +20,28 @@ class GridModel:
     """One training; grids that name the same model share it."""
 
     name: str
-    """Of its run folder, and of the subject in the records."""
+    """The name of its run folder, and of the model in the records."""
     preset: str = ""
-    """A preset's name or file; the model's own name where nothing is said."""
+    """A preset's name or file; by default the model's name."""
     set: tuple[str, ...] = ()
     """Overrides, such as "train.seed=1"."""
     checkpoints: tuple[Checkpoint, ...] = ("last",)
     """Which to evaluate; the subject of ``best`` is called NAME-best."""
     seeds: int = 0
-    """So many models in fact, called NAME-seed0, NAME-seed1, …; NAME then stands for all of them, and "{seed}" in an
-    override for each one's number."""
+    """The number of models with different seeds, called NAME-seed0, NAME-seed1, …; NAME then means all of them, and
+    "{seed}" in an override is replaced by the seed."""
 
     def __post_init__(self) -> None:
         if self.seeds < 0:
-            raise SettingsError(f"{self.name}: seeds is how many of them, and cannot be negative; got {self.seeds}.")
+            raise SettingsError(
+                f"{self.name}: seeds is the number of models, and cannot be negative; got {self.seeds}."
+            )
         check_folder_name(self.name, "model")
         if not self.checkpoints:
             raise SettingsError(f"{self.name}: checkpoints is empty; write ['last'], ['best'] or both.")
 
     def each(self) -> list["GridModel"]:
-        """One model for every seed, or itself where no number of them is given."""
+        """One model per seed, or the model itself without seeds."""
         if not self.seeds:
             return [self]
         return [self._with_seed(seed) for seed in range(self.seeds)]
@@ -50,11 +52,11 @@ class GridModel:
         return replace(self, name=f"{self.name}-seed{seed}", preset=preset, set=tuple(overrides), seeds=0)
 
     def settings(self, overrides: Sequence[str] = ()) -> Settings:
-        """What it is trained with, overrides for the whole grid included."""
+        """Its training settings, with the overrides of the whole grid."""
         return load_settings(self.preset or self.name, [*self.set, *overrides])
 
     def subjects(self, among: Collection[Checkpoint] = ()) -> dict[str, Checkpoint]:
-        """The names under which its checkpoints are evaluated; those ``among`` some, where any are named."""
+        """The names under which its checkpoints are evaluated; only those in ``among`` if it is not empty."""
         chosen = [each for each in self.checkpoints if not among or each in among]
         return {self.name if each == "last" else f"{self.name}-{each}": each for each in chosen}
 
@@ -65,15 +67,15 @@ class GridEvaluation:
 
     suite: str
     models: tuple[str, ...] = ()
-    """All of the grid's where nothing is said."""
+    """By default all models of the grid."""
     checkpoints: tuple[Checkpoint, ...] = ()
-    """All that the models name where nothing is said."""
+    """By default all checkpoints that the models name."""
     limit: int | None = None
-    """Only the first so many test images."""
+    """The number of test images, taken from the start; by default all."""
     epsilon: str | None = None
-    """Such as "1/255", in place of the suite's own."""
+    """Such as "1/255"; by default that of the suite."""
     transfer: bool = False
-    """Whether all of its models are crafted on for one another, which takes them all in one go."""
+    """Whether attacks are transferred between all of its models, which are then evaluated together."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -82,7 +84,7 @@ class GridEvaluation:
 
 @dataclass(frozen=True)
 class Grid:
-    """What one command reproduces."""
+    """The models and evaluations of one grid file."""
 
     name: str
     about: str
@@ -96,7 +98,7 @@ class Grid:
             self.chosen(evaluation)
 
     def chosen(self, evaluation: GridEvaluation) -> list[GridModel]:
-        """The models of an evaluation, in the order in which it names them."""
+        """The models of an evaluation, in its order."""
         known = {model.name: model for model in self.models}
         return [model for name in evaluation.models or known for model in _pick(known, name, self.name)]
 
@@ -104,6 +106,11 @@ class Grid:
 def grid_names() -> list[str]:
     """The grids shipped with the package."""
     return list(shipped_files("grid"))
+
+
+def list_grids() -> list[tuple[str, str]]:
+    """Name and description of every shipped grid."""
+    return [(name, load_grid(name).about) for name in grid_names()]
 
 
 def load_grid(grid: str | Path) -> Grid:
@@ -126,7 +133,7 @@ def load_grid(grid: str | Path) -> Grid:
 
 
 def _known_models(path: Path, table: Table, seen: tuple[Path, ...]) -> dict[str, GridModel]:
-    """The models of a grid and of those that it includes, by name."""
+    """The models of a grid and of the grids that it includes, by name."""
     known: dict[str, GridModel] = {}
     for name in convert(table.get("include", []), tuple[str, ...], f"{path.name}: include"):
         other = find_file("grid", seen_from(path, "grid", name))
@@ -154,7 +161,7 @@ def _sections(cls: type[Any], tables: object, path: Path, key: str) -> list[Any]
 
 
 def _pick(known: Mapping[str, GridModel], name: str, grid: str) -> list[GridModel]:
-    """The model of that name, or those of all its seeds."""
+    """The model of that name, or the models of all its seeds."""
     if name in known:
         return [known[name]]
     seeds = [model for other, model in known.items() if re.fullmatch(rf"{re.escape(name)}-seed\d+", other)]

@@ -1,54 +1,103 @@
-"""The plan of a grid: a row for each model, a cell for its training and each of its evaluations."""
+"""The plan of a grid: one row per model, with one cell for its training and one for each of its evaluations."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from maxmahal.data import resolve_data_dir
+from maxmahal.data.registry import SOURCES
 from maxmahal.errors import SettingsError
+from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import named_functions
-from maxmahal.reproduce.asked import Asked, asked_of
-from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
+from maxmahal.reproduce.devices import choose_device
+from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, load_grid
 from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
-from maxmahal.reproduce.needs import missing_data
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import Identity, State, look_at_records, training_state, unless_diverged
+from maxmahal.reproduce.states import CellState, EvaluationKey, look_at_records, training_state, unless_diverged
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
 
+OUT = "runs/reproduce"
+SEED = 0  # of the attacks
 TRAINING = "training"
 TRANSFER = "transfer"
 
 
 @dataclass(frozen=True)
-class Cell:
+class RequestedSuite:
+    """The suite of one section of a grid, with its epsilon and its number of images."""
+
+    suite: Suite
+    limit: int | None
+    default_radius: float
+    """The radius that the suite itself names."""
+
+    @classmethod
+    def of(cls, evaluation: GridEvaluation) -> "RequestedSuite":
+        """The suite of a section, with the section's epsilon if it has one."""
+        default = load_suite(evaluation.suite)
+        suite = default
+        if evaluation.epsilon is not None:
+            suite = load_suite(evaluation.suite, epsilon=evaluation.epsilon)
+        return cls(suite, evaluation.limit, default.threat_of(None).radius)
+
+    @property
+    def radius(self) -> float:
+        """The radius of the ball that is attacked."""
+        return self.suite.threat_of(None).radius
+
+    @property
+    def smaller(self) -> bool:
+        """Whether the ball is smaller than the suite's own, so that more images take every attack."""
+        return not self._is_default and self.radius < self.default_radius
+
+    @property
+    def column(self) -> str:
+        """For people: "strict", "strict 1000", "strict 1/255 1000"."""
+        epsilon = "" if self._is_default else self.suite.epsilon
+        size = "" if self.limit is None else str(self.limit)
+        return " ".join(part for part in (self.suite.name, epsilon, size) if part)
+
+    def key(self, name: str, samples: int) -> EvaluationKey:
+        """The key of a model's evaluation in the records."""
+        return name, self.suite.name, SEED, samples, self.suite.norm, self.radius
+
+    @property
+    def _is_default(self) -> bool:
+        return math.isclose(self.radius, self.default_radius)
+
+
+@dataclass(frozen=True)
+class PlanCell:
     """One training or one evaluation."""
 
     row: str
     column: str
     job: Job
-    look: Callable[[], State]
-    """How far it has come, looked up on the disk now."""
-    state: State
-    """How far it had come when the plan was made."""
+    look: Callable[[], CellState]
+    """Reads its current state from disk."""
+    state: CellState
+    """Its state when the plan was made."""
     seconds: float
     """Planned for what was missing then."""
     needs: tuple[str, ...] = ()
-    """Models that have to be trained first."""
-    identities: tuple[Identity, ...] = ()
+    """Models that must be trained first."""
+    evaluations: tuple[EvaluationKey, ...] = ()
 
     @property
     def key(self) -> str:
-        """Its own among all cells, and fit for a file's name."""
+        """Unique among all cells, and valid as a file name."""
         return f"{self.row}--{self.column}".replace(" ", "-").replace("/", "-")
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """One model as it is evaluated: its last checkpoint, its best one, or all models together."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[PlanCell, ...]
 
     @property
     def seconds(self) -> float:
@@ -57,37 +106,70 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All there is to do, done or not."""
+class GridPlan:
+    """All trainings and evaluations of a grid, done or not."""
 
     grid: Grid
     out: Path
     device: str
-    rows: tuple[Row, ...]
+    rows: tuple[PlanRow, ...]
     missing_data: str = ""
-    """Which data sets are not here though something is to be done with them, and how to get them, as a sentence."""
+    """Which data sets are needed and missing, and how to get them, as a sentence."""
 
     @property
-    def cells(self) -> list[Cell]:
-        """Trainings first, so that nothing waits for them longer than it must."""
+    def cells(self) -> list[PlanCell]:
+        """All cells, trainings first, because evaluations wait for them."""
         every = [cell for row in self.rows for cell in row.cells]
         return sorted(every, key=lambda cell: cell.column != TRAINING)
 
     @property
     def seconds(self) -> float:
-        """Planned for what is missing, one after another."""
+        """Planned for what is missing, without parallel workers."""
         return sum(row.seconds for row in self.rows)
 
     @property
     def page(self) -> Path:
-        """Where the report goes."""
+        """The file of the report."""
         return self.out / f"{self.grid.name}.html"
 
     def report(self) -> ReportJob:
-        """The page about this grid alone; the records hold other grids' evaluations too."""
-        wanted: list[list[str | int | float]] = [[*identity] for cell in self.cells for identity in cell.identities]
+        """The report of this grid only; the records may hold evaluations of other grids."""
+        wanted: list[list[str | int | float]] = [[*key] for cell in self.cells for key in cell.evaluations]
         runs = {model.name: str(self.out / "models" / model.name) for model in self.grid.models}
         return ReportJob(str(self.out / "records"), wanted, runs, self.grid.about or self.grid.name, str(self.page))
+
+
+@dataclass
+class GridOutcome:
+    """The result of running a plan."""
+
+    page: Path | None = None
+    """The report, if there was something to report and time to write it."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """The error of each failed cell, by its key."""
+    left: list[PlanCell] = field(default_factory=list)
+    """What is still to be done, failed cells included."""
+    impossible: list[PlanCell] = field(default_factory=list)
+    """Trainings that diverged, now or before, and the evaluations that need them; they are not tried again."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; cells for which there was no time have not failed."""
+        return not self.failed and not self.impossible
+
+
+def plan_grid(
+    grid: str,
+    *,
+    out: str | Path = OUT,
+    device: str = "auto",
+    overrides: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+) -> GridPlan:
+    """The plan of a command: the grid is a shipped name or a TOML file, the device may be ``auto``."""
+    if str(out) == ".":
+        raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
+    return make_plan(load_grid(grid), out, device=choose_device(device), overrides=overrides, data_dir=data_dir)
 
 
 def make_plan(
@@ -97,16 +179,16 @@ def make_plan(
     device: str = "cpu",
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
-) -> Plan:
-    """What of a grid is done in the folder ``out``, half done or missing; nothing is written."""
+) -> GridPlan:
+    """What of a grid is done, partly done or missing in the folder ``out``; nothing is written."""
     folder = Path(out).expanduser()
-    maker = _Maker(grid, folder, device, overrides, data_dir)
+    maker = _Planner(grid, folder, device, overrides, data_dir)
     rows = maker.rows()
     unfinished = [cell for row in rows for cell in row.cells if not cell.state.ended]
-    return Plan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
+    return GridPlan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
 
 
-class _Maker:
+class _Planner:
     def __init__(
         self,
         grid: Grid,
@@ -118,13 +200,13 @@ class _Maker:
         self._grid, self._out, self._device = grid, out, device
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._settings = {model.name: model.settings(overrides) for model in grid.models}
-        self._taken: dict[Identity, bool] = {}
-        self._trainings: dict[str, Callable[[], State]] = {}
+        self._planned: dict[EvaluationKey, bool] = {}
+        self._trainings: dict[str, Callable[[], CellState]] = {}
         for model in grid.models:
             _check_checkpoints(model, self._settings[model.name])
 
-    def rows(self) -> tuple[Row, ...]:
-        rows: dict[str, list[Cell]] = {}
+    def rows(self) -> tuple[PlanRow, ...]:
+        rows: dict[str, list[PlanCell]] = {}
         for model in self._grid.models:
             rows[model.name] = [self._training(model)]
             for subject in model.subjects():
@@ -138,23 +220,23 @@ class _Maker:
         for key in keys:
             if keys.count(key) > 1:
                 raise SettingsError(f"Grid {self._grid.name}: two of its cells are called '{key}'; rename a model.")
-        return tuple(Row(name, tuple(cells)) for name, cells in rows.items())
+        return tuple(PlanRow(name, tuple(cells)) for name, cells in rows.items())
 
-    def sources(self, cells: Sequence[Cell]) -> list[str]:
-        """The data sets that some of the cells work on."""
+    def sources(self, cells: Sequence[PlanCell]) -> list[str]:
+        """The data sets of these cells."""
         owners = [owner for cell in cells for owner in cell.needs or (cell.row,)]
         return [self._settings[owner].data.source for owner in owners]
 
-    def _training(self, model: GridModel) -> Cell:
+    def _training(self, model: GridModel) -> PlanCell:
         settings, folder = self._settings[model.name], self._out / "models" / model.name
         look = self._trainings[model.name] = partial(training_state, folder, settings)
         state = look()
         seconds = training_seconds(settings, state, self._kind, self._data_dir)
         job = TrainJob(to_table(settings), str(folder), self._device, self._data_text)
-        return Cell(model.name, TRAINING, job, look, state, seconds)
+        return PlanCell(model.name, TRAINING, job, look, state, seconds)
 
-    def _evaluations(self, evaluation: GridEvaluation) -> list[Cell]:
-        asked = asked_of(evaluation)
+    def _evaluations(self, evaluation: GridEvaluation) -> list[PlanCell]:
+        requested = RequestedSuite.of(evaluation)
         models = self._grid.chosen(evaluation)
         groups = [models] if evaluation.transfer else [[model] for model in models]
         cells = []
@@ -168,27 +250,27 @@ class _Maker:
             for names in several:
                 targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
                 owners = {name: subjects[name][0].name for name in names}
-                cells.append(self._evaluation(evaluation, asked, targets, owners))
+                cells.append(self._evaluation(evaluation, requested, targets, owners))
         return [cell for cell in cells if cell is not None]
 
     def _evaluation(
-        self, evaluation: GridEvaluation, asked: Asked, targets: dict[str, str], owners: dict[str, str]
-    ) -> Cell | None:
-        suite = asked.suite
-        identities = tuple(asked.identity(name, self._samples(asked, owner)) for name, owner in owners.items())
-        if self._is_planned(identities, evaluation.transfer):
+        self, evaluation: GridEvaluation, requested: RequestedSuite, targets: dict[str, str], owners: dict[str, str]
+    ) -> PlanCell | None:
+        suite = requested.suite
+        keys = tuple(requested.key(name, self._samples(requested, owner)) for name, owner in owners.items())
+        if self._is_planned(keys, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         trusted = self._named(tuple(owners.values()))
         needs = tuple(dict.fromkeys(owners.values()))
-        recorded = partial(look_at_records, self._out / "records", targets, identities, stages, suite.version, trusted)
+        recorded = partial(look_at_records, self._out / "records", targets, keys, stages, suite.version, trusted)
         look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
         state = look()
         seconds = sum(
             evaluation_seconds(
-                self._settings[owners[name]], suite.name, samples, state, self._kind, smaller=asked.smaller
+                self._settings[owners[name]], suite.name, samples, state, self._kind, smaller=requested.smaller
             )
-            for name, _, _, samples, *_ in identities
+            for name, _, _, samples, *_ in keys
         )
         job = EvaluateJob(
             targets,
@@ -203,15 +285,15 @@ class _Maker:
             evaluation.epsilon,
         )
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
-        return Cell(row, asked.column, job, look, state, seconds, needs, identities)
+        return PlanCell(row, requested.column, job, look, state, seconds, needs, keys)
 
     def _source(self, owners: tuple[str, ...]) -> str:
-        """What the models were trained on by the grid's own word: a checkpoint's word would not do for code."""
+        """The data set that the grid names for these models; a name in a checkpoint could not run code."""
         sources = {self._settings[owner].data.source for owner in owners}
         if len(sources) > 1:
             raise SettingsError(
-                f"Grid {self._grid.name} crafts across models of different data ({', '.join(sorted(sources))}); "
-                "put them into evaluations of their own."
+                f"Grid {self._grid.name} transfers attacks between models of different data "
+                f"({', '.join(sorted(sources))}); put them into separate evaluations."
             )
         return sources.pop()
 
@@ -219,20 +301,20 @@ class _Maker:
         """Code that the grid and its presets name: what the checkpoints may ask for."""
         return sorted(named_functions([to_table(self._settings[owner]) for owner in owners]))
 
-    def _is_planned(self, identities: tuple[Identity, ...], transfer: bool) -> bool:
-        """Whether another section of the grid asks for the same; one that asks for something else is refused."""
-        known = [self._taken[identity] for identity in identities if identity in self._taken]
+    def _is_planned(self, keys: tuple[EvaluationKey, ...], transfer: bool) -> bool:
+        """Whether another section of the grid has the same evaluation; a conflicting one is an error."""
+        known = [self._planned[key] for key in keys if key in self._planned]
         if any(other != transfer for other in known):
             raise SettingsError(
-                f"Grid {self._grid.name} runs suite {identities[0][1]} on '{identities[0][0]}' with transfer and "
-                "without, and the records hold one of them; use two suites, or another limit."
+                f"Grid {self._grid.name} runs suite {keys[0][1]} on '{keys[0][0]}' with transfer and "
+                "without, and the records can hold only one of them; use two suites, or another limit."
             )
-        self._taken |= dict.fromkeys(identities, transfer)
-        return len(known) == len(identities)
+        self._planned |= dict.fromkeys(keys, transfer)
+        return len(known) == len(keys)
 
-    def _samples(self, asked: Asked, owner: str) -> int:
+    def _samples(self, requested: RequestedSuite, owner: str) -> int:
         every = count_images(self._settings[owner].data.source, "test", self._data_dir)
-        limit = asked.suite.samples if asked.limit is None else asked.limit
+        limit = requested.suite.samples if requested.limit is None else requested.limit
         return every if limit is None else min(limit, every)
 
     def _checkpoint(self, model: GridModel, checkpoint: str) -> Path:
@@ -255,3 +337,22 @@ def _check_checkpoints(model: GridModel, settings: Settings) -> None:
             f"{model.name}: checkpoints asks for 'best', which only adversarial training with data.validation keeps; "
             "evaluate 'last'."
         )
+
+
+def missing_data(sources: Iterable[str], data_dir: str | Path | None) -> str:
+    """Which published data sets are missing and how to get them, as a sentence; empty if none is.
+
+    The user's own files are read while the plan is made, so they are not checked again.
+    """
+    folder = resolve_data_dir(data_dir)
+    missing = [name for name in dict.fromkeys(sources) if name in SOURCES and not _exists(name, folder)]
+    if not missing:
+        return ""
+    elsewhere = "" if data_dir is None else f" --data-dir {data_dir}"
+    ways = " and ".join(f"`maxmahal data fetch {name}{elsewhere}`" for name in missing)
+    are = "is" if len(missing) == 1 else "are"
+    return f"{' and '.join(missing)} {are} not in {folder}; run {ways}, or name a folder that has it with --data-dir."
+
+
+def _exists(name: str, folder: Path) -> bool:
+    return all(file.find(folder) is not None for file in SOURCES[name].files)

@@ -1,4 +1,4 @@
-"""Planned seconds: from the table of speeds, or from what a run has measured itself on the same kind of device."""
+"""Planned seconds: from a table of speeds, or as measured by the run itself on the same kind of device."""
 
 from functools import cache
 from importlib import resources
@@ -7,16 +7,16 @@ from pathlib import Path
 from maxmahal.data import load_dataset
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import Split
-from maxmahal.reproduce.states import State
+from maxmahal.reproduce.states import CellState
 from maxmahal.settings import Table, read_toml
 from maxmahal.train import Settings
 
-UNKNOWN_SUITE = "strict"  # a user's own suite is planned as if it were this one
-PLANNED_STEPS = 10  # of the crafting that the table's speeds were measured with
+UNKNOWN_SUITE = "strict"  # the user's own suites are planned like this one
+PLANNED_STEPS = 10  # PGD steps with which the speeds of adversarial training were measured
 
 
-def training_seconds(settings: Settings, state: State, device: str, data_dir: Path | None) -> float:
-    """What is left of a training."""
+def training_seconds(settings: Settings, state: CellState, device: str, data_dir: Path | None) -> float:
+    """The planned time of the rest of a training."""
     if state.ended:
         return 0.0
     start = float(speeds()["start"][device])
@@ -34,9 +34,9 @@ def training_seconds(settings: Settings, state: State, device: str, data_dir: Pa
 
 
 def evaluation_seconds(
-    settings: Settings, suite: str, samples: int, state: State, device: str, *, smaller: bool = False
+    settings: Settings, suite: str, samples: int, state: CellState, device: str, *, smaller: bool = False
 ) -> float:
-    """What is left of the evaluation of one model; in a ball ``smaller`` than the suite's any model may stand long."""
+    """The planned time of the rest of an evaluation; in a ``smaller`` ball than the suite's any model may be robust."""
     if state.ended:
         return 0.0
     falls = settings.method.name == "standard" and not smaller
@@ -47,13 +47,13 @@ def evaluation_seconds(
 
 @cache
 def speeds() -> Table:
-    """The table as shipped."""
+    """The shipped table."""
     return read_toml(Path(str(resources.files("maxmahal") / "reproduce" / "speeds.toml")))
 
 
 @cache
 def count_images(source: str, split: Split, data_dir: Path | None) -> int:
-    """How many images a data set has; of a published one it is known without its files."""
+    """The number of images of a data set; for a published one, known without its files."""
     if source in SOURCES:
         return sum(SOURCES[source].class_counts[split])
     return len(load_dataset(source, split, data_dir))

@@ -1,4 +1,4 @@
-"""What is done, half done or missing, from the disk alone."""
+"""What of a grid is done, partly done or missing, read from disk."""
 
 import json
 import math
@@ -22,9 +22,8 @@ from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
 from maxmahal.train.folder import Record
 
-Kind = Literal["done", "half", "missing", "impossible"]
-Identity = tuple[str, str, int, int, str, float]
-"""Name, suite, seed, samples, norm and radius: what tells evaluations apart in the records."""
+EvaluationKey = tuple[str, str, int, int, str, float]
+"""Name, suite, seed, samples, norm and radius: unique for each evaluation in the records."""
 
 _QUERY = """
 SELECT name, suite, json_extract(body, '$.same.suite.version'), seed, samples,
@@ -39,28 +38,28 @@ FROM evaluations ORDER BY id
 
 
 @dataclass(frozen=True)
-class State:
-    """How far a training or an evaluation has come."""
+class CellState:
+    """The progress of a training or an evaluation."""
 
-    kind: Kind
+    kind: Literal["done", "half", "missing", "impossible"]
     detail: str = ""
     """Such as "epoch 37 of 200"."""
     share: float = 0.0
-    """How much of the work is behind it."""
+    """The share of the work that is done."""
     seconds_left: float | None = None
-    """As measured so far; None where nothing is."""
+    """As measured so far; None if not measured."""
     measured_on: str = ""
-    """The kind of device that was measured: cpu or cuda; empty where that is not known."""
+    """The kind of device that was measured: cpu or cuda; empty if not known."""
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing left to do, be it done or impossible."""
+        """Whether nothing is left to do: it is done or impossible."""
         return self.kind in ("done", "impossible")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One evaluation as the records know it."""
+    """The progress of one evaluation in the records."""
 
     name: str
     suite: str
@@ -78,38 +77,38 @@ class Recorded:
     finished: bool
 
     @property
-    def identity(self) -> Identity:
+    def key(self) -> EvaluationKey:
         """What tells it apart."""
         # From the text: SQLite may read the last bit of the radius otherwise than Python wrote it.
         radius = parse_epsilon(self.epsilon, largest=math.inf)
         return self.name, self.suite, self.seed, self.samples, self.norm, radius
 
 
-def training_state(path: Path, settings: Settings) -> State:
-    """Of the run in a folder; one that was trained with other settings is an error."""
+def training_state(path: Path, settings: Settings) -> CellState:
+    """The state of the run in a folder; a run with other settings is an error."""
     folder = RunFolder(path)
     if folder.settings.exists():
-        # Loaded, not compared as text: settings that this version has added stand at their defaults.
+        # Loaded, not compared as text: settings that this version added have their defaults.
         with only_named(to_table(settings)):
             difference = first_difference(what_counts(load_settings(folder.settings)), what_counts(settings))
         if difference:
             raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
     if folder.result.exists():
-        return State("done", share=1.0)
+        return CellState("done", share=1.0)
     epochs, planned = read_epochs(folder), settings.train.epochs
     diverged = folder.diverged_at(settings)
     if diverged is not None:
-        return State("impossible", f"diverged at epoch {diverged}", len(epochs) / planned)
+        return CellState("impossible", f"diverged at epoch {diverged}", len(epochs) / planned)
     if not epochs:
-        return State("missing")
+        return CellState("missing")
     last = epochs[-1]
     epoch = int(last["epoch"])
     left = float(last["train_seconds"]) / epoch * (planned - epoch)
-    return State("half", f"epoch {epoch} of {planned}", epoch / planned, left, _device_kind(folder))
+    return CellState("half", f"epoch {epoch} of {planned}", epoch / planned, left, _device_kind(folder))
 
 
 def _device_kind(folder: RunFolder) -> str:
-    """Where a run was trained last: only on a GPU does it keep the state of a GPU's random numbers."""
+    """Where a run was trained last: only a run on a GPU saves the random state of a GPU."""
     try:
         with safe_open(folder.state, framework="numpy") as state:
             return "cuda" if "random.cuda" in state.keys() else "cpu"  # noqa: SIM118 - it is no dictionary
@@ -118,7 +117,7 @@ def _device_kind(folder: RunFolder) -> str:
 
 
 def read_epochs(folder: RunFolder) -> list[Record]:
-    """Every epoch that was measured; a last line torn by a kill does not count."""
+    """Every epoch in the metrics; an incomplete last line is ignored."""
     try:
         lines = folder.metrics.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -133,35 +132,33 @@ def read_epochs(folder: RunFolder) -> list[Record]:
 
 
 def read_recorded(folder: Path) -> list[Recorded]:
-    """Every evaluation in a folder of records; none where there is no such folder."""
+    """Every evaluation in a folder of records; none if the folder does not exist."""
     path = folder / FILE
     if not path.is_file():
         return []
     with record_errors(path), closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
-            return []  # another process is about to make the tables
+            return []  # another process is creating the tables
         return [Recorded(*(*facts, bool(finished))) for *facts, finished in connection.execute(_QUERY)]
 
 
 def look_at_records(
     folder: Path,
     targets: Mapping[str, str],
-    identities: Sequence[Identity],
+    keys: Sequence[EvaluationKey],
     stages: int,
     version: int,
     trusted: Sequence[str],
-) -> State:
-    """Of the evaluation of these checkpoints, each with its identity, under a suite of so many stages."""
+) -> CellState:
+    """The state of the evaluation of these checkpoints under a suite with ``stages`` stages."""
     found = [
-        each
-        for each in read_recorded(folder)
-        if each.identity in identities and is_of(Path(targets[each.name]), each, trusted)
+        each for each in read_recorded(folder) if each.key in keys and is_of(Path(targets[each.name]), each, trusted)
     ]
-    return evaluation_state(found, len(identities), stages, version)
+    return evaluation_state(found, len(keys), stages, version)
 
 
-def unless_diverged(look: Callable[[], State], trainings: Mapping[str, Callable[[], State]]) -> State:
-    """Of an evaluation: one that is not done never will be where a training that it needs has diverged."""
+def unless_diverged(look: Callable[[], CellState], trainings: Mapping[str, Callable[[], CellState]]) -> CellState:
+    """The state of an evaluation; it is impossible if a training that it needs has diverged."""
     state = look()
     diverged = [name for name, training in trainings.items() if training().kind == "impossible"]
     if state.kind == "done" or not diverged:
@@ -169,33 +166,33 @@ def unless_diverged(look: Callable[[], State], trainings: Mapping[str, Callable[
     return replace(state, kind="impossible", detail=f"impossible because {' and '.join(diverged)} diverged")
 
 
-def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: int) -> State:
-    """Of an evaluation of so many models under a suite of so many stages, from those that the records know.
+def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: int) -> CellState:
+    """The state of an evaluation of ``wanted`` models, from those ``found`` in the records.
 
-    What another version of the suite has measured stays as it is; what it has begun cannot be gone on with.
+    Results of another version of the suite are kept if they are complete; a partial one cannot be resumed.
     """
     older = next((each for each in found if each.version != version), None)
     if len(found) == wanted and all(each.finished for each in found):
-        newer = f"by version {older.version} of the suite; another --out measures by version {version}" if older else ""
-        return State("done", newer, share=1.0)
+        newer = f"by version {older.version} of the suite; use another --out for version {version}" if older else ""
+        return CellState("done", newer, share=1.0)
     if older:
         raise RecordsError(
             f"{older.name} was evaluated in part under version {older.version} of {older.suite}, which is {version} "
             "now; choose another --out."
         )
     if not found:
-        return State("missing")
+        return CellState("missing")
     done = sum(max(each.planned, stages) if each.finished else each.done for each in found)
     planned = sum(max(each.planned, stages) for each in found) + stages * (wanted - len(found))
-    return State("half", f"{done} of {planned} stages", done / planned)
+    return CellState("half", f"{done} of {planned} stages", done / planned)
 
 
 def is_of(checkpoint: Path, recorded: Recorded, trusted: Sequence[str] = ()) -> bool:
-    """Whether an evaluation is one of this very checkpoint; False where there is none (any more)."""
+    """Whether an evaluation is of this checkpoint; False if the file does not exist."""
     file = checkpoint / "last.safetensors" if checkpoint.is_dir() else checkpoint
     return file.is_file() and _fingerprint(file, file.stat().st_mtime_ns, tuple(trusted)) == recorded.fingerprint
 
 
 @cache
-def _fingerprint(file: Path, written: int, trusted: tuple[str, ...]) -> str:  # noqa: ARG001 - read again if written again
+def _fingerprint(file: Path, written: int, trusted: tuple[str, ...]) -> str:  # noqa: ARG001 - part of the cache's key
     return fingerprint_model(load_model(file, trusted=trusted))

@@ -1,0 +1,164 @@
+"""What a running grid reports, and its plan and result as lines of text."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Literal, Protocol, runtime_checkable
+
+from maxmahal.reproduce.jobs import TrainJob
+from maxmahal.reproduce.plan import GridOutcome, GridPlan, PlanCell, PlanRow
+
+End = Literal["done", "failed", "stopped"]
+_INTERVAL = 60.0  # seconds between two lines about the same cell
+
+
+@runtime_checkable
+class GridReporter(Protocol):
+    """Called on every change; the command line shows a live table."""
+
+    def begin(self, plan: GridPlan, jobs: int) -> None:
+        """The plan is about to run, with up to ``jobs`` cells at once."""
+
+    def started(self, cell: PlanCell) -> None:
+        """A worker has started or resumed."""
+
+    def progress(self, cell: PlanCell, text: str) -> None:
+        """The progress of a running cell; often the same text as before."""
+
+    def ended(self, cell: PlanCell, end: End, text: str) -> None:
+        """A worker has ended; ``text`` is its progress or its error."""
+
+    def note(self, text: str) -> None:
+        """A message about the whole grid."""
+
+
+class SilentGridReporter:
+    """Prints nothing."""
+
+    def begin(self, plan: GridPlan, jobs: int) -> None:
+        """Nothing."""
+
+    def started(self, cell: PlanCell) -> None:
+        """Nothing."""
+
+    def progress(self, cell: PlanCell, text: str) -> None:
+        """Nothing."""
+
+    def ended(self, cell: PlanCell, end: End, text: str) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+
+class GridLines:
+    """Prints one line per event."""
+
+    def __init__(self, write: Callable[[str], object] | None = None) -> None:
+        self._write = _write_line if write is None else write
+        self._printed: dict[str, tuple[float, str]] = {}
+
+    def begin(self, plan: GridPlan, jobs: int) -> None:
+        """The plan with its times."""
+        for line in plan_lines(plan, jobs):
+            self._write(line)
+
+    def started(self, cell: PlanCell) -> None:
+        """The cell and its planned time."""
+        self._printed[cell.key] = time.monotonic(), ""
+        self._write(f"{cell.row}, {cell.column}: started, about {duration(cell.seconds)}")
+
+    def progress(self, cell: PlanCell, text: str) -> None:
+        """At most one line per minute and cell."""
+        last, before = self._printed[cell.key]
+        if text != before and time.monotonic() - last >= _INTERVAL:
+            self._printed[cell.key] = time.monotonic(), text
+            self._write(f"{cell.row}, {cell.column}: {text}")
+
+    def ended(self, cell: PlanCell, end: End, text: str) -> None:
+        """Done, failed or stopped."""
+        self._write(f"{cell.row}, {cell.column}: {end}" + (f", {text}" if text else ""))
+
+    def note(self, text: str) -> None:
+        """The text as it is."""
+        self._write(text)
+
+
+def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
+    """Every row and every cell: done, partly done or missing, with planned times."""
+    lines = [f"{plan.grid.name}: {plan.grid.about}".rstrip(": ")]
+    wide = max(len(row.name) for row in plan.rows)
+    for row in plan.rows:
+        lines.append(f"  {row.name:<{wide}}  {_left(row)}")
+        lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in row.cells]
+    possible = "" if all(cell.state.kind == "done" for cell in plan.cells) else "that can be done "
+    several = f", {jobs} at once" if jobs > 1 else ""
+    total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
+    lines.append(f"In all: {total}." if plan.seconds else f"In all: everything {possible}is done.")
+    if plan.missing_data:
+        lines.append(f"Before it can start: {plan.missing_data}")
+    return lines
+
+
+def describe(cell: PlanCell) -> str:
+    """The state of a cell in a few words."""
+    if cell.state.kind == "done":
+        return f"done {cell.state.detail}".rstrip()
+    if cell.state.kind == "impossible":
+        again = f"; delete {cell.job.out} to try again" if isinstance(cell.job, TrainJob) else ""
+        return f"{cell.state.detail}{again}"
+    planned = f"about {duration(cell.seconds)}"
+    if cell.state.kind == "half":
+        return f"partly done ({cell.state.detail}), {planned} left"
+    return f"missing, {planned}"
+
+
+def result_lines(plan: GridPlan, outcome: GridOutcome) -> list[str]:
+    """What failed, what is left to do, and where the report is."""
+    lines = []
+    if outcome.failed:
+        lines += [f"failed: {key}: {text}" for key, text in outcome.failed.items()]
+        again = outcome.failed.keys() - {cell.key for cell in outcome.impossible}
+        lines.append(f"The logs are in {plan.out / 'logs'}{'; run the same command to try again' if again else ''}.")
+    lines += [f"{cell.row} {cell.column}: {describe(cell)}." for cell in outcome.impossible]
+    stopped = [cell for cell in outcome.left if cell.key not in outcome.failed]
+    if outcome.left:
+        seconds = sum(_seconds_left(cell) for cell in outcome.left)
+        names = ", ".join(f"{cell.row} {cell.column}" for cell in outcome.left[:4])
+        more = f" and {len(outcome.left) - 4} more" if len(outcome.left) > 4 else ""
+        lines.append(f"Left to do, about {duration(seconds)}: {names}{more}.")
+        if stopped and not outcome.failed:
+            lines.append("Run the same command to continue.")
+    if outcome.page is not None:
+        lines.append(f"The report, to open in a browser: {outcome.page}")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """For people: "40 s", "5 min", "2.5 h", "30 days"."""
+    for size, unit, most in ((1.0, "s", 90), (60.0, "min", 90), (3600.0, "h", 36)):
+        if seconds / size < most:
+            return f"{_rounded(seconds / size, tenths=unit == 'h')} {unit}"
+    return f"{_rounded(seconds / 86_400, tenths=True)} days"
+
+
+def _rounded(count: float, *, tenths: bool) -> str:
+    """A whole number, or with one decimal if it is small."""
+    return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
+
+
+def _left(row: PlanRow) -> str:
+    if row.seconds:
+        return f"about {duration(row.seconds)}"
+    return "done" if all(cell.state.kind == "done" for cell in row.cells) else "nothing left to do"
+
+
+def _seconds_left(cell: PlanCell) -> float:
+    """The planned time of what is still missing."""
+    before, now = 1 - cell.state.share, 1 - cell.look().share
+    return cell.seconds * now / before if before else 0.0
+
+
+def _write_line(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
