@@ -221,12 +221,12 @@ def test_ctrl_c_ends_with_130(run, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run("train", "digits-mmc", "--out", "runs/a b", "--set", "train.epochs=6")
     assert outcome.code == 130
     assert outcome.err.count("\n") == 1
-    assert "`maxmahal train digits-mmc --out 'runs/a b' --set train.epochs=6 --resume` goes on" in outcome.err
+    assert "`maxmahal train digits-mmc --out 'runs/a b' --set train.epochs=6 --resume` to continue" in outcome.err
     assert outcome.err == run("train", "digits-mmc", "--out", "runs/a b", "--set", "train.epochs=6", "--resume").err
     monkeypatch.setattr("maxmahal.evaluate.evaluate_models", interrupted)
-    assert "the same command goes on" in run("evaluate", "runs/x", "--out", "runs/eval").err
+    assert "run the same command to continue" in run("evaluate", "runs/x", "--out", "runs/eval").err
     monkeypatch.setattr("maxmahal.density.compare_models", interrupted)
-    assert "the same command starts again" in run("density", "runs/x").err
+    assert "run the same command to start again" in run("density", "runs/x").err
 
 
 def test_a_bug_keeps_its_traceback(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,10 +98,10 @@ def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
         ("other", 20, True),
     ]
     assert re.search(r"^ours\[red\]: 20 samples$", done.out, re.M)
-    assert re.search(r"^  PGD-2 \[own\]: \d+ samples, \S+/s, standing so far \S+%$", done.out, re.M)
+    assert re.search(r"^  PGD-2 \[own\]: \d+ samples, \S+/s, robust so far: \S+%$", done.out, re.M)
     assert re.search(r"^ *ours\[red\] +\S+% +\S+ % \[\S+, \S+\]", done.out, re.M)
     assert re.search(r"^ours\[red\]: Robust accuracy .* at Linf 0.1, .* of small; diagnostics were", done.out, re.M)
-    assert re.search(r"stands on \S+ points more of the same images than other \(exact McNemar test: p = ", done.out)
+    assert re.search(r"is \S+ points more robust on the same images than other \(exact McNemar test: p = ", done.out)
     assert "Records in out; `maxmahal report out --out report.html`" in done.out
 
 
@@ -240,7 +240,7 @@ def test_a_terminal_gets_the_bar(here: Path, on_a_terminal: Callable[..., str]) 
     shown = on_a_terminal("evaluate", "clinets:make", *ARGUMENTS)
     assert "\x1b[" in shown
     assert "━" in shown
-    assert "standing so far" in shown
+    assert "robust so far" in shown
     assert "/s" in shown
 
 

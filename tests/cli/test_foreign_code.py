@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from maxmahal.reproduce.jobs import Worker
 from strangers import NAME, PRESET, SET, SETTINGS, Place, command_functions, enter_place, forge_records, forge_run
 from strangers import make_files as make_honest_files
 
@@ -17,7 +16,7 @@ from maxmahal.errors import CheckpointError
 from maxmahal.evaluate import environment
 from maxmahal.evaluate.learned_tree import learn_tree
 from maxmahal.evaluate.subject import load_subject
-from maxmahal.reproduce.jobs import EvaluateJob
+from maxmahal.reproduce.jobs import EvaluateJob, Worker
 from maxmahal.train import load_model
 from maxmahal.uncertainty import study_models
 

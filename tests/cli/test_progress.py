@@ -31,7 +31,7 @@ def test_a_terminal_shows_a_bar_and_a_line_an_epoch() -> None:
 
 def test_a_pipe_gets_plain_lines() -> None:
     lines = shown(terminal=False, quiet=False).splitlines()
-    run = ["Going on after epoch 1 of 2.", "epoch 2/2  loss 1.25  test 50.00%", "Saved in runs/[odd]."]
+    run = ["Resuming after epoch 1 of 2.", "epoch 2/2  loss 1.25  test 50.00%", "Saved in runs/[odd]."]
     assert lines == [*run, *run]
 
 

@@ -1,8 +1,8 @@
-"""The command line: the only part of the package that knows typer and rich.
+"""The command line: the only part of the package that imports typer and rich.
 
-Help and the answer to a mistyped word should come at once, and torch takes seconds to import. So these files name
-what they use in full, ``maxmahal.train.train_model``, and the part is imported when a command that runs first uses it;
-the few modules that no part brings along are imported inside the command.
+Importing torch takes seconds, and help should be immediate. So these files write ``maxmahal.train.train_model`` in
+full: the package imports a part when a command first uses it. The few modules that are not imported this way are
+imported inside the command.
 """
 
 import shlex
@@ -16,40 +16,40 @@ import typer
 from maxmahal.cli.app import app
 from maxmahal.errors import DataNotice, MaxmahalError
 
-GO_ON = ("evaluate", "reproduce", "demo")  # typed again, they take up what they have finished
-INTERRUPTED = 130  # what typer makes of Ctrl-C
+RESUMABLE = ("evaluate", "reproduce", "demo")  # run again, they keep what is finished
+INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 
 def main(commands: typer.Typer = app) -> None:
-    """Run a command; a user's mistake ends in one sentence and exit code 2, a broken torch in 1, Ctrl-C in 130."""
+    """Run a command. Exit codes: 2 and one sentence for a user's mistake, 1 for a broken torch, 130 for Ctrl-C."""
     try:
         with warnings.catch_warnings():
-            _tell_notices()
+            _show_notices()
             commands()
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)
     except Exception as error:
-        if _broke_importing_torch(error):
+        if _torch_is_broken(error):
             cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
             sys.stderr.write(f"maxmahal: torch cannot be imported ({cause}); reinstall torch in this environment.\n")
             sys.exit(1)
         if not isinstance(error, OSError):
             raise
-        # Whatever the system refuses to read or write is the user's to mend: a name, a permission, a full disk.
+        # The user can fix what the system cannot read or write: a name, a permission, a full disk.
         where = f"{error.filename}: " if error.filename else ""
         sys.stderr.write(f"maxmahal: {where}{error.strerror or error}.\n")
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            sys.stderr.write(f"maxmahal: stopped; {_way_on(sys.argv[1:])}\n")
+            sys.stderr.write(f"maxmahal: stopped; {_how_to_resume(sys.argv[1:])}\n")
         raise
 
 
-def _broke_importing_torch(error: Exception) -> bool:
-    """Whether torch is missing, or its own first file was running when the error came.
+def _torch_is_broken(error: Exception) -> bool:
+    """Whether torch is missing, or failed during its import.
 
-    A torch that misses a library raises an OSError, an ImportError or a ValueError, so the kind alone tells nothing.
+    A torch without one of its libraries may raise an OSError, an ImportError or a ValueError.
     """
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         return True
@@ -57,19 +57,19 @@ def _broke_importing_torch(error: Exception) -> bool:
     return any(frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "torch" for frame in frames)
 
 
-def _way_on(words: list[str]) -> str:
-    """How to go on with the command that was stopped, as far as it can."""
+def _how_to_resume(words: list[str]) -> str:
+    """How to resume the command that was stopped, if it can be resumed."""
     if words[:1] == ["train"]:
         again = shlex.join(["maxmahal", *words, *([] if "--resume" in words else ["--resume"])])
-        return f"every epoch that was finished is saved: `{again}` goes on."
-    if words[:1] and words[0] in GO_ON:
-        return "what was finished is saved: the same command goes on."
-    return "the same command starts again."
+        return f"all finished epochs are saved; run `{again}` to continue."
+    if words[:1] and words[0] in RESUMABLE:
+        return "finished work is saved; run the same command to continue."
+    return "run the same command to start again."
 
 
-def _tell_notices() -> None:
-    """What is to be known about the data as one sentence, without the line of code that Python puts before it."""
-    usual = warnings.showwarning
+def _show_notices() -> None:
+    """Print notices about the data as one sentence, without the line of code that Python adds."""
+    default = warnings.showwarning
 
     def show(
         message: Warning | str,
@@ -82,7 +82,7 @@ def _tell_notices() -> None:
         if issubclass(category, DataNotice):
             sys.stderr.write(f"maxmahal: {message}\n")
         else:
-            usual(message, category, filename, lineno, file, line)
+            default(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show
 

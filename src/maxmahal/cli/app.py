@@ -20,7 +20,7 @@ from maxmahal.cli import (
 )
 
 app = typer.Typer(
-    help="Classifiers around preset class centers, and honest measurement of robustness.",
+    help="Robust classification: training with preset class centers, and evaluation of any model by strong attacks.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import DataDir, print_line
 from maxmahal.cli.progress import DownloadProgress
 
-app = typer.Typer(help="Data sets: what is here, whether it is whole, and where to get it.", no_args_is_help=True)
+app = typer.Typer(help="Data sets: list, check and download them.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set's name; `maxmahal data list` shows them.")]
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
 
 
 @app.command("list")
@@ -20,7 +20,7 @@ def list_command(data_dir: DataDir = None) -> None:
     """Every data set, and whether its files are in the data folder."""
     console = Console()
     folder = maxmahal.data.resolve_data_dir(data_dir)
-    console.print(f"data folder: {folder}", highlight=False, markup=False, soft_wrap=True)
+    print_line(console, f"data folder: {folder}")
     table = Table(box=None, pad_edge=False)
     table.add_column("name")
     table.add_column("files")
@@ -49,7 +49,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
 
 
 def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:
-    """Each data set's name and which of its files are there, without reading them."""
+    """Each data set's name and which of its files exist, without reading them."""
     folder = maxmahal.data.resolve_data_dir(data_dir)
     rows = []
     for name, source in maxmahal.data.registry.SOURCES.items():
@@ -59,6 +59,6 @@ def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:
         elif found == len(source.files):
             status = "here"
         else:
-            status = f"{found} of {len(source.files)} files here; `maxmahal data fetch {name}` brings them"
+            status = f"{found} of {len(source.files)} files here; run `maxmahal data fetch {name}`"
         rows.append((name, status))
     return rows

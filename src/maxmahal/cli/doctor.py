@@ -1,26 +1,23 @@
-"""``maxmahal doctor``: what this machine offers."""
+"""``maxmahal doctor``."""
 
 import os
 import platform
 import shutil
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import DataDir
 from maxmahal.cli.data import dataset_status
 
 PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matplotlib", "pillow", "typer", "rich")
 
 
-def doctor_command(
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie.")] = None,
-) -> None:
-    """Say what the machine offers: versions, threads, CUDA, data sets found."""
+def doctor_command(data_dir: DataDir = None) -> None:
+    """Print what this machine has: versions, threads, CUDA, data sets."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -30,7 +27,7 @@ def doctor_command(
 
 
 def machine_facts(data_dir: Path | None) -> list[tuple[str, str]]:
-    """Name and value of everything worth knowing before a run or in a bug report."""
+    """Name and value of what matters for a run or in a bug report."""
     import torch
 
     folder = maxmahal.data.resolve_data_dir(data_dir)

@@ -10,10 +10,19 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.showing import Show, show_shipped
-from maxmahal.cli.train import DataDir, pick_device
-from maxmahal.cli.trust import Trust
-from maxmahal.cli.watching import EvaluationProgress
+from maxmahal.cli.common import (
+    Data,
+    DataDir,
+    Device,
+    Limit,
+    Show,
+    TensorBoard,
+    Trust,
+    pick_device,
+    print_line,
+    show_shipped,
+)
+from maxmahal.cli.progress import EvaluationProgress
 from maxmahal.errors import SettingsError
 
 
@@ -25,30 +34,29 @@ def evaluate_command(
             help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder of records; the same command goes on after a kill.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")] = Path(
         "runs/evaluations"
     ),
     suite: Annotated[str, typer.Option(help="quick, paper, strict, autoattack, or a .toml file.")] = "strict",
-    data: Annotated[
-        str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
-    ] = None,
+    data: Data = None,
     trust: Trust = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many test images.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
-    epsilon: Annotated[str | None, typer.Option(help="Another size of the ball than the suite's, e.g. 4/255.")] = None,
-    norm: Annotated[str | None, typer.Option(help="Another norm than the suite's: Linf or L2.")] = None,
+    limit: Limit = None,
+    seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
+    epsilon: Annotated[str | None, typer.Option(help="Replace the suite's epsilon, e.g. 4/255.")] = None,
+    norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf or L2.")] = None,
     transfer: Annotated[
-        bool, typer.Option("--transfer", help="Also craft on every model for every model: the matrix of the paper.")
+        bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
     ] = False,
     save_images: Annotated[
-        bool, typer.Option("--save-images", help="Keep adversarial images: float32, and PNG looked at once more.")
+        bool,
+        typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
     ] = False,
-    tensorboard: Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")] = None,
+    tensorboard: TensorBoard = None,
     data_dir: DataDir = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")] = False,
 ) -> None:
-    """Attack models as a suite says, record every sample, and give the verdict."""
+    """Attack models with a suite, record every sample, and print the verdict."""
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
 
@@ -75,16 +83,11 @@ def evaluate_command(
     print_verdicts(console, found)
     if quiet:
         return
-    console.print(
-        f"Records in {out}; `maxmahal report {out} --out report.html` makes a page of them.",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+    print_line(console, f"Records in {out}; `maxmahal report {out} --out report.html` makes a report of them.")
 
 
 def suites_command(show: Show = None) -> None:
-    """List the suites and what is in them."""
+    """List the suites and their attacks."""
     if show is not None:
         show_shipped("suite", show)
         return
@@ -97,7 +100,7 @@ def suites_command(show: Show = None) -> None:
 
 
 def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
-    """A row a model, then a sentence each, then who is ahead of whom."""
+    """A table with one row per model, one sentence per model, and the comparisons between models."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     worst = "worst case" if all(evaluation.comparison for evaluation in evaluations) else "robust accuracy"
     for column in ("model", "clean", worst, "attacks succeed on"):
@@ -126,7 +129,7 @@ def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Ev
             pair = maxmahal.evaluate.compare(first, second)
             ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
             console.print(
-                f"{ahead.name} stands on {abs(pair.difference) * 100:.1f} points more of the same images than "
+                f"{ahead.name} is {abs(pair.difference) * 100:.1f} points more robust on the same images than "
                 f"{behind.name} (exact McNemar test: p = {pair.p_value:.2g}).",
                 highlight=False,
                 markup=False,

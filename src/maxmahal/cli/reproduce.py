@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.showing import Show, show_shipped
-from maxmahal.cli.train import DataDir
+from maxmahal.cli.common import DataDir, Device, Show, print_line, show_shipped
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
@@ -33,7 +32,7 @@ def reproduce_command(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel workers (default: 1 on the CPU, 3 on a GPU).")] = None,
     data_dir: DataDir = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
     show: Show = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
@@ -129,4 +128,4 @@ def _list(console: Console) -> None:
 
 def _print(console: Console, lines: list[str]) -> None:
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        print_line(console, line)

@@ -1,42 +1,17 @@
 """``maxmahal train`` and ``maxmahal presets``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import DataDir, Device, Show, TensorBoard, pick_device, print_line
 from maxmahal.cli.progress import TrainingProgress
-from maxmahal.cli.showing import Show
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
-
-if TYPE_CHECKING:
-    import torch
-
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the data sets lie (else $MAXMAHAL_DATA).")]
-
-
-def pick_device(name: str) -> "torch.device":
-    """``auto`` takes the GPU where there is one."""
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.") from error
-    if device.type not in ("cpu", "cuda"):
-        raise SettingsError(f"--device {name} is not supported; use auto, cpu or cuda.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        raise SettingsError(
-            f"--device {name} was asked for, but torch sees {count} CUDA devices here; use --device cpu."
-        )
-    return device
 
 
 def train_command(
@@ -45,18 +20,16 @@ def train_command(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. train.epochs=5.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
-    ] = False,
-    tensorboard: Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, if there is one.")] = False,
+    tensorboard: TensorBoard = None,
     data_dir: DataDir = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="On a GPU: the same bits in every run, resumed or not; slower.")
+        bool, typer.Option("--deterministic", help="On a GPU: identical results in every run, resumed or not; slower.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Train a model as a preset says, into a run folder that can be resumed."""
+    """Train a model with the settings of a preset, into a run folder that can be resumed."""
     changes = [*(overrides or []), *(["cuda.deterministic=true"] if deterministic else [])]
     folder = Path("runs") / Path(preset).stem if out is None else out
     if str(folder) == "." and out is not None:
@@ -78,9 +51,9 @@ def train_command(
 
 
 def presets_command(show: Show = None) -> None:
-    """List the presets and the rows of the paper they stand for."""
+    """List the presets and the rows of the paper that they reproduce."""
     if show is not None:
-        # With every default written out: the shipped files build on one another.
+        # With all defaults, because the shipped files extend each other.
         typer.echo(to_toml(to_table(maxmahal.train.load_settings(show))), nl=False)
         return
     table = Table(box=None, pad_edge=False)
@@ -99,4 +72,4 @@ def _print_result(console: Console, result: dict[str, Any], folder: Path) -> Non
             robust = f", PGD-10 {scores['test_pgd10']:.2%}" if "test_pgd10" in scores else ""
             line = f"{name} checkpoint (epoch {scores['epoch']}): test accuracy {scores['test_accuracy']:.2%}{robust}"
             console.print(line, highlight=False)
-    console.print(f"Saved in {folder}.", highlight=False, markup=False, soft_wrap=True)
+    print_line(console, f"Saved in {folder}.")

@@ -7,26 +7,23 @@ import typer
 from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.train import DataDir, pick_device
-from maxmahal.cli.trust import Trust
+from maxmahal.cli.common import Data, DataDir, Device, Trust, pick_device, print_line
 from maxmahal.errors import SettingsError
 
 
 def tree_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, a checkpoint or zoo:NAME.")],
-    out: Annotated[Path, typer.Option(help="The tree, a .toml file for centers.tree.")],
-    classes: Annotated[int, typer.Option(help="How many superclasses to cut the tree into.")] = 20,
-    data: Annotated[
-        str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
-    ] = None,
+    out: Annotated[Path, typer.Option(help="The .toml file to write, for centers.tree.")],
+    classes: Annotated[int, typer.Option(help="The number of superclasses.")] = 20,
+    data: Data = None,
     trust: Trust = None,
     train: Annotated[
-        bool, typer.Option("--train", help="Mistakes on training images even where the run held some out.")
+        bool, typer.Option("--train", help="Use errors on training images even if the run has validation images.")
     ] = False,
     data_dir: DataDir = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
-    """Make a tree of the classes from a trained model's mistakes, for hierarchical centers; never on test images."""
+    """Build a class tree from the errors of a trained model, for hierarchical centers; test images are not used."""
     if out.suffix != ".toml":
         raise SettingsError(f"--out must end in .toml, for the tree; got '{out}'.")
 
@@ -44,11 +41,6 @@ def tree_command(
     maxmahal.centers.write_tree(out, tree)
     console = Console()
     for group in tree.groups():
-        console.print(", ".join(group), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{tree.about}.", highlight=False, markup=False, soft_wrap=True)
-    console.print(
-        f"Wrote {out}; use it by --set centers.name=hierarchical --set centers.tree={out}.",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+        print_line(console, ", ".join(group))
+    print_line(console, f"{tree.about}.")
+    print_line(console, f"Wrote {out}; use it by --set centers.name=hierarchical --set centers.tree={out}.")

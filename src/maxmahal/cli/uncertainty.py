@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.train import DataDir, pick_device
-from maxmahal.cli.trust import Trust
+from maxmahal.cli.common import DataDir, Trust, pick_device
 from maxmahal.errors import SettingsError
 
 

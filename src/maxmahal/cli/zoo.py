@@ -1,4 +1,4 @@
-"""``maxmahal zoo``: trained models by their names."""
+"""``maxmahal zoo``."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,14 @@ from rich.table import Table
 import maxmahal
 from maxmahal.errors import MaxmahalError
 
-# Lines of a model's card: before any attack, and the worst case under a suite. The last cell is our number.
+# Lines of a model card: clean accuracy, and the worst case under a suite. The last cell is our number.
 _NUMBER = re.compile(r"^\| (clean|worst case of `[^`|]+`) \|.*\| ([^|]*\d[^|]*) \|$", re.MULTILINE)
 
 
 def zoo_command() -> None:
-    """List the trained models that `evaluate zoo:NAME` and `maxmahal.load("NAME")` know, folder by folder.
+    """List the trained models for `evaluate zoo:NAME` and `maxmahal.load("NAME")`, by folder.
 
-    A file that cannot be read is told in its row, and the exit code is 1.
+    For a file that cannot be read, its row shows the error, and the exit code is 1.
     """
     models = maxmahal.zoo.zoo_models()
     if not models:
@@ -35,7 +35,7 @@ def zoo_command() -> None:
 
 
 def _listed(rows: dict[str, str]) -> Table:
-    """A row for each model."""
+    """One row per model."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -45,7 +45,7 @@ def _listed(rows: dict[str, str]) -> Table:
 
 
 def _row(path: Path) -> tuple[str, bool]:
-    """What a model is and what was measured on it, or why it cannot be read; and whether it can."""
+    """The description and the accuracies of a model, or its error; and whether it can be read."""
     try:
         card = maxmahal.train.load_card(path)
     except MaxmahalError as error:
@@ -57,7 +57,7 @@ def _row(path: Path) -> tuple[str, bool]:
 
 
 def _measured(card: Path) -> list[str]:
-    """The accuracies that a model's card beside its checkpoint tells; a model of one's own need not have one."""
+    """The accuracies in the model card next to the checkpoint; the user's own models need none."""
     if not card.is_file():
         return []
     found = _NUMBER.findall(card.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from maxmahal.cli.watching import EvaluationProgress
+from maxmahal.cli.progress import EvaluationProgress
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.records import Finding
 
@@ -39,7 +39,7 @@ def test_a_terminal_shows_a_bar_with_rate_time_left_and_robust_accuracy() -> Non
     assert "\x1b[" in text
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     bar = next(line for line in reversed(re.split(r"[\r\n]", plain)) if "APGD-100, margin" in line)
-    assert re.search(r"APGD-100, margin .*━.* 30/37 +\S+/s +\d+:\d\d(:\d\d)? +standing so far 70.0%", bar), bar
+    assert re.search(r"APGD-100, margin .*━.* 30/37 +\S+/s +\d+:\d\d(:\d\d)? +robust so far: 70.0%", bar), bar
 
 
 def test_the_bar_moves_within_a_chunk() -> None:
@@ -55,10 +55,10 @@ def test_a_pipe_gets_plain_lines() -> None:
     assert "\x1b" not in text
     lines = text.splitlines()
     assert lines[0] == "odd [name]: 40 samples"
-    assert re.fullmatch(r"  clean: 40 samples, \S+/s, standing so far 92.5%", lines[1])
+    assert re.fullmatch(r"  clean: 40 samples, \S+/s, robust so far: 92.5%", lines[1])
     assert lines[2] == "  ! Zero [gradients]: All of them. Add attacks."
-    assert lines[3] == "  APGD-100, margin: going on after 10 of 37"
-    assert re.fullmatch(r"  APGD-100, margin: 37 samples, \S+/s, standing so far 62.5%", lines[4])
+    assert lines[3] == "  APGD-100, margin: resumed after 10 of 37"
+    assert re.fullmatch(r"  APGD-100, margin: 37 samples, \S+/s, robust so far: 62.5%", lines[4])
     assert len(lines) == 5
 
 

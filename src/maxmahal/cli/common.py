@@ -1,0 +1,76 @@
+"""Options and output that several commands share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.imports import names_a_function
+from maxmahal.shipped import Kind, shipped_files
+
+if TYPE_CHECKING:
+    import torch
+
+
+def _check_trusted(names: list[str] | None) -> list[str] | None:
+    for name in names or []:
+        if not names_a_function(name):
+            raise SettingsError(f"--trust {name} is not of the form package.module:function.")
+    return names
+
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the data sets (default: $MAXMAHAL_DATA).")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Data = Annotated[
+    str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
+]
+Limit = Annotated[int | None, typer.Option(help="Use only the first N test images.", metavar="N")]
+Show = Annotated[
+    str | None, typer.Option("--show", metavar="NAME", help="Print its TOML file, a starting point for your own.")
+]
+TensorBoard = Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        "--backbone",
+        metavar="MODULE:FUNCTION",
+        callback=_check_trusted,
+        help="Code that the run names and that may run, such as your network; may be given several times.",
+    ),
+]
+
+
+def pick_device(name: str) -> "torch.device":
+    """``auto`` is the GPU if there is one, otherwise the CPU."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.") from error
+    if device.type not in ("cpu", "cuda"):
+        raise SettingsError(f"--device {name} is not supported; use auto, cpu or cuda.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise SettingsError(
+            f"--device {name} was asked for, but torch sees {count} CUDA devices here; use --device cpu."
+        )
+    return device
+
+
+def show_shipped(kind: Kind, name: str) -> None:
+    """Print a shipped file with its comments."""
+    shipped = shipped_files(kind)
+    if name not in shipped:
+        raise SettingsError(f"There is no {kind} '{name}' to show; {did_you_mean(name, shipped)}")
+    typer.echo(shipped[name].read_text(encoding="utf-8"), nl=False)
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print a text as it is: no markup, no highlighting, no line breaks."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
