@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.subject import load_subject
 from maxmahal.train import Settings, train_model
-from maxmahal.train.tensors import FINGERPRINT, read_tensors
+from maxmahal.train.checkpoint import FINGERPRINT, read_tensors
 from paper.pages import ZOO, read_shelf
 
 Make = Callable[..., Settings]
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = sorted((ROOT / "zoo").glob("*.safetensors"))
 
 
 @pytest.fixture
@@ -43,11 +46,10 @@ def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 def test_published_evaluations_are_of_the_published_models() -> None:
     """A change of the networks' code that changes fingerprints would make every one of them another model's."""
-    root = Path(__file__).resolve().parent.parent
-    found = [path for name in ZOO if (path := root / "zoo" / f"{name}.safetensors").exists()]
+    found = [path for name in ZOO if (path := ROOT / "zoo" / f"{name}.safetensors").exists()]
     if not found:
         pytest.skip("a copy of the tree without its zoo")
-    evaluations = read_shelf(root / "results").evaluations
+    evaluations = read_shelf(ROOT / "paper" / "results").evaluations
     for path in found:
         published = {each.model_fingerprint for each in evaluations if each.name == ZOO[path.stem]}
         assert published == {fingerprint_model(maxmahal.load(path))}, path.stem
@@ -85,7 +87,7 @@ def test_an_empty_zoo_says_so(
 ) -> None:
     monkeypatch.setattr(zoo, "_PACKAGE", tmp_path / "maxmahal")
     monkeypatch.delenv("MAXMAHAL_ZOO", raising=False)
-    with pytest.raises(CheckpointError, match="zoo of this installation is empty"):
+    with pytest.raises(CheckpointError, match="this installation has no models"):
         maxmahal.load("cifar10-mmc")
     zoo_command()
     assert "no models in the zoo" in capsys.readouterr().out
@@ -159,7 +161,25 @@ def test_the_list_names_every_model_and_where_it_comes_from(
         shutil.copy(models / "stripes-sce.safetensors", shipped / f"{name}.safetensors")
     zoo_command()
     lines = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert lines == [f"In {models}:", "stripes-mmc", "stripes-sce", f"In {shipped}:", "shipped"]
+    assert lines[:-1] == [f"In {models}:", "stripes-mmc", "stripes-sce", f"In {shipped}:", "shipped"]
+    assert lines[-1].startswith("In the folder zoo/ of the source repository, not installed: cifar10-center, ")
+
+
+def test_a_model_that_is_in_the_repository_only_says_so(models: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"'cifar100-at-mmc' is not part of the installed package; copy zoo/"):
+        maxmahal.load("zoo:cifar100-at-mmc")
+
+
+def test_the_wheel_holds_the_library_and_the_models_that_are_not_left_out() -> None:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    library, *files = table["only-include"]
+    assert library == "src/maxmahal"
+    assert not (ROOT / "src" / "maxmahal" / "paper").exists()
+    models = {Path(file).stem for file in files if file.endswith(".safetensors")}
+    assert {*files} == {f"zoo/{name}{ending}" for name in models for ending in (".md", ".safetensors")}
+    if SHIPPED:
+        assert models | {*zoo.NOT_INSTALLED} == {path.stem for path in SHIPPED}
+        assert sum((ROOT / file).stat().st_size for file in files) < 10_000_000
 
 
 def test_the_list_tells_what_a_card_beside_the_checkpoint_tells(
@@ -190,9 +210,6 @@ def test_a_zoo_that_is_not_there_does_not_matter_to_a_function(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path / "gone"))
     assert load_subject("nets_without_zoo:make").kind == "function"
-
-
-SHIPPED = sorted((Path(__file__).resolve().parent.parent / "zoo").glob("*.safetensors"))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""Trained models by their names: those that come with the package, and a zoo of the user's own."""
+"""Trained models by name: those that are shipped with the package, and the user's own zoo."""
 
 import os
 from collections.abc import Sequence
@@ -15,10 +15,23 @@ PREFIX = "zoo:"
 VARIABLE = "MAXMAHAL_ZOO"
 _PACKAGE = Path(__file__).resolve().parent
 _SUFFIX = ".safetensors"
+NOT_INSTALLED = (
+    "cifar10-center",
+    "cifar10-lgm",
+    "cifar10-mmc-rand",
+    "cifar10-mmlda",
+    "cifar100-at-hm",
+    "cifar100-at-mmc",
+    "cifar100-at-sce",
+    "cifar100-hm",
+    "cifar100-mmc",
+    "cifar100-sce",
+)
+"""Models in the folder zoo/ of the repository that the installed package leaves out, because of their size."""
 
 
 def zoo_folders() -> list[Path]:
-    """Where models are looked for, in this order: in ``$MAXMAHAL_ZOO``, in the package, in a source checkout."""
+    """The folders with models, in this order: ``$MAXMAHAL_ZOO``, the package, a source checkout."""
     shipped = [_PACKAGE / "zoo_files"]
     if _PACKAGE.parent.name == "src":
         shipped.append(_PACKAGE.parent.parent / "zoo")
@@ -26,7 +39,7 @@ def zoo_folders() -> list[Path]:
 
 
 def _own_folder() -> list[Path]:
-    """The user's own zoo, if one is named: a folder that is not there must not turn into the shipped models."""
+    """The user's own zoo, if one is named; it is an error if that folder does not exist."""
     named = os.environ.get(VARIABLE)
     if not named:
         return []
@@ -37,7 +50,7 @@ def _own_folder() -> list[Path]:
 
 
 def zoo_models() -> dict[str, Path]:
-    """Every model's checkpoint by its name, sorted; of two with one name the first folder's counts."""
+    """Every model's checkpoint by its name, sorted; if two have the same name, the first folder wins."""
     found: dict[str, Path] = {}
     for folder in zoo_folders():
         for path in folder.glob(f"*{_SUFFIX}"):
@@ -46,13 +59,18 @@ def zoo_models() -> dict[str, Path]:
 
 
 def zoo_checkpoint(name: str) -> Path:
-    """The checkpoint of the model of that name, with or without ``zoo:`` in front."""
+    """The checkpoint of the model of that name, with or without the prefix ``zoo:``."""
     name, models = name.removeprefix(PREFIX), zoo_models()
     if name in models:
         return models[name]
+    if name in NOT_INSTALLED:
+        raise CheckpointError(
+            f"The model '{name}' is not part of the installed package; copy zoo/{name}{_SUFFIX} from the source "
+            f"repository into a folder, and set ${VARIABLE} to that folder."
+        )
     if not models:
         raise CheckpointError(
-            f"There is no model '{name}', for the zoo of this installation is empty; "
+            f"There is no model '{name}', because this installation has no models; "
             f"give a path, or name a folder of checkpoints in ${VARIABLE}."
         )
     raise CheckpointError(f"There is no model '{name}' in the zoo; {did_you_mean(name, models)}")
@@ -77,6 +95,6 @@ def load(
 
 
 def names_a_model(target: str | Path) -> bool:
-    """Whether a text reads as a name rather than as a path: one word without a folder or a file's ending."""
+    """Whether a text is a name and not a path: one word without a folder or a file extension."""
     text = str(target)
     return isinstance(target, str) and bool(text) and not text.endswith(_SUFFIX) and not set("/\\~") & set(text)

@@ -19,7 +19,7 @@ from maxmahal.evaluate import evaluate_model
 from maxmahal.records.schema import FILE
 from maxmahal.settings import to_table, to_toml
 from maxmahal.train import load_settings, train_model
-from maxmahal.train.tensors import read_tensors
+from maxmahal.train.checkpoint import read_tensors
 
 NAME = "evilmod:make"
 PRESET = "digits-mmc"

@@ -32,7 +32,7 @@ from maxmahal.evaluate.subject import load_subject, split_name
 from maxmahal.models.layers import Float32Linear
 from maxmahal.records.naming import tell_apart
 from maxmahal.train import Settings, train_model
-from maxmahal.train.tensors import read_tensors, save_tensors
+from maxmahal.train.checkpoint import read_tensors, save_tensors
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 QUICK = small_suite(stage("pgd", "pgd", steps=2), stage("square", "square", queries=3))

@@ -19,7 +19,7 @@ from maxmahal.reproduce.runner import Deadline, parse_budget
 from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
 from maxmahal.reproduce.states import CellState
 from maxmahal.train import load_settings
-from maxmahal.train.tensors import save_tensors
+from maxmahal.train.checkpoint import save_tensors
 
 Undisturbed = tuple[GridPlan, GridOutcome]
 

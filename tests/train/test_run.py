@@ -286,7 +286,7 @@ def test_other_threads_are_noticed(tiny_settings: Make, tmp_path: Path) -> None:
         train_model(settings, tmp_path / "run", resume=True, reporter=notes)
     finally:
         torch.set_num_threads(threads)
-    assert any(f"started with {threads} threads and goes on with {threads + 1}" in text for text in notes.texts)
+    assert any(f"started with {threads} threads and is resumed with {threads + 1}" in text for text in notes.texts)
 
 
 def test_divergence_is_told_and_the_last_good_epoch_stays(tiny_settings: Make, tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ def zoo_command() -> None:
         if inside:
             typer.echo(f"In {folder}:")
             Console().print(_listed(inside))
+    missing = [name for name in maxmahal.zoo.NOT_INSTALLED if name not in models]
+    if missing:
+        typer.echo(
+            f"In the folder zoo/ of the source repository, not installed: {', '.join(missing)}. "
+            f"To use them, set ${maxmahal.zoo.VARIABLE} to a copy of that folder."
+        )
     if not all(readable for _, readable in rows.values()):
         raise typer.Exit(1)
 

@@ -17,10 +17,9 @@ from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.imports import only_named
 from maxmahal.records.schema import FILE, PATIENCE, RecordsError, record_errors
-from maxmahal.settings import first_difference, to_table
+from maxmahal.settings import Table, first_difference, to_table
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
-from maxmahal.train.folder import Record
 
 EvaluationKey = tuple[str, str, int, int, str, float]
 """Name, suite, seed, samples, norm and radius: unique for each evaluation in the records."""
@@ -116,13 +115,13 @@ def _device_kind(folder: RunFolder) -> str:
         return ""
 
 
-def read_epochs(folder: RunFolder) -> list[Record]:
+def read_epochs(folder: RunFolder) -> list[Table]:
     """Every epoch in the metrics; an incomplete last line is ignored."""
     try:
         lines = folder.metrics.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
-    epochs: list[Record] = []
+    epochs: list[Table] = []
     for line in lines:
         try:
             epochs.append(json.loads(line))

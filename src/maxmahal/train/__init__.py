@@ -1,4 +1,4 @@
-"""Training: settings and presets, one loop, ways of training, run folders that can be resumed."""
+"""Training: settings and presets, the loop, training methods, run folders that can be resumed."""
 
 from maxmahal.train.build import new_classifier, preset_centers
 from maxmahal.train.checkpoint import ModelCard, load_card, load_model, save_model

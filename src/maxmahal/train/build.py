@@ -1,4 +1,4 @@
-"""From settings to a model."""
+"""Build a model from settings."""
 
 import torch
 from jaxtyping import Float
@@ -16,33 +16,33 @@ from maxmahal.train.config import ModelSettings, Settings
 
 
 def new_classifier(settings: Settings, data: ImageData) -> Classifier:
-    """A model with fresh weights, a function of the settings and the training data alone."""
+    """A model with new weights; they depend only on the settings and the training data."""
     shape = (data.num_classes, settings.model.feature_dim)
     centers = torch.zeros(shape)
     with torch.random.fork_rng(devices=[]), only_named(to_table(settings)):
         if takes_centers(settings.loss.name):
             centers = preset_centers(settings, data.num_classes, data.superclasses)
-        # Networks are built on the CPU, so only its generator matters; the caller's GPU generators stay as they are.
+        # Networks are built on the CPU, so only its generator is used; the caller's GPU generators do not change.
         torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
         model = _assemble(settings, data.image_shape, centers)
     model.normalize = fit_normalization(settings.model.normalize, data.images.cpu())
     model = model.to(data.device)
     if names_a_function(settings.model.backbone):
-        _try_out(model, data, settings.model.backbone)
+        _check_own_network(model, data, settings.model.backbone)
     return model
 
 
 def preset_centers(
     settings: Settings, num_classes: int, superclasses: tuple[int, ...] | None = None
 ) -> Float[Tensor, "l d"]:
-    """The centers that a run with these settings starts from."""
+    """The initial centers of a run with these settings."""
     dim = settings.model.feature_dim
     centers: Tensor = settings.centers.build(CENTERS, num_classes=num_classes, dim=dim, superclasses=superclasses)
     return centers
 
 
-def _try_out(model: Classifier, data: ImageData, name: str) -> None:
-    """A network of the user's own must turn two images into features that can be trained, before anything is saved."""
+def _check_own_network(model: Classifier, data: ImageData, name: str) -> None:
+    """Check that the user's network gives trainable float32 features for two images, before anything is saved."""
     with eval_mode(model):
         features = call_function(name, model.features, data.first(2).float_images())
     if features.dtype != torch.float32 or not features.requires_grad:
@@ -55,7 +55,7 @@ def _try_out(model: Classifier, data: ImageData, name: str) -> None:
 def empty_classifier(
     settings: Settings, image_shape: tuple[int, int, int], num_classes: int, backbone: nn.Module | None = None
 ) -> Classifier:
-    """A model of the right shape for a checkpoint to fill."""
+    """A model of the right shape, for the weights of a checkpoint."""
     centers = torch.zeros(num_classes, settings.model.feature_dim)
     with torch.random.fork_rng(devices=[]):
         return _assemble(settings, image_shape, centers, backbone)
@@ -80,7 +80,7 @@ def _backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.
 
 
 def own_backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:
-    """What the user's function returns for (image_shape, feature_dim)."""
+    """The network that the user's function returns for (image_shape, feature_dim)."""
     factory = import_function(settings.backbone)
     check_call(settings.backbone, factory, "(image_shape, feature_dim)", image_shape, settings.feature_dim)
     backbone = call_function(settings.backbone, factory, image_shape, settings.feature_dim)

@@ -1,13 +1,20 @@
-"""Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it."""
+"""Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it.
 
+Every file has a fingerprint of its content, which is compared when it is read.
+"""
+
+import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import safetensors
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -18,15 +25,16 @@ from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
-from maxmahal.train.tensors import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from maxmahal.version import __version__
 
 FORMAT = "maxmahal-checkpoint-1"
+FINGERPRINT = "fingerprint"
+"""The key of the fingerprint in a file's metadata; files of earlier versions have none."""
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What must be known to rebuild a model around its weights."""
+    """What is needed to rebuild a model around its weights."""
 
     settings: Settings
     image_shape: tuple[int, int, int]
@@ -34,7 +42,7 @@ class ModelCard:
     epoch: int
 
     def to_json(self) -> str:
-        """As it stands in a checkpoint's metadata."""
+        """The text in a checkpoint's metadata."""
         return json.dumps(
             {
                 "settings": to_table(self.settings),
@@ -52,14 +60,14 @@ def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
 
 
 def load_card(path: Path) -> ModelCard:
-    """What a checkpoint says about itself; its weights are not looked at."""
+    """The model card in a checkpoint's metadata; the weights are not read."""
     return _card(path, read_metadata(path))
 
 
 def copy_checkpoint(source: Path, target: Path) -> None:
-    """Copy a file that bears a fingerprint byte for byte; one of an earlier version gets the fingerprint it lacks.
+    """Copy a file; a file of an earlier version also gets the fingerprint that it lacks.
 
-    A target that is such a copy already is left alone: its metadata would only come in another order.
+    A target that is already such a copy is not written again, because its metadata could change order.
     """
     tensors, metadata = read_tensors(source)
     if FINGERPRINT in metadata:
@@ -88,7 +96,7 @@ def load_model(
         card = _card(path, metadata)
         if backbone is None and names_a_function(card.settings.model.backbone):
             backbone = _trusted_backbone(card, trusted)
-        # Built without memory first: a file that claims absurd sizes is refused by the shapes of its own tensors.
+        # Built without memory first: a file that claims absurd sizes is refused because its tensors do not fit.
         with torch.device("meta"):
             model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
     fill(model, tensors, path)
@@ -97,15 +105,15 @@ def load_model(
 
 def _is_copy(target: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> bool:
     try:
-        theirs, said = read_tensors(target)
-    except CheckpointError:  # a damaged one is written anew
+        theirs, found = read_tensors(target)
+    except CheckpointError:  # a damaged file is written again
         return False
-    same_words = {key: text for key, text in said.items() if key != FINGERPRINT} == metadata
-    return same_words and theirs.keys() == tensors.keys() and all(theirs[k].equal(each) for k, each in tensors.items())
+    same = {key: text for key, text in found.items() if key != FINGERPRINT} == metadata
+    return same and theirs.keys() == tensors.keys() and all(theirs[k].equal(each) for k, each in tensors.items())
 
 
 def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:
-    """The network that a checkpoint's weights belong in, by the function it names or by the only one that is given."""
+    """The network of a checkpoint, from the function that it names, or from the only trusted one."""
     name = card.settings.model.backbone
     networks = [each for each in trusted if each != card.settings.loss.name]
     if name not in trusted and len(networks) == 1:
@@ -115,7 +123,7 @@ def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
-    """Load ``tensors`` into ``model``, refusing names or shapes that do not fit."""
+    """Load ``tensors`` into ``model``; names or shapes that do not fit are an error."""
     expected = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in model.state_dict().items()}
     found = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
@@ -151,3 +159,68 @@ def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
     except (KeyError, ValueError, TypeError) as error:
         reason = f": {error}" if isinstance(error, SettingsError) else ""
         raise CheckpointError(f"{path} has damaged metadata{reason}. Copy it again or retrain.") from error
+
+
+def fingerprint_file(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """SHA-256 over names, types, shapes, bytes and metadata, sorted by name, so independent of the file's layout."""
+    texts = sorted((key, text) for key, text in metadata.items() if key != FINGERPRINT)
+    digest = hashlib.sha256(ascii(texts).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(ascii((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file atomically, with the fingerprint of its content."""
+    # safetensors refuses two names for one storage (tied weights), so each gets its own copy.
+    dense = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    data = safetensors.torch.save(dense, {**metadata, FINGERPRINT: fingerprint_file(dense, metadata)})
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file; its tensors are not read."""
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file; a wrong fingerprint is an error."""
+    with _opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = dict(file.metadata() or {})
+    if FINGERPRINT in metadata and metadata[FINGERPRINT] != fingerprint_file(tensors, metadata):
+        raise CheckpointError(
+            f"{path} is damaged: its content does not match its fingerprint; copy it again, or train again."
+        )
+    return tensors, metadata
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The opened file at ``path``; a file that cannot be read is an error of one sentence."""
+    try:
+        path.open("rb").close()  # safetensors reports every file that it cannot open as missing
+        with safetensors.safe_open(str(path), framework="pt") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise CheckpointError(f"There is no checkpoint at {path}.") from error
+    except OSError as error:
+        raise CheckpointError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except safetensors.SafetensorError as error:
+        if _is_pickled(path):
+            raise CheckpointError(
+                f"{path} was written by torch.save or pickle, and reading it could run any code in it; write "
+                "a function that builds the model and loads its weights, and name it: package.module:factory."
+            ) from error
+        raise CheckpointError(
+            f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
+        ) from error
+
+
+def _is_pickled(path: Path) -> bool:
+    """Whether a file starts like those of torch.save: a zip archive or (before 2020) a pickle."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    return start == b"PK\x03\x04" or (start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"))

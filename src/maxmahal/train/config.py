@@ -17,24 +17,24 @@ from maxmahal.settings import Component, Table, component, first_difference, to_
 from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
-MOST_FEATURES = 100_000  # far beyond any network here; more is a slip of the keyboard
+MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which images, and how many of them."""
+    """The images of a run."""
 
     source: str = "cifar10"
-    """A registered data set, an .npz file, a folder of images by class, or module:factory."""
+    """A registered data set, an .npz file, a folder of images by class, or package.module:function."""
     augment: str = "shift-flip"
     validation: int = 0
-    """How many training images to hold out, the same number from every class; 0 trains on all of them."""
+    """The number of training images to hold out, the same number from every class; 0 trains on all of them."""
     split_seed: int = 0
     limit: int | None = None
-    """Use only the first so many training images (after the split)."""
+    """Use only the first training images (after the split)."""
     test_limit: int | None = None
     label_noise: float = 0.0
-    """The share of training labels that are replaced by another class; held-out and test labels stay true."""
+    """The share of training labels that are replaced by another class; validation and test labels stay correct."""
     noise_seed: int = 0
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class ModelSettings:
     """The network in front of the head."""
 
     backbone: str = "resnet32"
-    """A registered network, or module:factory for one of your own."""
+    """A registered network, or package.module:function for your own."""
     feature_dim: int = 256
     normalize: str = "pixel-mean"
 
@@ -80,7 +80,7 @@ class TrainSettings:
     """Decay convolution kernels only, or every weight matrix as well; biases and batch norm never."""
     schedule: Literal["step", "cosine", "linear"] = "step"
     milestones: tuple[float, ...] = (0.5, 0.75)
-    """For ``step``: the shares of the training after which the learning rate falls."""
+    """For ``step``: the shares of the training after which the learning rate is multiplied by ``factor``."""
     factor: float = 0.1
     warmup: float = 0.0
     """The share of the training over which the learning rate rises to ``lr``."""
@@ -90,7 +90,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         _check_least("train.epochs", self.epochs, 1)
-        _check_least("train.batch_size", self.batch_size, 2)  # batch norm has no statistics of one image
+        _check_least("train.batch_size", self.batch_size, 2)  # batch norm needs at least two images
         if not self.lr > 0:
             raise SettingsError(f"train.lr must be positive; got {self.lr}.")
         for name in ("momentum", "warmup", "ema"):
@@ -108,27 +108,27 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class CPUSettings:
-    """How a CPU computes a run; part of what decides its last bits."""
+    """How a CPU computes a run; this affects rounding."""
 
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the network before its feature layer; our networks' feature layers and every loss are in float32 anyway."""
+    """Of the network before its feature layer; our feature layers and all losses are always in float32."""
     channels_last: bool = False
     compile: bool = False
 
     @property
     def compiled(self) -> bool:
-        """Whether to compile after all."""
+        """Whether the network is compiled."""
         return self.compile
 
     @property
     def plain(self) -> bool:
-        """Whether the model can be used as it is."""
+        """Whether the model is used without changes."""
         return self.precision == "float32" and not self.channels_last and not self.compiled
 
 
 @dataclass(frozen=True)
 class CUDASettings(CPUSettings):
-    """How a GPU does: fast by default."""
+    """How a GPU computes a run; fast by default."""
 
     precision: Literal["float32", "bfloat16"] = "bfloat16"
     channels_last: bool = True
@@ -136,21 +136,21 @@ class CUDASettings(CPUSettings):
     graph: bool = True
     """Record the whole step, crafting included, as one CUDA graph."""
     deterministic: bool = False
-    """The same bits in every run, resumed or not, at the price of compilation and of some speed."""
+    """Identical results in every run, resumed or not; without compilation, and slower."""
 
     @property
     def compiled(self) -> bool:
-        """Compiled reductions are tuned by timing, so they may add in another order in the next process."""
+        """Not if deterministic: compiled reductions are tuned by timing, so their order may vary."""
         return self.compile and not self.deterministic
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides what a run computes; on one CPU, equal settings end with equal weights."""
+    """All settings of a run; on one CPU, equal settings give equal weights."""
 
     about: str = ""
     table: str = ""
-    """Where the paper reports this row, such as "Table 1, MMC-10"."""
+    """The row of the paper that this reproduces, such as "Table 1, MMC-10"."""
     data: DataSettings = field(default_factory=DataSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     centers: Component = component(CENTERS, "max-mahalanobis", context=("num_classes", "dim", "superclasses"))
@@ -161,23 +161,23 @@ class Settings:
     cuda: CUDASettings = field(default_factory=CUDASettings)
 
     def on(self, device: torch.device) -> CPUSettings:
-        """How to compute there."""
+        """The settings of that device."""
         return self.cuda if device.type == "cuda" else self.cpu
 
     def __post_init__(self) -> None:
-        self.method.build(METHODS)  # its own checks belong to the moment the settings are read
+        self.method.build(METHODS)  # runs the method's own checks
 
 
 def what_counts(settings: Settings) -> Table:
-    """Everything that decides what a run computes, without what a preset merely says about itself."""
+    """All settings that affect the result: without the description of the preset."""
     return {key: value for key, value in to_table(settings).items() if key not in ("about", "table")}
 
 
 def what_differs(begun: Settings, now: Settings) -> str:
-    """The most telling difference between two runs' settings, as part of a sentence, or nothing."""
+    """The most important difference between the settings of two runs, as part of a sentence, or nothing."""
     old, new = what_counts(begun), what_counts(now)
     for section, key in (("data", "source"), ("model", "backbone"), *((part, "name") for part in _COMPONENTS)):
-        # What another choice brings with it, such as a loss its options, follows from the choice.
+        # Choices first: another loss, for example, also changes its options.
         difference = first_difference({key: old[section][key]}, {key: new[section][key]}, f"{section}.")
         if difference:
             return difference

@@ -22,28 +22,28 @@ TRANSFORMED_AT_ONCE = 8192
 
 
 class TrainingDivergedError(MaxmahalError, ArithmeticError):
-    """The loss stopped being a number."""
+    """The loss is not finite."""
 
 
 @runtime_checkable
 class Reporter(Protocol):
-    """Who wants to know how training goes; the command line shows a bar or prints lines."""
+    """Receives the progress of a training; the command line shows a bar or prints lines."""
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
-        """Training begins, or goes on."""
+        """Training starts or resumes."""
 
     def step(self) -> None:
-        """A step is done. Nothing is passed along: reading the loss back would stall a GPU."""
+        """A step is done. The loss is not passed, because reading it would stall a GPU."""
 
     def epoch(self, metrics: Metrics) -> None:
         """An epoch is done, measured and saved."""
 
     def note(self, text: str) -> None:
-        """Something worth knowing."""
+        """A message for the user."""
 
 
 class Silent:
-    """A reporter that says nothing."""
+    """A reporter that prints nothing."""
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
         """Nothing."""
@@ -60,18 +60,18 @@ class Silent:
 
 @dataclass(frozen=True)
 class EpochSummary:
-    """What one pass over the data gave."""
+    """The result of one epoch."""
 
     loss: float
     lr: float
     seconds: float
-    """Of training alone."""
+    """Time for training only."""
     setup_seconds: float
-    """Of compiling and recording the step, in the epochs that did."""
+    """Time for compiling and recording the step."""
 
 
 def steps_per_epoch(data: ImageData, batch_size: int) -> int:
-    """Whole batches only: the remainder of each shuffled epoch waits for the next."""
+    """The number of full batches; the remainder of each shuffled epoch is dropped."""
     if len(data) < batch_size:
         raise SettingsError(
             f"train.batch_size = {batch_size} is larger than the {len(data)} training images; make it smaller."
@@ -80,12 +80,12 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
 
 
 def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
-    """One epoch of augmented batches. Order and augmentation are functions of the seed, the epoch and the sample."""
+    """One epoch of augmented batches. Order and augmentation depend on the seed, the epoch and the sample only."""
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
     uniforms = uniform(data.sample_ids, (3,), "augment", seed, epoch)
     transform = augmentation(settings.data.augment)
-    # A GPU is kept waiting by small transformations, so it does several batches' at once.
+    # Small transformations are slow on a GPU, so it augments several batches at once.
     together = max(1, TRANSFORMED_AT_ONCE // size) if data.device.type == "cuda" else 1
     for block in torch.split(order[: steps_per_epoch(data, size) * size], together * size):
         transformed = transform(data.images[block], uniforms[block])
@@ -116,11 +116,11 @@ def train_epoch(
         lr = learning_rate(settings.train, epoch * steps + step, settings.train.epochs * steps)
         try:
             total += take_step(batch, lr)
-        except NotFiniteError as error:  # only the CPU looks at every step
+        except NotFiniteError as error:  # only checked in every step on the CPU
             raise _diverged(epoch, "features that are not finite", settings) from error
         reporter.step()
     mean = float(total) / steps
-    # The loss was taken before the last update, so the weights are looked at as well before anyone saves them.
+    # The loss is from before the last update, so the weights are checked as well before they are saved.
     if not math.isfinite(mean) or not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
         raise _diverged(epoch, f"mean loss {mean:g}", settings)
     setup = take_step.setup_seconds - setup_before

@@ -1,4 +1,4 @@
-"""Named settings: TOML files shipped with the package, or the user's own."""
+"""Named settings: TOML files that are shipped with the package, or the user's own."""
 
 import json
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from maxmahal.train.state import load_progress
 
 
 def preset_names() -> list[str]:
-    """Every preset shipped with the package."""
+    """The presets that are shipped with the package."""
     return list(shipped_files("preset"))
 
 
 def load_settings(preset: str | Path, overrides: Sequence[str] = ()) -> Settings:
-    """The settings of a preset (a name, or the path of a TOML file), ``section.key=value`` overrides laid over it.
+    """The settings of a preset (a name, or the path of a TOML file), changed by ``section.key=value`` overrides.
 
-    The TOML file counts as the user's own words: code that it names may run. Use only TOML files that you trust.
+    Code that the TOML file names may run: use only TOML files that you trust.
     """
     table = merge(_table(find_file("preset", preset)), fold_overrides(overrides))
     with only_named(table):
@@ -29,10 +29,10 @@ def load_settings(preset: str | Path, overrides: Sequence[str] = ()) -> Settings
 
 
 def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFolder) -> Settings:
-    """What to go on with in a run folder: its own settings where it was begun with this preset, overrides over them.
+    """The settings to resume a run folder with: its own settings if it was started with this preset, plus overrides.
 
-    A shipped preset is known by what it says about itself. A file of the user's own may have been changed since, so
-    it counts as it is now. Code that the run folder names must be named in this call, too.
+    A shipped preset is recognised by its description. The user's own file may have changed, so its current content is
+    used. Code that the run folder names must be named in this call, too.
     """
     settings = load_settings(preset, overrides)
     if str(preset) not in shipped_files("preset") or not folder.state.exists():
@@ -61,6 +61,6 @@ def _table(path: Path, seen: tuple[Path, ...] = ()) -> Table:
     if not isinstance(parent, str):
         raise SettingsError(f"{path}: extends must name a preset; got {parent}.")
     extended = _table(find_file("preset", seen_from(path, "preset", parent)), (*seen, path))
-    # What a parent says about itself (its title, its row in the paper) is not true of the child.
+    # The parent's description and its row in the paper do not hold for the child.
     inherited = {key: value for key, value in extended.items() if isinstance(value, dict)}
     return merge(inherited, table)

@@ -1,4 +1,4 @@
-"""A run from settings to a finished folder: start, resume, measure, save."""
+"""A training run, from settings to a finished run folder: start, resume, measure, save."""
 
 import json
 import time
@@ -7,23 +7,24 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from maxmahal.attacks import own_loss, pgd
+from maxmahal.data import ImageData, to_unit_range
 from maxmahal.errors import CheckpointError
 from maxmahal.imports import names_a_function, only_named
-from maxmahal.models import Classifier, accuracy
+from maxmahal.models import Classifier, accuracy, eval_mode
 from maxmahal.random import stream_key
-from maxmahal.settings import from_table, to_table
+from maxmahal.settings import Table, from_table, to_table
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings, what_differs
 from maxmahal.train.device import deterministic_algorithms, lay_out
-from maxmahal.train.folder import Record, RunFolder
+from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
-from maxmahal.train.methods import METHODS, Method
+from maxmahal.train.methods import METHODS, Adversary, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
 from maxmahal.train.reachability import unreachable_centers
-from maxmahal.train.selection import pgd_accuracy
 from maxmahal.train.splits import Splits, load_splits
-from maxmahal.train.state import Progress, load_progress, load_state, save_state
+from maxmahal.train.state import RunProgress, load_progress, load_state, save_state
 from maxmahal.train.step import make_step
 from maxmahal.version import __version__
 
@@ -38,13 +39,13 @@ def train_model(
     until: float | None = None,
     sharing: int = 1,
     reporter: Reporter | None = None,
-) -> Record:
-    """Train as ``settings`` say, into the run folder ``out``; returns what ``result.json`` holds.
+) -> Table:
+    """Train with ``settings`` into the run folder ``out``; returns the content of ``result.json``.
 
-    With ``resume`` the run goes on after its last finished epoch: on the CPU, and on a GPU with
-    ``cuda.deterministic``, to the same bits as if never stopped. ``until`` is a moment of ``time.monotonic()``: a run
-    that cannot be through by then stops after the last epoch that fits, to be resumed, and says ``finished: False``.
-    ``sharing`` is how many trainings the device is shared by, which whoever reads the times wants to know.
+    With ``resume`` the run continues after its last finished epoch: on the CPU, and on a GPU with
+    ``cuda.deterministic``, with the same result as without a stop. ``until`` is a time of ``time.monotonic()``: a run
+    that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing`` is the
+    number of trainings that share the device; it is recorded because it explains the times.
     """
     device = torch.device(device)
     folder = RunFolder(out)
@@ -54,53 +55,53 @@ def train_model(
     data = load_splits(settings.data, data_dir, device)
     forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
     with only_named(to_table(settings)), forked, deterministic_algorithms(settings.on(device)):
-        # Dropout in a user's network draws from torch's own generators, so those belong to the run as well.
+        # Dropout in a user's network uses torch's global generators, so they are part of the run.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)
-        # The folder is made last: a mistake in the settings must not leave an empty one behind.
+        # The folder is created last: a mistake in the settings must not leave an empty one.
         with folder.lock():
             if not resume:
-                folder.refuse_overwriting()  # again, for whoever wrote it while the data was loading
+                folder.refuse_overwriting()  # again: another process may have written it while the data was loading
             return run.finish(until)
 
 
 class _Run:
-    """Everything that changes while a run goes on."""
+    """Everything that changes during a run."""
 
     def __init__(self, settings: Settings, folder: RunFolder, data: Splits, reporter: Reporter, sharing: int) -> None:
         self.settings = settings
         self.folder = folder
         self.data = data
         self.reporter, self.sharing = reporter, sharing
-        self.method: Method = settings.method.build(METHODS)
+        self.method: TrainingMethod = settings.method.build(METHODS)
         self.steps = steps_per_epoch(data.train, settings.train.batch_size)
         self.model = new_classifier(settings, data.train)
         lay_out(self.model, settings.on(data.train.device))
         self.average = WeightAverage(self.model, settings.train.ema) if settings.train.ema else None
         self.optimiser = build_optimiser(self.model, settings.train)
         self.step = make_step(self.model, self.optimiser, self.method, self.average, settings.on(data.train.device))
-        self.progress = Progress(threads=torch.get_num_threads(), settings=json.dumps(to_table(settings)))
+        self.progress = RunProgress(threads=torch.get_num_threads(), settings=json.dumps(to_table(settings)))
 
     @property
     def _evaluated(self) -> Classifier:
-        """The model that is measured and saved: the average of the weights, where there is one."""
+        """The model that is measured and saved: the weight average, if there is one."""
         return self.model if self.average is None else self.average.model
 
-    def finish(self, until: float | None) -> Record:
-        """Every epoch that is still missing, as long as there is time, then the summary."""
+    def finish(self, until: float | None) -> Table:
+        """Train the missing epochs, as long as there is time, then write the summary."""
         if self.folder.state.exists():
             self._resume()
         elif self.folder.metrics.exists():
-            self.folder.keep_metrics(0)  # measured in a first epoch that was killed before it was saved
-        if not self.progress.epoch and (told := unreachable_centers(self.model, self.data.train)):
-            self.reporter.note(told)
+            self.folder.keep_metrics(0)  # from a first epoch that was killed before it was saved
+        if not self.progress.epoch and (warning := unreachable_centers(self.model, self.data.train)):
+            self.reporter.note(warning)
         if self.method.adversary is not None and not len(self.data.validation):
             self.reporter.note(
                 "No validation images are held out (data.validation = 0): only the last checkpoint is kept."
             )
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)
-        self.folder.diverged.unlink(missing_ok=True)  # it is being tried again
+        self.folder.diverged.unlink(missing_ok=True)  # it is tried again
         longest = 0.0
         while self.progress.epoch < epochs:
             started = time.monotonic()
@@ -112,7 +113,7 @@ class _Run:
 
     def _resume(self) -> None:
         saved = load_progress(self.folder.state)
-        # Read, not compared as text: settings that this version has added stand at their defaults.
+        # Parsed, not compared as text: settings that this version added have their defaults.
         begun = from_table(Settings, json.loads(saved.settings))
         difference = what_differs(begun, self.settings)
         if difference:
@@ -122,8 +123,8 @@ class _Run:
             )
         if saved.threads != self.progress.threads:
             self.reporter.note(
-                f"This run was started with {saved.threads} threads and goes on with {self.progress.threads}: "
-                f"its weights will differ in the last bits. Set OMP_NUM_THREADS={saved.threads} to avoid that."
+                f"This run was started with {saved.threads} threads and is resumed with {self.progress.threads}: "
+                f"its weights will differ by rounding. Set OMP_NUM_THREADS={saved.threads} to avoid that."
             )
         load_state(self.folder.state, self.model, self.optimiser, self.average)
         self.progress = saved
@@ -151,7 +152,7 @@ class _Run:
         score = metrics.get("validation_pgd10", -1.0)
         if score > self.progress.best_score:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
-        # Nothing is written before the first epoch is through: a run that fails at once can simply be started again.
+        # Nothing is written before the first epoch is done: a run that fails at once can be started again.
         self.folder.write_settings(self.settings)
         self.folder.append_metrics(metrics)
         save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
@@ -161,8 +162,8 @@ class _Run:
     def _publish(self) -> None:
         """Write the checkpoints that follow from the state.
 
-        The state is what counts: it is written first and whole. A kill before or between these files is made good when
-        the run resumes, from the very weights the state holds, so a checkpoint never shows an epoch that did not count.
+        The state is written first. After a kill before or between these files, resuming the run writes them from the
+        weights in the state, so a checkpoint never shows an epoch that was not saved.
         """
         save_model(self.folder.last, self._evaluated, self._card())
         if self.progress.best_epoch == self.progress.epoch:
@@ -176,8 +177,8 @@ class _Run:
             scores["validation_pgd10"] = pgd_accuracy(self._evaluated, self.data.validation, self.method.adversary)
         return scores
 
-    def _summarise(self) -> Record:
-        result: Record = {
+    def _summarise(self) -> Table:
+        result: Table = {
             "finished": True,
             "settings": to_table(self.settings),
             "train_seconds": self.progress.train_seconds,
@@ -200,7 +201,7 @@ class _Run:
         return result
 
     def _own_backbone(self) -> nn.Module | None:
-        """A network from the user's factory is not rebuilt from a file; weights are loaded into a new one of theirs."""
+        """A new network of the user's factory, to load the best checkpoint into; None for a registered network."""
         if not names_a_function(self.settings.model.backbone):
             return None
         return new_classifier(self.settings, self.data.train).backbone
@@ -214,3 +215,24 @@ class _Run:
     def _card(self) -> ModelCard:
         train = self.data.train
         return ModelCard(self.settings, train.image_shape, train.class_names, self.progress.epoch)
+
+
+def pgd_accuracy(model: Classifier, data: ImageData, adversary: Adversary, batch_size: int = 500) -> float:
+    """Accuracy under untargeted PGD-10 on the model's own loss: for choosing a checkpoint, not a robustness claim."""
+    right = 0
+    with eval_mode(model):
+        for start in range(0, len(data), batch_size):
+            chosen = slice(start, start + batch_size)
+            attacked = pgd(
+                model,
+                to_unit_range(data.images[chosen]),
+                data.labels[chosen],
+                objective=own_loss(model.head),
+                threat=adversary.threat,
+                steps=10,
+                step_size=adversary.step_size,
+                seed=0,
+                sample_ids=data.sample_ids[chosen],
+            )
+            right += int((~attacked.fooled).sum())
+    return right / len(data)

@@ -1,4 +1,4 @@
-"""The state of a run between two epochs: all that is needed to go on as if it had never stopped."""
+"""The state of a run after an epoch: everything that is needed to resume it exactly."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,16 +9,15 @@ from torch import Tensor
 
 from maxmahal.errors import CheckpointError
 from maxmahal.models import Classifier
-from maxmahal.train.checkpoint import fill
+from maxmahal.train.checkpoint import fill, read_tensors, save_tensors
 from maxmahal.train.optimiser import WeightAverage, momentum_tensors, restore_momentum
-from maxmahal.train.tensors import read_tensors, save_tensors
 
 FORMAT = "maxmahal-state-1"
 
 
 @dataclass
-class Progress:
-    """How far a run has come."""
+class RunProgress:
+    """The counters of a run."""
 
     epoch: int = 0
     train_seconds: float = 0.0
@@ -29,9 +28,9 @@ class Progress:
 
 
 def save_state(
-    path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None, progress: Progress
+    path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None, progress: RunProgress
 ) -> None:
-    """One atomic file, so that weights, momentum and counters always belong together."""
+    """Write one file atomically, so that weights, momentum and counters always belong together."""
     tensors = _prefixed("model", model.state_dict()) | _prefixed("momentum", momentum_tensors(model, optimiser))
     if average is not None:
         tensors |= _prefixed("average", average.model.state_dict())
@@ -42,13 +41,13 @@ def save_state(
     save_tensors(path, tensors, {"format": FORMAT, "progress": json.dumps(asdict(progress))})
 
 
-def load_progress(path: Path) -> Progress:
-    """How far the run in this state file has come."""
-    _, metadata = read_tensors(path)  # all of it, for the fingerprint: a wrong digit is damage, not another setting
+def load_progress(path: Path) -> RunProgress:
+    """The counters in a state file."""
+    _, metadata = read_tensors(path)  # the whole file, to check its fingerprint
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
     try:
-        progress = Progress(**json.loads(metadata["progress"]))
+        progress = RunProgress(**json.loads(metadata["progress"]))
         epochs = json.loads(progress.settings)["train"]["epochs"]
         if not (0 < progress.epoch <= epochs and 0 <= progress.best_epoch <= progress.epoch):
             raise ValueError(f"epoch {progress.epoch} of {epochs}")
@@ -58,10 +57,10 @@ def load_progress(path: Path) -> Progress:
 
 
 def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> None:
-    """Put everything back where ``save_state`` took it from."""
+    """Restore everything that ``save_state`` saved."""
     tensors, _ = read_tensors(path)
     if "random.cpu" not in tensors:
-        raise CheckpointError(f"{path} lacks its random state; it was damaged, so start a new run folder.")
+        raise CheckpointError(f"{path} has no random state, so it is damaged; start a new run folder.")
     fill(model, _group(tensors, "model"), path)
     if average is not None:
         fill(average.model, _group(tensors, "average"), path)

@@ -1,4 +1,4 @@
-"""One training step: as it is, or recorded once as a CUDA graph and replayed."""
+"""One training step, either run directly or recorded once as a CUDA graph and replayed."""
 
 import time
 from dataclasses import dataclass, replace
@@ -10,20 +10,20 @@ from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
 from maxmahal.train.config import CPUSettings, CUDASettings
 from maxmahal.train.device import accelerate, fastest_kernels
-from maxmahal.train.methods import Batch, Method
+from maxmahal.train.methods import Batch, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage
 
-WARM_UP = 3  # steps before recording: kernels are compiled and chosen, and the allocator learns what is needed
+WARM_UP = 3  # steps before recording, in which kernels are compiled and memory is allocated
 
 
 class Step:
-    """Loss, gradients, update: the whole of what changes the weights."""
+    """Loss, gradients and update of the weights."""
 
     def __init__(
         self,
         model: Classifier,
         optimiser: torch.optim.SGD,
-        method: Method,
+        method: TrainingMethod,
         average: WeightAverage | None,
         settings: CPUSettings,
     ) -> None:
@@ -31,14 +31,14 @@ class Step:
         self._model = accelerate(model, settings)
         self._optimiser, self._method, self._average = optimiser, method, average
         self.setup_seconds = 0.0
-        """Time that went into compiling and recording, not into training."""
+        """Time for compiling and recording, not for training."""
 
     def __call__(self, batch: Batch, lr: float) -> Tensor:
         """Train on one batch; returns its loss, on the device."""
         draws = self._method.draw(batch, self._original.head.num_classes)
         for group in self._optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(lr)  # a recorded step reads the rate from this very place
+                group["lr"].fill_(lr)  # a recorded step reads the rate from this address
             else:
                 group["lr"] = lr
         return self._take(replace(batch, draws=draws))
@@ -55,9 +55,9 @@ class Step:
 
 
 class RecordedStep(Step):
-    """The first steps run as they are; the next is recorded, and from then on a step is one launch.
+    """The first steps run directly; the next is recorded, and from then on a step is one launch.
 
-    Launching several hundred small kernels takes the processor longer than running them takes the GPU.
+    Launching several hundred small kernels takes the CPU longer than the GPU takes to run them.
     """
 
     _recording: "_Recording | None" = None
@@ -78,7 +78,7 @@ class RecordedStep(Step):
         return loss
 
     def _aside(self, batch: Batch) -> Tensor:
-        """A step on a stream of its own, as recording will be: what a library sets up for the main one is not there."""
+        """A step on a separate stream, like the recording: libraries set up their state per stream."""
         here = torch.cuda.current_stream()
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(here)
@@ -110,14 +110,14 @@ class RecordedStep(Step):
 
 @dataclass(frozen=True)
 class _Recording:
-    """A step as one launch: it reads ``inputs`` and leaves its loss in ``loss``."""
+    """A recorded step: it reads ``inputs`` and writes its loss to ``loss``."""
 
     graph: torch.cuda.CUDAGraph
     inputs: Batch
     loss: Tensor
 
     def replay(self, batch: Batch) -> Tensor:
-        """The step on other images."""
+        """Run the step on another batch."""
         self.inputs.images.copy_(batch.images)
         self.inputs.labels.copy_(batch.labels)
         self.inputs.sample_ids.copy_(batch.sample_ids)
@@ -130,10 +130,10 @@ class _Recording:
 def make_step(
     model: Classifier,
     optimiser: torch.optim.SGD,
-    method: Method,
+    method: TrainingMethod,
     average: WeightAverage | None,
     settings: CPUSettings,
 ) -> Step:
-    """The step that the settings of this device ask for."""
+    """The step for the settings of this device."""
     kind = RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step
     return kind(model, optimiser, method, average, settings)

@@ -1,4 +1,4 @@
-"""Training curves in TensorBoard, for those who have it: pip install 'maxmahal[tensorboard]'."""
+"""Training curves in TensorBoard: pip install 'maxmahal[tensorboard]'."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from maxmahal.train.loop import Metrics, Reporter
 
 
 def open_log(folder: Path) -> Any:
-    """TensorBoard's own writer."""
+    """TensorBoard's writer."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -19,17 +19,17 @@ def open_log(folder: Path) -> Any:
 
 
 class LoggedTraining:
-    """A reporter that passes everything on and logs the metrics of each epoch."""
+    """Logs the metrics of each epoch, and passes everything on to another reporter."""
 
     def __init__(self, reporter: Reporter, log: Any) -> None:
         self._reporter, self._log = reporter, log
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
-        """Where the run stands."""
+        """Training starts or resumes."""
         self._reporter.start(epochs, epochs_done, steps_per_epoch)
 
     def step(self) -> None:
-        """One more step is done."""
+        """A step is done."""
         self._reporter.step()
 
     def epoch(self, metrics: Metrics) -> None:
@@ -40,7 +40,7 @@ class LoggedTraining:
         self._reporter.epoch(metrics)
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """A message for the user."""
         self._reporter.note(text)
 
 

@@ -1,14 +1,14 @@
-"""Every way of training by name. A new one is one new file and one line here."""
+"""The training methods by name. A new one is one new file and one line here."""
 
 from collections.abc import Callable
 
 from maxmahal.train.methods.adversarial import AdversarialTraining
-from maxmahal.train.methods.base import Adversary, Batch, Method
+from maxmahal.train.methods.base import Adversary, Batch, TrainingMethod
 from maxmahal.train.methods.pairing import AdversarialPairing
 from maxmahal.train.methods.standard import Standard
 from maxmahal.train.methods.trades import Trades
 
-METHODS: dict[str, Callable[..., Method]] = {
+METHODS: dict[str, Callable[..., TrainingMethod]] = {
     "standard": Standard,
     "adversarial": AdversarialTraining,
     "trades": Trades,
@@ -21,7 +21,7 @@ __all__ = [
     "AdversarialTraining",
     "Adversary",
     "Batch",
-    "Method",
     "Standard",
     "Trades",
+    "TrainingMethod",
 ]

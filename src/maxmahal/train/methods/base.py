@@ -1,4 +1,4 @@
-"""What a way of training must offer the loop."""
+"""The interface of a training method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,27 +20,27 @@ class Batch:
     sample_ids: Int[Tensor, " n"]
     random_seed: int
     draws: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the method drew for it, one row a sample."""
+    """The random numbers that the method drew, one row per sample."""
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The attack a robust method trains against; its PGD-10 form also picks the best checkpoint."""
+    """The threat of adversarial training; PGD-10 under it also selects the best checkpoint."""
 
     threat: Linf
     step_size: float
 
 
 @runtime_checkable
-class Method(Protocol):
-    """A way of training: standard, adversarial, TRADES, pairing."""
+class TrainingMethod(Protocol):
+    """A training method: standard, adversarial, TRADES, pairing."""
 
     @property
     def adversary(self) -> Adversary | None:
-        """What the model is trained against, or None for standard training."""
+        """The threat and step size, or None for standard training."""
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
-        """All random numbers that ``loss`` will use: what is drawn before it can differ in a step that is replayed."""
+        """All random numbers of ``loss``; drawn before it, so that they can differ when a recorded step is replayed."""
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
-        """The scalar to minimise on this batch: a fixed sequence of tensor operations, nothing read back."""
+        """The scalar to minimise: a fixed sequence of tensor operations without synchronisation."""

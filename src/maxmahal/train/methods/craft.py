@@ -1,4 +1,4 @@
-"""Crafting adversarial images for a training step."""
+"""Adversarial images for a training step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,7 +19,7 @@ from maxmahal.train.methods.base import Adversary, Batch
 
 @dataclass(frozen=True)
 class CraftBudget:
-    """How far and how long crafting may go; the defaults are the paper's PGD-10."""
+    """Epsilon and steps of crafting; the defaults are the paper's PGD-10."""
 
     steps: int = 10
     epsilon: str | float = "8/255"
@@ -33,19 +33,19 @@ class CraftBudget:
 
     @property
     def adversary(self) -> Adversary:
-        """The threat and the step of the crafting attack."""
+        """The threat and the step size of the attack."""
         return Adversary(Linf(self.epsilon), parse_epsilon(self.step_size))
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
-        """Where crafting starts."""
+        """The random start."""
         return {"start": random_start(batch.images, self.adversary.threat, batch.random_seed, batch.sample_ids)}
 
 
 @contextmanager
 def crafting(model: nn.Module, mode: Literal["eval", "train"] = "eval") -> Iterator[None]:
-    """The model as crafting needs it: in its mode, parameters without gradients.
+    """Put the model into the mode for crafting, with parameters that need no gradients.
 
-    Nobody asks for those gradients, but a compiled backward pass would compute them all the same in every step.
+    A compiled backward pass would compute those gradients in every step although they are not used.
     """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with eval_mode(model) if mode == "eval" else nullcontext():
@@ -60,14 +60,14 @@ def crafting(model: nn.Module, mode: Literal["eval", "train"] = "eval") -> Itera
 
 @dataclass(frozen=True)
 class PGDCraft(CraftBudget):
-    """Crafting against the label or towards a random target, for the methods that train on PGD's images."""
+    """Untargeted or targeted PGD, for methods that train on its images."""
 
     objective: str = "own"
     targeted: bool = False
     targets: Literal["other", "any"] = "other"
     """With ``targeted``: a random wrong class, or any class as the released code draws it."""
     label_source: Literal["true", "predicted"] = "true"
-    """Untargeted: flee the true label, or the model's own prediction as the released code does."""
+    """Untargeted: attack the true label, or the model's prediction as the released code does."""
     craft_mode: Literal["eval", "train"] = "eval"
     """Whether batch norm uses its running statistics while crafting."""
 
@@ -79,12 +79,12 @@ class PGDCraft(CraftBudget):
             )
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
-        """Where crafting starts and, with ``targeted``, where it goes."""
+        """The random start and, with ``targeted``, the target classes."""
         targets = {"targets": random_targets(batch, num_classes, self.targets)} if self.targeted else {}
         return super().draw(batch, num_classes) | targets
 
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
-        """PGD's last iterate from a random start."""
+        """The last iterate of PGD from a random start."""
         draws = batch.draws or self.draw(batch, model.head.num_classes)
         with crafting(model, self.craft_mode):
             return craft(
@@ -110,7 +110,7 @@ class PGDCraft(CraftBudget):
 
 
 def random_targets(batch: Batch, num_classes: int, policy: Literal["other", "any"]) -> Int[Tensor, " n"]:
-    """A class for each sample to be pushed to: any, or any but its own."""
+    """A random target class per sample: any class, or any other than the label."""
     if policy == "any":
         return integers(batch.sample_ids, num_classes, "target", batch.random_seed)
     offset = 1 + integers(batch.sample_ids, num_classes - 1, "target", batch.random_seed)

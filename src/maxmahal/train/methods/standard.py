@@ -11,11 +11,11 @@ from maxmahal.train.methods.base import Adversary, Batch
 
 @dataclass(frozen=True)
 class Standard:
-    """No adversary."""
+    """Training without an adversary."""
 
     @property
     def adversary(self) -> Adversary | None:
-        """None: nothing is crafted."""
+        """None."""
         return None
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""TRADES (Zhang et al.): the loss on clean images plus how far an adversary can move the output."""
+"""TRADES (Zhang et al.): the loss on clean images plus the divergence of the output under attack."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,7 +20,7 @@ Divergence = Literal["kl", "features"]
 
 @dataclass(frozen=True)
 class Trades(CraftBudget):
-    """L(x, y) + weight·D(x, x*), where x* is found by ascending D.
+    """L(x, y) + weight·D(x, x*), where x* maximises D.
 
     ``divergence="kl"`` compares softmax outputs, the original form; ``"features"`` is its counterpart for center
     losses, ½‖z(x*) - z(x)‖².
@@ -65,7 +65,7 @@ class Trades(CraftBudget):
 
 
 def output_divergence(clean: Outputs, moved: Outputs, divergence: Divergence) -> Float[Tensor, " n"]:
-    """How far the output has moved: KL(p(x) ‖ p(x*)), or ½‖z(x*) - z(x)‖²."""
+    """The divergence of the outputs: KL(p(x) ‖ p(x*)), or ½‖z(x*) - z(x)‖²."""
     if divergence == "features":
         if clean.features is None or moved.features is None:
             raise SettingsError("method.divergence = 'features' needs a model with features; use 'kl'.")
