@@ -1,30 +1,30 @@
-# Everything a developer or a visitor runs. Each target makes the environment it needs; only python3 and make are assumed.
+# All development commands. Each target creates the environment it needs; only python3 and make are required.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Python compiles what it imports and keeps that; pip would compile all of torch first, of which little is imported.
+# Python compiles what it imports; pip would compile all of torch, most of which is never imported.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test lint bench studies soak mutants clean
 
 help:
-	@echo "make demo     train, attack and compare three models on embedded data (about 3 minutes)"
-	@echo "make test     lint, types and all tests but the long ones"
-	@echo "make lint     ruff and mypy alone"
+	@echo "make demo     train and attack three models on the embedded digits (about 3 minutes)"
+	@echo "make test     lint, types and all tests except the long ones"
+	@echo "make lint     ruff and mypy only"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
-	@echo "make studies  measure what the README's tables say, anew, and write them"
+	@echo "make studies  repeat the measurements of the README's tables, and write them"
 	@echo "make soak     the long checks: many kills, seed sweeps, thousands of centers"
-	@echo "make mutants  break the code on purpose and see that the tests notice"
+	@echo "make mutants  break the code on purpose and check that the tests fail"
 
-# An environment is stale when what it was made from has changed: the stamp is older, and the rule makes it anew.
+# If these files change, the environment is created again.
 $(VENV)/runtime.stamp: pyproject.toml constraints.txt
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) -e .
 	@touch $@
 
-# torchattacks and adv-lib ask for packages that they do not need here, a torchvision among them.
+# torchattacks and adv-lib depend on packages that are not needed here, such as torchvision.
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp
 	@$(PIP) -e '.[dev]'
 	@$(PIP) --no-deps torchattacks adv-lib
@@ -38,12 +38,12 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Worksteal: a worker gets neighbours, so that few fixtures are made by both, and takes from the other when it is done.
+# With worksteal a worker gets neighbouring tests, which share fixtures, and takes tests of the other when it is done.
 test: lint
 	@tools/chromium.sh
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not soak"
 
-# Without a browser the page's tests are skipped in `make test`; here they must run.
+# Without a browser, `make test` skips the tests of pages; here they must run.
 soak: $(VENV)/dev.stamp
 	@tools/chromium.sh
 	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py paper/tests/test_gallery_in_chromium.py

@@ -1,9 +1,9 @@
-"""Break the source on purpose, one line at a time, and fail if the tests do not notice.
+"""Break the source on purpose, one line at a time, and check that the tests fail.
 
     python tools/mutants.py            # every mutant
-    python tools/mutants.py scale      # those whose name contains a word
+    python tools/mutants.py scale      # those with this word in their name
 
-Each mutant is applied to a copy of the tree, never to the tree itself, and judged by the tests named with it.
+Each mutant is applied to a copy of the tree, and checked by the tests that it names.
 """
 
 import os
@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True)
 class Mutant:
-    """One line of one file, made wrong."""
+    """One changed line of one file."""
 
     name: str
     file: str
@@ -33,20 +33,23 @@ class Mutant:
 
 
 def load_mutants() -> list[Mutant]:
-    """All mutants in the list; one whose line is no longer in the source is an error, not a pass."""
+    """All mutants in the list; it is an error if a line or a test no longer exists."""
     mutants = [Mutant(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]]
     for mutant in mutants:
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
         if source.count(mutant.old) != 1:
             count = source.count(mutant.old)
-            raise SystemExit(f"mutant '{mutant.name}': its line stands {count} times in {mutant.file}, expected once.")
-        # A mutant that is no Python would be caught by any test at all, and prove nothing.
+            raise SystemExit(f"mutant '{mutant.name}': its line is {count} times in {mutant.file}, expected once.")
+        for tests in mutant.tests.split():
+            if not (ROOT / tests).exists():
+                raise SystemExit(f"mutant '{mutant.name}': {tests} does not exist.")
+        # Any test would catch a mutant that is not valid Python, which would prove nothing.
         compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
     return mutants
 
 
 def survives(mutant: Mutant, tree: Path) -> bool:
-    """Whether the tests stay green with the mutant in place."""
+    """Whether the tests pass with the mutant."""
     path = tree / mutant.file
     original = path.read_text(encoding="utf-8")
     path.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
@@ -57,9 +60,9 @@ def survives(mutant: Mutant, tree: Path) -> bool:
 
 
 def run_tests(tests: str, tree: Path) -> int:
-    """The exit code of pytest on the copied tree: 0 green, 1 red, anything else is an accident.
+    """The exit code of pytest on the copied tree: 0 passed, 1 failed; anything else is an error.
 
-    So is a green without a test that passed: tests that need what the copy lacks are skipped there, and judge nothing.
+    It is also an error if all tests are skipped, because they need something that the copy lacks.
     """
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not soak", *tests.split()]
     environment = {
@@ -74,12 +77,12 @@ def run_tests(tests: str, tree: Path) -> int:
     if done.returncode not in (0, 1):
         raise SystemExit(f"pytest could not run {tests}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     if done.returncode == 0 and not re.search(r"\b[1-9]\d* passed\b", done.stdout):
-        raise SystemExit(f"{tests} skips every test in a copy of the tree, so it can judge no mutant; name others.")
+        raise SystemExit(f"{tests} skips every test in a copy of the tree; name other tests.")
     return done.returncode
 
 
 def main() -> None:
-    """Judge every mutant and say which the tests let through."""
+    """Check every mutant and print which ones the tests did not catch."""
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     mutants = [mutant for mutant in load_mutants() if word in mutant.name]
     survivors: list[str] = []
@@ -92,7 +95,7 @@ def main() -> None:
             shutil.copy(ROOT / name, tree / name)
         for tests in sorted({mutant.tests for mutant in mutants}):
             if run_tests(tests, tree) != 0:
-                raise SystemExit(f"{tests} is red without any mutant; mend that first.")
+                raise SystemExit(f"{tests} fails without any mutant; fix that first.")
         for mutant in mutants:
             alive = survives(mutant, tree)
             print(f"{'SURVIVED' if alive else 'caught  '}  {mutant.name}", flush=True)
@@ -100,7 +103,7 @@ def main() -> None:
                 survivors.append(mutant.name)
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants caught")
     if survivors:
-        raise SystemExit(f"The tests stay green with: {', '.join(survivors)}")
+        raise SystemExit(f"The tests pass with: {', '.join(survivors)}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""maxmahal: classifiers whose features gather around preset class centers, and honest measurement of robustness.
+"""maxmahal: robust classification. Train with preset class centers, and evaluate any model by strong attacks.
 
-The three lines that swap a loss:
+To use the loss of the paper in your own training:
 
     head = MMC(max_mahalanobis_centers(num_classes=10, dim=256))
     loss = head(features, labels)
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from maxmahal.version import __version__
 
-# torch takes seconds to import, and `maxmahal --help` needs none of it: each name is imported when it is first asked
-# for. Type checkers and editors read the plain imports. Tests hold the two lists together, and `_MODULES` to the parts
-# that there are.
+# Importing torch takes seconds, and `maxmahal --help` does not need it: each name is imported on first use. Type
+# checkers and editors read the plain imports. Tests check that both lists agree.
 if TYPE_CHECKING:
     from maxmahal import demo as demo
     from maxmahal import density as density
@@ -42,7 +41,7 @@ else:
     _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
-        """A public name, or a part of the package, on first use; from then on it is a plain attribute."""
+        """Import a public name or a module on first use."""
         if name in _HOMES:
             globals()[name] = getattr(import_module(f"maxmahal.{_HOMES[name]}"), name)
             return globals()[name]
@@ -51,7 +50,7 @@ else:
         raise AttributeError(f"module 'maxmahal' has no attribute '{name}'")
 
     def __dir__() -> list[str]:
-        """What is here already and what comes when asked for."""
+        """All names, imported or not."""
         return [*{*globals(), *__all__, *_MODULES}]
 
 

@@ -1,4 +1,4 @@
-"""The main job on embedded data: train models, attack them, record it, and make a page that says what came out."""
+"""The demo: train three models on the embedded digits, attack them, record the results, and write a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from maxmahal.train import Reporter, load_settings, train_model
 ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "AT (MMC)": "digits-at-mmc"}
 FLAT_ROWS = {"SCE, 2 features": "digits-sce", "MMC, 2 features": "digits-mmc"}
 SUITE, FLAT_SUITE = "demo", "quick"
-CLAIMS = ("own-loss", "cross-entropy", "margin")  # stages that a weaker evaluation would have stopped at
-LOOKS_ROBUST = 0.25  # below this an attack has shown well enough that a model is not robust
-MASKED_BY = 0.1  # an attack this far above the worst case was fooled by the model rather than stopped by it
+CLAIMS = ("own-loss", "cross-entropy", "margin")  # attacks after which a weaker evaluation would stop
+LOOKS_ROBUST = 0.25  # below this, an attack has shown that the model is not robust
+MASKED_BY = 0.1  # an attack this far above the worst case has failed: the model masks its gradients
 
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One model: its records, their verdict, and what they mean."""
+    """One model: its evaluation, its verdict, and a sentence about them."""
 
     title: str
     evaluation: Evaluation
@@ -26,14 +26,14 @@ class DemoRow:
     sentence: str
 
     def accuracy(self, stage: str) -> float | None:
-        """Under one attack, as a share; None where it could not run."""
+        """Accuracy under one attack; None if it could not run."""
         found = next(each for each in self.verdict.stages if each.stage.name == stage)
         return None if found.accuracy is None else found.accuracy.value
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything the demo made."""
+    """The results of the demo."""
 
     rows: list[DemoRow]
     records: Path
@@ -43,9 +43,9 @@ class DemoResult:
 def train_demo(
     out: Path, *, epochs: int | None = None, seed: int = 0, reporter: Reporter | None = None
 ) -> dict[str, Path]:
-    """Run folders by their titles; those that are finished are not trained again, one that was interrupted goes on."""
+    """The run folders by title; finished runs are kept, and an interrupted run is resumed."""
     runs = {title: _trained(preset, out / preset, [], epochs, seed, reporter) for title, preset in ROWS.items()}
-    # With two features the plane of the picture is the feature space itself.
+    # With two features, a plot shows the whole feature space.
     flat = {
         title: _trained(preset, out / f"{preset}-2d", ["model.feature_dim=2"], epochs, seed, reporter)
         for title, preset in FLAT_ROWS.items()
@@ -56,7 +56,7 @@ def train_demo(
 def attack_demo(
     out: Path, runs: Mapping[str, Path], *, limit: int | None = None, reporter: EvaluationReporter | None = None
 ) -> DemoResult:
-    """Attack, record and draw what ``train_demo`` trained; killed, it goes on where it stopped."""
+    """Attack the models of ``train_demo`` and write a report; an interrupted evaluation is resumed."""
     records, page = out / "records", out / "report.html"
     main, flat = ({title: runs[title] for title in rows} for rows in (ROWS, FLAT_ROWS))
     found = evaluate_models(
@@ -73,7 +73,7 @@ def attack_demo(
 
 
 def describe(verdict: Verdict, baseline_clean: float) -> str:
-    """One honest sentence about a row, from its numbers alone."""
+    """One sentence about a row, from its numbers."""
     clean, worst = verdict.clean.value, verdict.robust.value
     claims = {
         each.stage.title: each.accuracy.value
@@ -83,16 +83,16 @@ def describe(verdict: Verdict, baseline_clean: float) -> str:
     misled = max(claims, key=lambda title: claims[title])
     if claims[misled] > LOOKS_ROBUST and claims[misled] - worst > MASKED_BY:
         return (
-            f"Looks robust to {misled} ({claims[misled]:.1%}) but the worst case is {worst:.1%}: "
-            f"most of that robustness was the attack's failure, not the model's strength."
+            f"Looks robust to {misled} ({claims[misled]:.1%}), but the worst case is {worst:.1%}: "
+            f"the weaker attack failed, and the model is not robust."
         )
     if worst < 0.5 * clean:
-        return f"Right on {clean:.1%} of clean images and on {worst:.1%} of attacked ones: not robust at this epsilon."
+        return f"Correct on {clean:.1%} of clean and {worst:.1%} of attacked images: not robust at this epsilon."
     cost = baseline_clean - clean
     price = (
         f"at a cost of {100 * cost:.1f} points of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
     )
-    return f"Keeps {worst:.1%} under every attack tried, {price}; stronger attacks may find less."
+    return f"{worst:.1%} under all attacks, {price}; stronger attacks may lower it."
 
 
 def _trained(

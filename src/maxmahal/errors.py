@@ -1,7 +1,7 @@
-"""What the library raises when the caller, not the library, must change something.
+"""The errors that a user can fix.
 
-Every message is one sentence that names what is wrong, where, and the way out. The command line prints exactly that
-sentence and exits with code 2; anything else that escapes is a bug and keeps its traceback.
+Every message is one sentence that says what is wrong, where, and what to do. The command line prints only that
+sentence and exits with code 2; any other exception is a bug and keeps its traceback.
 """
 
 import difflib
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class MaxmahalError(Exception):
-    """Base of every error a user can mend."""
+    """Base class of all errors that a user can fix."""
 
 
 class ArgumentError(MaxmahalError, ValueError):
@@ -17,7 +17,7 @@ class ArgumentError(MaxmahalError, ValueError):
 
 
 class NotFiniteError(ArgumentError):
-    """Values that should be numbers are NaN or infinity."""
+    """Values are NaN or infinite."""
 
 
 class SettingsError(MaxmahalError, ValueError):
@@ -29,15 +29,15 @@ class DataError(MaxmahalError, ValueError):
 
 
 class DataNotice(UserWarning):
-    """The data are used otherwise than they were given; a warning, because nothing is wrong with them."""
+    """A warning: the data are valid, but were changed, for example rounded."""
 
 
 class CheckpointError(MaxmahalError, ValueError):
-    """A run folder or a checkpoint cannot be read, or does not fit."""
+    """A run folder or a checkpoint cannot be read or does not fit."""
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
-    """The end of a sentence that names the nearest valid word, or all of them when none is near."""
+    """The end of an error message: the most similar valid word, or all valid words if none is similar."""
     choices = {choice.lower(): choice for choice in sorted(valid)}
     near = difflib.get_close_matches(wrong.lower(), choices, n=1, cutoff=0.5)
     return f"did you mean '{choices[near[0]]}'?" if near else f"choose one of: {', '.join(choices.values())}."

@@ -1,4 +1,4 @@
-"""Files that are either the old version or the new one, never half of each, and never anywhere else than asked."""
+"""Atomic writes: a file is either the old version or the new one, and never outside of the given folder."""
 
 import os
 import tempfile
@@ -12,12 +12,12 @@ _SUFFIX = ".maxmahal-tmp"
 
 
 class StorageError(MaxmahalError, OSError):
-    """The disk said no: full, read-only, or not ours to write."""
+    """A file cannot be written: the disk is full or read-only, or permission is missing."""
 
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal to write ``path`` into one sentence with a way out."""
+    """Turn an error of the operating system about writing ``path`` into one sentence that says what to do."""
     try:
         yield
     except StorageError:
@@ -25,21 +25,21 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(
-            f"Cannot write {path}: {reason}. Make room or choose another folder; what was there before is intact."
+            f"Cannot write {path}: {reason}. Free some space or choose another folder; existing files are unchanged."
         ) from error
 
 
-def remove_scraps(folder: Path) -> None:
-    """Delete the temporary files that a kill in the middle of ``write_atomically`` left in a folder we hold."""
+def remove_temporary_files(folder: Path) -> None:
+    """Delete temporary files that a killed ``write_atomically`` left in a locked folder."""
     for path in folder.glob(f".*{_SUFFIX}"):
         path.unlink(missing_ok=True)
 
 
 def writable(path: Path, within: Path | None = None) -> Path:
-    """The plain file, there or not yet, that ``path`` leads to through links.
+    """The regular file that ``path`` leads to through links; it need not exist.
 
-    Anything else that has a name, such as a device, is refused; so is a link that leads out of the folder ``within``,
-    for its files may come from somebody else.
+    Anything else, such as a device, is refused. So is a link that leads out of the folder ``within``, because that
+    folder may come from another user.
     """
     real = Path(os.path.realpath(path))
     if real.exists() and not real.is_file():
@@ -53,15 +53,15 @@ def writable(path: Path, within: Path | None = None) -> Path:
 
 
 def check_folder_name(name: str, kind: str) -> None:
-    """Refuse the name of a ``kind`` of thing, such as "model", that cannot name a folder inside another one."""
+    """Refuse a name, of a "model" for example, that cannot be the name of a folder inside another one."""
     if not name or name.startswith(".") or set("/\\\0") & set(name):
-        raise SettingsError(f"'{name}' cannot name a {kind}, for files go into a folder of that name; rename it.")
+        raise SettingsError(f"'{name}' cannot name a {kind}, because a folder gets that name; rename it.")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], within: Path | None = None) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then rename it into place once it is safely on disk.
+    """Let ``write`` fill a temporary file next to ``path``, sync it to disk, and rename it.
 
-    Links are followed as ``writable`` says.
+    ``writable`` says which links are followed.
     """
     with storage_errors(path):
         path = writable(path, within)
@@ -93,7 +93,7 @@ def _sync(path: Path) -> None:
 
 
 def _umask() -> int:
-    # The only portable way to read the mask is to set it; mkstemp's 0600 would lock out the user's group.
+    # The only portable way to read the mask is to set it; mkstemp's 0600 would exclude the user's group.
     mask = os.umask(0)
     os.umask(mask)
     return mask

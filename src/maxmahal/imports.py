@@ -26,7 +26,7 @@ _NAMED: ContextVar[frozenset[str] | None] = ContextVar("code that the user named
 
 
 def names_a_function(text: str) -> bool:
-    """Whether ``text`` reads as ``package.module:function``."""
+    """Whether ``text`` has the form ``package.module:function``."""
     return _PATTERN.fullmatch(text) is not None
 
 
@@ -80,17 +80,17 @@ def import_function(name: str) -> Callable[..., Any]:
 
 
 def check_call(name: str, function: Callable[..., Any], words: str, *arguments: object) -> None:
-    """Refuse a function that cannot be called with these arguments, which ``words`` tell the user of."""
+    """Refuse a function that cannot be called with these arguments; ``words`` describe them to the user."""
     try:
         signature = inspect.signature(function)
-    except (ValueError, TypeError):  # some functions written in C do not tell theirs
+    except (ValueError, TypeError):  # some functions written in C have no signature
         return
     try:
         signature.bind(*arguments)
     except TypeError as error:
         raise ArgumentError(
             f"{name} is called with {words}, and {_shown(function, signature)} cannot take that ({error}); "
-            "change what it takes."
+            "change its parameters."
         ) from error
 
 
@@ -100,11 +100,11 @@ def _shown(function: Callable[..., Any], signature: inspect.Signature) -> str:
 
 
 def call_function(name: str, function: Callable[..., Any], *arguments: object) -> Any:
-    """Call the user's function; whatever goes wrong inside it is told with the place where it did."""
+    """Call the user's function; an error inside it is reported with its place in the code."""
     try:
         with _naming(None):
             return function(*arguments)
-    except Exception as error:  # the user's code may raise anything, and none of it is a fault of ours
+    except Exception as error:  # the user's code may raise anything
         raise ArgumentError(f"{name} failed: {_describe(error)}") from error
 
 
@@ -123,7 +123,7 @@ def _import(name: str, module_name: str) -> ModuleType:
 
 
 def _describe(error: Exception) -> str:
-    """The error's kind, its text and the line of code it came from, as one line."""
+    """The error's type, its text and its line of code, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())

@@ -1,9 +1,8 @@
-"""Random numbers that belong to the sample, not to the batch, the process or the moment.
+"""Random numbers that belong to the sample, not to the batch or the process.
 
-A counter-based generator: the number at position ``p`` of sample ``id`` is a hash of (seed, stream, id, p), so image 17
-gets the same numbers alone, in any batch and in any order; on another device too, up to the rounding of log and cos in
-``normal``. ``stream`` keeps independent uses of one seed apart (the random start of an attack, its restarts, the noise
-of a transformation).
+A counter-based generator: the number at position ``p`` of sample ``id`` is a hash of (seed, stream, id, p). So image 17
+gets the same numbers alone, in any batch and in any order, and on any device up to rounding in ``normal``. ``stream``
+separates independent uses of one seed (the random start of an attack, its restarts, the noise of a transformation).
 """
 
 import hashlib
@@ -15,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-# splitmix64's constants, as signed 64-bit integers: torch multiplies those modulo 2^64, as the algorithm wants.
+# splitmix64's constants, as signed 64-bit integers: torch multiplies them modulo 2^64, as the algorithm requires.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
 _MIX_2 = 0x94D049BB133111EB - 2**64
@@ -26,7 +25,7 @@ def _shift_right(bits: Int[Tensor, "..."], by: int) -> Int[Tensor, "..."]:
 
 
 def _mix(bits: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """splitmix64's finaliser: a bijection of 64-bit words in which every input bit moves every output bit."""
+    """splitmix64's finaliser: a bijection of 64-bit words in which every input bit affects every output bit."""
     bits = (bits ^ _shift_right(bits, 30)) * _MIX_1
     bits = (bits ^ _shift_right(bits, 27)) * _MIX_2
     return bits ^ _shift_right(bits, 31)
@@ -39,7 +38,7 @@ def stream_key(*parts: int | str) -> int:
 
 
 def derive(sample_ids: Int[Tensor, " n"], counters: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
-    """New ids, a hash of each id and its own counter: the samples of one batch may stand at different steps."""
+    """New ids, a hash of each id and its counter: the samples of one batch may be at different steps."""
     samples = _mix(sample_ids.to(torch.int64) * _GOLDEN + stream_key("derive"))
     return _mix(samples + (counters.to(torch.int64) + 1) * _GOLDEN)
 
@@ -53,20 +52,20 @@ def random_bits(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int |
 
 
 def uniform(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) -> Float[Tensor, "n ..."]:
-    """Numbers in [0, 1), a function of each sample's id and the key alone."""
-    # 24 bits fill a float32's mantissa exactly, so 1.0 can never come out by rounding.
+    """Numbers in [0, 1), a function of the sample's id and the key only."""
+    # 24 bits fit a float32's mantissa exactly, so the result never rounds to 1.0.
     return _shift_right(random_bits(sample_ids, shape, *key), 40).to(torch.float32) * 2.0**-24
 
 
 def normal(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) -> Float[Tensor, "n ..."]:
-    """Standard normal numbers (Box-Muller), a function of each sample's id and the key alone."""
+    """Standard normal numbers (Box-Muller), a function of the sample's id and the key only."""
     radius = uniform(sample_ids, shape, *key, "radius")
     angle = uniform(sample_ids, shape, *key, "angle")
     return (-2.0 * (1.0 - radius).log()).sqrt() * (2.0 * math.pi * angle).cos()
 
 
 def signs(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) -> Float[Tensor, "n ..."]:
-    """-1 or 1 with equal chances, a function of each sample's id and the key alone; one word of bits gives 64."""
+    """-1 or 1 with equal probability, a function of the sample's id and the key only; one word of bits gives 64."""
     count = math.prod(shape)
     words = random_bits(sample_ids, (-(-count // 64),), *key, "signs")
     places = torch.arange(8, device=sample_ids.device)
@@ -77,17 +76,17 @@ def signs(sample_ids: Int[Tensor, " n"], shape: Sequence[int], *key: int | str) 
 
 
 def integers(sample_ids: Int[Tensor, " n"], high: int, *key: int | str) -> Int[Tensor, " n"]:
-    """One integer in [0, high) for each sample."""
+    """One integer in [0, high) per sample."""
     return _shift_right(random_bits(sample_ids, (), *key), 1) % high
 
 
 def content_ids(images: Float[Tensor, "n ..."], labels: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
-    """An id for each sample from nothing but its pixels and its label, for callers who keep no numbers of their own."""
+    """An id per sample from its pixels and its label, for callers without sample ids."""
     pixels = images.detach().to(torch.float32).flatten(1).contiguous().view(torch.int32).to(torch.int64)
     positions = torch.arange(1, pixels.shape[1] + 1, device=images.device, dtype=torch.int64) * _GOLDEN
     return _mix(_mix(pixels + positions).sum(dim=1) + labels * _GOLDEN)
 
 
 def generator(*key: int | str) -> torch.Generator:
-    """A CPU generator for draws that belong to a whole run (weights, the order of an epoch), not to one sample."""
+    """A CPU generator for random numbers of a whole run (weights, the order of an epoch), not of one sample."""
     return torch.Generator().manual_seed(stream_key(*key) % 2**63)

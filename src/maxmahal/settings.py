@@ -1,7 +1,7 @@
-"""Frozen settings from TOML: every key checked, every value typed, every mistake answered in one sentence.
+"""Frozen settings from TOML: every key and type is checked, and every error is one sentence.
 
-A section is a frozen dataclass, or a ``Component``: a registered name plus the options of whatever that name stands
-for, read from its signature. So a new loss brings its own settings with it, and no file has to list them twice.
+A section is a frozen dataclass, or a ``Component``: a registered name with options from the signature of the registered
+function or class. So the arguments of a new loss are its settings, and are not listed twice.
 """
 
 import dataclasses
@@ -26,13 +26,13 @@ Table = dict[str, Any]
 
 @dataclass(frozen=True)
 class Component:
-    """A choice from a registry with all its options resolved, defaults included."""
+    """A choice from a registry with all its options, defaults included."""
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
 
     def build(self, registry: Mapping[str, Callable[..., T]], *args: object, **context: object) -> T:
-        """Call what the name stands for with the options, and with what the context offers of what it asks for."""
+        """Call the registered function with the options, and with the values of the context that it accepts."""
         target = find_entry(self.name, registry)
         wanted = inspect.signature(target).parameters
         settings = {key: value for key, value in context.items() if key in wanted} | dict(self.options)
@@ -87,7 +87,7 @@ def from_table(cls: type[T], table: Table, where: str = "") -> T:
 
 
 def to_table(settings: Any) -> Table:
-    """The inverse of ``from_table``, with every default written out."""
+    """The inverse of ``from_table``, with all defaults."""
     if isinstance(settings, Component):
         return {"name": settings.name, **{key: _plain(value) for key, value in settings.options}}
     return {
@@ -100,10 +100,10 @@ def to_table(settings: Any) -> Table:
 
 
 def convert(value: object, annotation: Any, path: str) -> Any:
-    """``value`` as ``annotation`` allows it; integers pass as floats, and nothing else is bent."""
+    """``value`` checked against ``annotation``; integers are accepted as floats, and nothing else is converted."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
-        # On a command line `label_source=true` reads as TOML's boolean; where "true" is one of the words, it is meant.
+        # On a command line `label_source=true` is a boolean of TOML; if "true" is a valid choice, the text is meant.
         if isinstance(value, bool) and str(value).lower() in arguments:
             return str(value).lower()
         if value not in arguments:
@@ -128,7 +128,7 @@ def convert(value: object, annotation: Any, path: str) -> Any:
 
 
 def read_toml(path: Path) -> Table:
-    """A TOML file as a table, or one sentence that says where it goes wrong."""
+    """A TOML file as a table; errors are one sentence with the place."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -164,7 +164,7 @@ def fold_overrides(overrides: Iterable[str]) -> Table:
 
 
 def first_difference(old: Table, new: Table, where: str = "") -> str:
-    """The first setting in which two tables differ, as part of a sentence, or nothing."""
+    """The first difference between two tables, as part of a sentence, or nothing."""
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
         if isinstance(before, dict) and isinstance(after, dict):
@@ -177,7 +177,7 @@ def first_difference(old: Table, new: Table, where: str = "") -> str:
 
 
 def merge(base: Table, changes: Table) -> Table:
-    """``base`` with ``changes`` laid over it; a section given another name starts afresh, without the old options."""
+    """``base`` with ``changes`` applied; a section with another name starts without the old options."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
@@ -201,7 +201,7 @@ def to_toml(table: Table) -> str:
 
 
 def _suggest(cls: type[Any], key: str, where: str) -> str:
-    """The nearest valid key with its section; a key given without its section is found there."""
+    """The most similar valid key with its section; also for a key without its section."""
     hints = typing.get_type_hints(cls)
     sections = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint) and hint is not Component}
     for name, section in sections.items():
@@ -217,9 +217,9 @@ def resolve_component(
     where: str,
     outside: Callable[[str, Any], None] | None = None,
 ) -> Component:
-    """A name and its options, the ones that ``table`` leaves out at their defaults.
+    """A name and its options; those that ``table`` does not give have their defaults.
 
-    What a file names and the user did not name in this call is not imported: its options stay as they are recorded.
+    Code that a file names and the user did not name in this call is not imported: its options stay as recorded.
     """
     options = dict(table)
     name = options.pop("name", None)

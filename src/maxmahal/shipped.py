@@ -1,4 +1,4 @@
-"""The TOML files of the package by their names, and the user's own by their paths."""
+"""The TOML files of the package by name, and the user's own by path."""
 
 from importlib import resources
 from pathlib import Path
@@ -6,17 +6,17 @@ from typing import Literal
 
 from maxmahal.errors import SettingsError, did_you_mean
 
-Kind = Literal["preset", "suite", "grid"]
+FileKind = Literal["preset", "suite", "grid"]
 
 
-def shipped_files(kind: Kind) -> dict[str, Path]:
-    """Every shipped file of a kind by its name."""
+def shipped_files(kind: FileKind) -> dict[str, Path]:
+    """All shipped files of a kind, by name."""
     folder = Path(str(resources.files("maxmahal") / f"{kind}s"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def find_file(kind: Kind, name: str | Path) -> Path:
-    """The shipped file of that name; a name that ends in .toml is the path of a file of the user's own."""
+def find_file(kind: FileKind, name: str | Path) -> Path:
+    """The shipped file of that name; a name that ends in .toml is the path of the user's own file."""
     shipped = shipped_files(kind)
     if str(name).endswith(".toml"):
         return Path(name).expanduser()
@@ -27,8 +27,8 @@ def find_file(kind: Kind, name: str | Path) -> Path:
     )
 
 
-def seen_from(path: Path, kind: Kind, name: str) -> str:
-    """What a file means by a name: paths are relative to its folder, and names are those of its neighbours first.
+def seen_from(path: Path, kind: FileKind, name: str) -> str:
+    """What a name in a file means: paths are relative to its folder, and names are first those of its neighbours.
 
     The neighbours of ``mine/grids/a.toml`` are the files in ``mine/grids``, ``mine/presets`` and ``mine/suites``.
     """

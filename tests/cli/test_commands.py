@@ -285,9 +285,9 @@ def test_the_demo_ends_with_a_report_of_what_it_prints(run, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("claims", "worst", "clean", "words"),
     [
-        ((90, 80, 5), 4, 99, "Looks robust to own-loss (90.0%) but the worst case is 4.0%"),
+        ((90, 80, 5), 4, 99, "Looks robust to own-loss (90.0%), but the worst case is 4.0%"),
         ((1, 2, 0), 0, 98, "not robust at this epsilon"),
-        ((82, 83, 81), 80, 95, "Keeps 80.0% under every attack tried, at a cost of 3.0 points of clean accuracy"),
+        ((82, 83, 81), 80, 95, "80.0% under all attacks, at a cost of 3.0 points of clean accuracy"),
     ],
 )
 def test_the_demos_sentence_follows_from_the_numbers(

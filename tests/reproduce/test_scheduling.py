@@ -54,27 +54,35 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> type[FakeWorker]:
     return FakeWorker
 
 
+@pytest.fixture
+def seeds(tmp_path: Path) -> Path:
+    """A grid of two models with two seeds each."""
+    path = tmp_path / "seeds.toml"
+    path.write_text("".join(f'[[model]]\nname = "cifar10-{loss}"\nseeds = 2\n' for loss in ("sce", "mmc")))
+    return path
+
+
 def starts(fakes: type[FakeWorker]) -> list[tuple[str, int]]:
     return [event for event in fakes.together if "report" not in event[0]]
 
 
 def test_the_first_on_a_gpu_runs_alone_until_it_makes_progress(
-    fakes: type[FakeWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unchecked: None
+    fakes: type[FakeWorker], seeds: Path, tmp_path: Path, unchecked: None
 ) -> None:
-    plan = make_plan(load_grid("seeds"), tmp_path / "out", device="cuda")
+    plan = make_plan(load_grid(seeds), tmp_path / "out", device="cuda")
     run_plan(plan)
     first, progress, *others = starts(fakes)
-    assert first == ("cifar10-sce-seed1--training", 1)
+    assert first == ("cifar10-sce-seed0--training", 1)
     assert progress == ("progress", 1)
     assert [event for event in others if event[0] != "progress"][:2] == [
-        ("cifar10-sce-seed2--training", 2),
-        ("cifar10-mmc-seed1--training", 3),
+        ("cifar10-sce-seed1--training", 2),
+        ("cifar10-mmc-seed0--training", 3),
     ]
     assert max(count for _, count in others) == 3
 
 
-def test_one_after_another_with_one_job(fakes: type[FakeWorker], tmp_path: Path, unchecked: None) -> None:
-    run_plan(make_plan(load_grid("seeds"), tmp_path / "out", device="cuda"), jobs=1)
+def test_one_after_another_with_one_job(fakes: type[FakeWorker], seeds: Path, tmp_path: Path, unchecked: None) -> None:
+    run_plan(make_plan(load_grid(seeds), tmp_path / "out", device="cuda"), jobs=1)
     assert {count for _, count in starts(fakes)} == {1}
 
 

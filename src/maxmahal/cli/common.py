@@ -8,7 +8,7 @@ from rich.console import Console
 
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.imports import names_a_function
-from maxmahal.shipped import Kind, shipped_files
+from maxmahal.shipped import FileKind, shipped_files
 
 if TYPE_CHECKING:
     import torch
@@ -63,7 +63,7 @@ def pick_device(name: str) -> "torch.device":
     return device
 
 
-def show_shipped(kind: Kind, name: str) -> None:
+def show_shipped(kind: FileKind, name: str) -> None:
     """Print a shipped file with its comments."""
     shipped = shipped_files(kind)
     if name not in shipped:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from maxmahal.errors import CheckpointError
-from maxmahal.files import remove_scraps, storage_errors, writable, write_text_atomically
+from maxmahal.files import remove_temporary_files, storage_errors, writable, write_text_atomically
 from maxmahal.settings import Table, to_table, to_toml
 from maxmahal.train.config import Settings, what_counts
 
@@ -57,7 +57,7 @@ class RunFolder:
                 raise CheckpointError(
                     f"Another process is writing to {self.path}; wait for it or choose another --out."
                 ) from error
-            remove_scraps(self.path)
+            remove_temporary_files(self.path)
             yield
 
     def write_settings(self, settings: Settings) -> None:
