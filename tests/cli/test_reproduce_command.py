@@ -27,7 +27,7 @@ def test_without_a_name_the_grids_are_listed(run) -> None:
 
 
 def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> None:
-    words = ["--out", tmp_path / "out", "--device", "cpu", "--jobs", "2", "--results", tmp_path / "none"]
+    words = ["--out", tmp_path / "out", "--device", "cpu", "--jobs", "2"]
     done = run("reproduce", "table1", "--dry-run", *words)
     assert done.code == 0, done.err
     assert done.out.count("training: missing, about") == 10

@@ -140,5 +140,5 @@ def test_seeds_make_a_model_each_and_the_name_stands_for_all(tmp_path: Path) -> 
     path.write_text('[[model]]\nname = "several"\npreset = "digits-sce"\nseeds = 2\n')
     assert [model.name for model in load_grid(included).models] == ["several-seed0", "several-seed1"]
     path.write_text('[[model]]\nname = "several"\npreset = "digits-sce"\nseeds = -1\n')
-    with pytest.raises(SettingsError, match="seeds is how many of them"):
+    with pytest.raises(SettingsError, match="seeds is the number of models"):
         load_grid(path)

@@ -151,7 +151,7 @@ def test_what_another_version_of_the_suite_measured_is_said_and_never_gone_on_wi
         if finished:
             assert cells(undisturbed, out)["mmc--short-30"].state.kind == "done"
             lines = "\n".join(plan_lines(make_plan(undisturbed[0].grid, out)))
-            assert lines.count("done by version 7 of the suite; another --out measures by version 1") == 1
+            assert lines.count("done by version 7 of the suite; use another --out for version 1") == 1
     with pytest.raises(RecordsError, match=r"mmc was evaluated in part under version 7 of short, which is 1 now"):
         cells(undisturbed, out)
 

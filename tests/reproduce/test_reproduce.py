@@ -144,7 +144,7 @@ def test_a_row_that_diverges_does_not_stop_the_others_and_is_not_tried_again(tmp
     assert outcome.page is None
     words = "\n".join(result_lines(plan, outcome))
     assert "failed: sce--training: Training diverged in epoch 1 (features that are not finite)" in words
-    assert "try again" not in words
+    assert "run the same command" not in words
     assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 1
 
@@ -262,7 +262,7 @@ def test_a_dry_run_writes_nothing(grid_file: Path, tmp_path: Path, capsys: pytes
     assert main([str(grid_file), "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]) == 0
     assert sorted(tmp_path.rglob("*")) == before
     text = capsys.readouterr().out
-    assert text.count("training: not here") == text.count("short 30: not here") == 2
+    assert text.count("training: missing") == text.count("short 30: missing") == 2
     assert "In all: about" in text
 
 

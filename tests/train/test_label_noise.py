@@ -86,5 +86,5 @@ def test_what_is_no_share_is_refused(share: str) -> None:
 
 def test_a_single_class_cannot_be_mistaken_for_another(digits: ImageData) -> None:
     one = ImageData.from_arrays("one", digits.images[:4], torch.zeros(4, dtype=torch.int64), ["only"])
-    with pytest.raises(DataError, match="another class"):
+    with pytest.raises(DataError, match="at least two classes"):
         mislabel(one, 0.5, 0)
