@@ -15,7 +15,7 @@ from maxmahal import zoo
 from maxmahal.cli.zoo import zoo_command
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.subject import load_subject
+from maxmahal.evaluate.target import load_target
 from maxmahal.train import Settings, train_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_tensors
 from paper.pages import ZOO, read_shelf
@@ -103,7 +103,7 @@ def test_a_model_of_ones_own_wins_over_a_shipped_one_of_its_name(models: Path, t
     assert zoo.zoo_checkpoint("shipped").parent == shipped
 
 
-@pytest.mark.parametrize("ask", [lambda: maxmahal.load("cifar10-sce"), lambda: load_subject("zoo:x"), zoo_command])
+@pytest.mark.parametrize("ask", [lambda: maxmahal.load("cifar10-sce"), lambda: load_target("zoo:x"), zoo_command])
 def test_a_zoo_that_is_not_there_is_told(
     ask: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,9 +137,9 @@ def test_a_zoo_beside_an_installed_package_is_none_of_ours(
 
 
 def test_a_model_of_the_zoo_is_a_target(models: Path, tiny_npz: Path, tmp_path: Path) -> None:
-    subject = load_subject("zoo:stripes-mmc")
+    subject = load_target("zoo:stripes-mmc")
     assert (subject.name, subject.target, subject.card is not None) == ("stripes-mmc", "zoo:stripes-mmc", True)
-    assert load_subject("zoo:stripes-mmc", name="mine").name == "mine"
+    assert load_target("zoo:stripes-mmc", name="mine").name == "mine"
     found = maxmahal.evaluate_models(
         ["zoo:stripes-mmc", "b=zoo:stripes-sce"], suite="quick", limit=6, out=tmp_path / "out"
     )
@@ -149,7 +149,7 @@ def test_a_model_of_the_zoo_is_a_target(models: Path, tiny_npz: Path, tmp_path: 
 
 def test_a_short_name_is_not_taken_for_a_function(models: Path) -> None:
     with pytest.raises(CheckpointError, match="There is no model 'x' in the zoo"):
-        load_subject("zoo:x")
+        load_target("zoo:x")
 
 
 def test_the_list_names_every_model_and_where_it_comes_from(
@@ -209,7 +209,7 @@ def test_a_zoo_that_is_not_there_does_not_matter_to_a_function(tmp_path: Path, m
     (tmp_path / "nets_without_zoo.py").write_text("def make(): return lambda images: images.flatten(1)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path / "gone"))
-    assert load_subject("nets_without_zoo:make").kind == "function"
+    assert load_target("nets_without_zoo:make").kind == "function"
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

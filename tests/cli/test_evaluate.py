@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from maxmahal.evaluate import evaluate_model, read_evaluations, suite_names
-from maxmahal.evaluate.diagnose import CHECKS, TITLES
+from maxmahal.evaluate.diagnose import CHECKS
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SUITE = """
@@ -125,8 +125,8 @@ def test_every_diagnostic_is_announced(run, on_a_terminal: Callable[..., str], h
     (here / "small.toml").write_text(SUITE.replace("chunk = 4", "chunk = 4\ndiagnose = true"))
     piped = run("evaluate", "clinets:make", *ARGUMENTS).out
     shown = on_a_terminal("evaluate", "clinets:make", *ARGUMENTS[:4], "--out", "live")
-    for number, title in enumerate(TITLES.values(), start=1):
-        line = f"  diagnostics, {number} of {len(CHECKS)}: {title}"
+    for number, check in enumerate(CHECKS.values(), start=1):
+        line = f"  diagnostics, {number} of {len(CHECKS)}: {check.title}"
         assert line in piped.splitlines()
         assert line in shown
     assert "not done again: clean; diagnostics; PGD-2 [own]; square" in run("evaluate", "clinets:make", *ARGUMENTS).out

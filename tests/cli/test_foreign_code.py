@@ -15,7 +15,7 @@ from maxmahal.density import compare_models
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate import environment
 from maxmahal.evaluate.learned_tree import learn_tree
-from maxmahal.evaluate.subject import load_subject
+from maxmahal.evaluate.target import load_target
 from maxmahal.reproduce.jobs import EvaluateJob, Worker
 from maxmahal.train import load_model
 from maxmahal.uncertainty import study_models
@@ -50,7 +50,7 @@ FORGED = {"data": ("data", "source"), "network": ("model", "backbone")}
 PYTHON = {
     "load": lambda path, **trusted: maxmahal.load(path, **trusted),
     "load_model": lambda path, **trusted: load_model(path, **trusted),
-    "load_subject": lambda path, **trusted: load_subject(path, **trusted),
+    "load_target": lambda path, **trusted: load_target(path, **trusted),
     "evaluate_model": lambda path, **t: maxmahal.evaluate_model(path, out="out", suite="small.toml", limit=6, **t),
     "compare_models": lambda path, **trusted: compare_models([path], limit=30, **trusted),
     "study_models": lambda path, **trusted: study_models([str(path)], limit=6, **trusted),
@@ -129,7 +129,7 @@ def test_looking_at_a_file_runs_nothing(
 @pytest.mark.parametrize("kind", FORGED)
 @pytest.mark.parametrize("function", PYTHON)
 def test_what_a_file_names_is_not_run_from_python(here: Place, function: str, kind: str) -> None:
-    loads_data = function not in ("load", "load_model", "load_subject")
+    loads_data = function not in ("load", "load_model", "load_target")
     if kind == "network" or loads_data:
         with pytest.raises(CheckpointError, match="may not choose what code to run"):
             PYTHON[function](kind)

@@ -7,7 +7,7 @@ import torch
 
 from maxmahal.centers import CENTERS, load_tree
 from maxmahal.evaluate.learned_tree import confusion_matrix, learn_tree
-from maxmahal.evaluate.subject import load_subject
+from maxmahal.evaluate.target import load_target
 from maxmahal.models import accuracy
 from maxmahal.train import load_settings, train_model
 from maxmahal.train.splits import load_splits
@@ -38,13 +38,13 @@ def test_a_tree_is_made_of_held_out_mistakes_and_trained_with(run, trained: Path
     small = [word for each in SMALL for word in ("--set", each)]
     again = run("train", "digits-mmc", "--out", tmp_path / "run", *options, *small, "--device", "cpu", "-q")
     assert again.code == 0, again.err
-    head = load_subject(tmp_path / "run").head
+    head = load_target(tmp_path / "run").head
     wanted = CENTERS["hierarchical"](10, 64, None, tree=str(out), length=10.0)
     assert torch.equal(head.centers, wanted)  # type: ignore[union-attr]
 
 
 def test_the_mistakes_are_not_those_on_test_images(trained: Path) -> None:
-    subject = load_subject(trained / "held-out")
+    subject = load_target(trained / "held-out")
     assert subject.card is not None
     parts = load_splits(subject.card.settings.data, None, "cpu")
     counts = confusion_matrix(subject, parts.validation)

@@ -6,17 +6,17 @@ import pytest
 import torch
 from small_evaluations_helpers import curved, identity, labelled_by, rows, small_suite, stage
 
-from maxmahal.evaluate import evaluate_models, session
+from maxmahal.evaluate import evaluate_models, evaluation
+from maxmahal.evaluate.evaluation import chunk_size
 from maxmahal.evaluate.reporter import SilentReporter
-from maxmahal.evaluate.session import chunk_on
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SUITE = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", queries=6))
 
 
 def test_a_gpu_takes_more_samples_at_once() -> None:
-    assert chunk_on(torch.device("cpu"), SUITE) == 5
-    assert chunk_on(torch.device("cuda"), SUITE) == 40
+    assert chunk_size(torch.device("cpu"), SUITE) == 5
+    assert chunk_size(torch.device("cuda"), SUITE) == 40
 
 
 class Clock(SilentReporter):
@@ -45,9 +45,9 @@ def test_an_evaluation_begun_on_one_device_goes_on_elsewhere_with_the_same_recor
     model = curved()
     data = labelled_by(model)
     (alone,) = evaluate_models({"m": model}, out=tmp_path / "small", suite=SUITE, data=data)
-    monkeypatch.setattr(session, "AT_ONCE", {"cpu": 2})
+    monkeypatch.setattr(evaluation, "AT_ONCE", {"cpu": 2})
     clock = Clock()
-    monkeypatch.setattr(session, "time", clock)
+    monkeypatch.setattr(evaluation, "time", clock)
     (half,) = evaluate_models(
         {"m": model}, out=tmp_path / "large", suite=SUITE, data=data, until=Clock.LIMIT, reporter=clock
     )

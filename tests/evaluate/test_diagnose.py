@@ -15,10 +15,8 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks of a few steps, for tests that do not ask who wins."""
     budgets = {
-        "objective_gap": {"STEPS": 5},
-        "black_box": {"STEPS": 5, "QUERIES": 20},
-        "epsilon_growth": {"STEPS": 3, "QUERIES": 20},
-        "still_falling": {"STEPS": (2, 4, 8), "RESTART_STEPS": 4},
+        "comparisons": {"OBJECTIVE_STEPS": 5, "WHITE_BOX_STEPS": 5, "QUERIES": 20},
+        "effort": {"EPSILON_STEPS": 3, "QUERIES": 20, "STEPS": (2, 4, 8), "RESTART_STEPS": 4},
         "binarization": {"STEPS": 5, "INNER": 40, "RANDOM_POINTS": 20},
     }
     for module, constants in budgets.items():
@@ -85,7 +83,7 @@ def test_a_check_is_a_pure_function_of_the_probe(name: str) -> None:
 def test_the_batch_size_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = probe_of(trained("sce"), count=30)
     whole = CHECKS[name](probe)
-    here = [f"evaluate.diagnose.{name}" for name in ("probe", "zero_gradients", "gradient_direction")]
+    here = [f"evaluate.diagnose.{name}" for name in ("probe", "gradients")]
     for module in ("attacks.engine", *here):
         monkeypatch.setattr(f"maxmahal.{module}.default_batch_size", lambda images: 7)
     parts = CHECKS[name](probe_of(trained("sce"), count=30))

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import craft
 from maxmahal.evaluate.diagnose import CHECKS, Probe, gives_gradients
-from maxmahal.evaluate.diagnose.binarization import plant
-from maxmahal.evaluate.diagnose.features import Features
+from maxmahal.evaluate.diagnose.binarization import Features, plant
 from maxmahal.models import Classifier
 
 
@@ -106,7 +105,7 @@ def test_substitutes_without_gradients_are_left_out() -> None:
 def test_two_samples_of_a_small_probe_are_luck(monkeypatch: pytest.MonkeyPatch) -> None:
     for broken, flagged in ((2, False), (3, True)):
         lucky = _lucky(broken)
-        monkeypatch.setattr("maxmahal.evaluate.diagnose.black_box.random_squares", lucky)
+        monkeypatch.setattr("maxmahal.evaluate.diagnose.comparisons.random_squares", lucky)
         finding = CHECKS["black-box-wins"](probe_of(trained("adversarial"), count=20))
         assert finding.numbers["square"] == broken / 20
         assert finding.flagged == flagged
@@ -148,7 +147,7 @@ def test_what_more_effort_finds_is_asked_for(
         rows = torch.arange(len(probe.images))
         return ((first <= rows) & (rows < last)) | (rows >= 100 - by_steps * (steps == 100))
 
-    monkeypatch.setattr("maxmahal.evaluate.diagnose.still_falling.auto_descent", breaks)
+    monkeypatch.setattr("maxmahal.evaluate.diagnose.effort.auto_descent", breaks)
     finding = CHECKS["still-falling"](probe_of(trained("sce")))
     assert finding.adds == adds
     assert finding.flagged == bool(adds)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from maxmahal.attacks import apgd, margin, pgd
 from maxmahal.evaluate import Effort, attack_hard
-from maxmahal.evaluate.diagnose import CHECKS, REMEDIES, Probe, plan_remedies, revive
+from maxmahal.evaluate.diagnose import CHECKS, REMEDIES, Probe, bpda_model, plan_remedies
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.records import Finding
 
@@ -68,7 +68,7 @@ def test_the_remedies_put_the_verdict_right(mask: str) -> None:
 
 
 def _run(table: dict[str, object], probe: Probe) -> Tensor:
-    search = revive(probe.model, probe.images) if table.get("search") == "straight-through" else probe.fast
+    search = bpda_model(probe.model, probe.images) if table.get("search") == "straight-through" else probe.fast
     told = {key: table[key] for key in ("steps", "restarts", "targets") if key in table}
     if table["attack"] == "pgd":
         told["step_size"] = 0.05 * probe.threat.radius

@@ -15,7 +15,6 @@ from maxmahal.errors import SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict
 from maxmahal.evaluate.plan import (
     CLEAN,
-    Planned,
     Traits,
     describe_stage,
     plan_stages,
@@ -25,8 +24,8 @@ from maxmahal.evaluate.plan import (
     transfer_stage,
     why_not,
 )
-from maxmahal.evaluate.subject import Subject, load_subject
 from maxmahal.evaluate.suite import load_suite
+from maxmahal.evaluate.target import EvaluatedModel, load_target
 from maxmahal.records import Finding
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -35,17 +34,17 @@ FLAGGED = Finding("zero-gradients", "Zero gradients", True, "All zero.", "Add at
 
 
 def test_the_plan_is_clean_then_the_suite_then_transfer_then_remedies() -> None:
-    others = {"a": load_subject(curved(), name="a"), "b": load_subject(curved(1), name="b")}
+    others = {"a": load_target(curved(), name="a"), "b": load_target(curved(1), name="b")}
     suite = small_suite(stage("one", "pgd"), stage("two", "square"), mend=True)
-    names = [each.name for each in plan_stages(suite, [FLAGGED], others, crafted=True)]
+    names = [each.name for each in plan_stages(suite, [FLAGGED], others, transfer=True)]
     assert names[:5] == ["clean", "one", "two", "transfer-a", "transfer-b"]
     assert len(names) > 5
     assert all(name.startswith("remedy-") for name in names[5:])
     for changed in (replace(FLAGGED, flagged=False), None):
         findings = [] if changed is None else [changed]
-        assert [each.name for each in plan_stages(suite, findings, others, crafted=False)] == ["clean", "one", "two"]
+        assert [each.name for each in plan_stages(suite, findings, others, transfer=False)] == ["clean", "one", "two"]
     only_looks = replace(suite, mend=False)
-    assert len(plan_stages(only_looks, [FLAGGED], others, crafted=False)) == 3
+    assert len(plan_stages(only_looks, [FLAGGED], others, transfer=False)) == 3
 
 
 def test_a_remedy_says_which_check_asked_for_it() -> None:
@@ -78,10 +77,10 @@ def test_a_remedy_says_which_check_asked_for_it() -> None:
     ],
 )
 def test_why_a_stage_will_not_run(options: dict[str, Any], target: str, traits: Traits, part: str) -> None:
-    subjects: dict[str, Subject] = {
-        "module": load_subject(curved(), name="module"),
-        "classifier": load_subject(classifier(), name="classifier"),
-        "function": load_subject(answers_only, name="function"),
+    subjects: dict[str, EvaluatedModel] = {
+        "module": load_target(curved(), name="module"),
+        "classifier": load_target(classifier(), name="classifier"),
+        "function": load_target(answers_only, name="function"),
     }
     reason = why_not(stage("s", **options), subjects[target], traits, subjects)
     assert part in reason
@@ -119,7 +118,7 @@ def test_samples_are_the_standing_ones_in_order_and_chunks_hold_each_once(
 
 def test_what_the_records_say_of_a_stage() -> None:
     suite = load_suite("paper")
-    described = {each.name: describe_stage(Planned(1, each, ""), suite, 5) for each in (CLEAN, *suite.stages)}
+    described = {each.name: describe_stage(each, suite, 5) for each in (CLEAN, *suite.stages)}
     assert described["clean"]["threat"] == ""
     assert described["cw-un"]["threat"] == ""
     assert described["pgd10-un-8"]["threat"] == "Linf 8/256"

@@ -8,8 +8,8 @@ from small_evaluations_helpers import SIDE, answers_only, curved, labelled_by, s
 from torch import nn
 
 from maxmahal.attacks import Prepared, prepare
-from maxmahal.evaluate import evaluate_model, session, subject
-from maxmahal.evaluate.chunk import run_chunk
+from maxmahal.evaluate import evaluate_model, evaluation, target
+from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -23,12 +23,12 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
     """The stage and the model it searches on, chunk by chunk; models are prepared as on a GPU, but not compiled."""
     seen: list[tuple[str, object]] = []
 
-    def watched(work: Any, planned: Any, number: int, rows: list[int], clean: Any, search: Any) -> Any:
-        seen.append((planned.stage.name, search))
-        return run_chunk(work, planned, number, rows, clean, search)
+    def watched(task: StageInput) -> StageOutput:
+        seen.append((task.stage.name, task.model))
+        return run_stage(task)
 
-    monkeypatch.setattr(session, "run_chunk", watched)
-    monkeypatch.setattr(subject, "prepare", lambda model: prepare(model, precision="bfloat16", compile=False))
+    monkeypatch.setattr(evaluation, "run_stage", watched)
+    monkeypatch.setattr(target, "prepare", lambda model: prepare(model, precision="bfloat16", compile=False))
     return seen
 
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from small_evaluations_helpers import Noisy, curved, identity, labelled_by, small_suite, stage
 
-from maxmahal.evaluate import Evaluation, chunk, evaluate_model, give_verdict
-from maxmahal.evaluate.judging import draws_lots, judge, right_shares
-from maxmahal.evaluate.plan import DRAWS, EOT
+from maxmahal.attacks.oracle import judge
+from maxmahal.evaluate import Evaluation, evaluate_model, evaluation, give_verdict
+from maxmahal.evaluate.predictions import DRAWS, EOT, is_stochastic, mean_correct
+from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 MODEL = Noisy().eval()
@@ -28,10 +29,10 @@ def evaluate(out: Path, seed: int = 0) -> Evaluation:
 
 def test_which_models_draw() -> None:
     images = DATA.float_images()
-    assert draws_lots(MODEL, images)
-    assert not draws_lots(curved(), images)
+    assert is_stochastic(MODEL, images)
+    assert not is_stochastic(curved(), images)
     state = torch.random.get_rng_state()
-    draws_lots(MODEL, images)
+    is_stochastic(MODEL, images)
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -55,14 +56,12 @@ def test_accuracy_is_a_mean_over_twenty_draws(tmp_path: Path) -> None:
 
 def test_attacks_average_over_draws_and_do_not_stop_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
-    inner = chunk._ask
 
-    def ask(work, planned, *rest):  # type: ignore[no-untyped-def]
-        asked = inner(work, planned, *rest)
-        seen[planned.stage.name] = (asked.engine.eot_samples, asked.engine.early_exit)
-        return asked
+    def watched(task: StageInput) -> StageOutput:
+        seen[task.stage.name] = (task.engine.eot_samples, task.engine.early_exit)
+        return run_stage(task)
 
-    monkeypatch.setattr(chunk, "_ask", ask)
+    monkeypatch.setattr(evaluation, "run_stage", watched)
     evaluate(tmp_path / "noisy")
     assert seen["apgd"] == (EOT, False)
     assert seen["more"] == (12, False)
@@ -84,4 +83,4 @@ def test_the_same_seed_gives_the_same_records_and_another_one_others(tmp_path: P
 def test_shares_of_a_model_that_does_not_draw() -> None:
     images, labels = DATA.float_images(), DATA.labels
     right = judge(curved(), images).predictions == labels
-    assert right_shares(curved(), images, labels, 3).tolist() == right.float().tolist()
+    assert mean_correct(curved(), images, labels, 3).tolist() == right.float().tolist()

@@ -20,7 +20,7 @@ from small_evaluations_helpers import classifier, curved, identity, labelled_by,
 from maxmahal import attacks
 from maxmahal.attacks import Linf
 from maxmahal.errors import MaxmahalError, SettingsError
-from maxmahal.evaluate import Stage, Suite, evaluate_model, session, suite_names
+from maxmahal.evaluate import Stage, Suite, evaluate_model, evaluation, suite_names
 from maxmahal.evaluate.suite import load_suite, stage_from_table, stage_to_table, title_for
 from maxmahal.random import stream_key
 
@@ -288,7 +288,7 @@ def test_an_evaluation_with_an_older_title_goes_on(tmp_path: Path, monkeypatch: 
     data = labelled_by(model)
     suite = small_suite(stage("aimed", "apgd", steps=1, targets="top-9", title="APGD-1, margin to each of 9 classes"))
     with monkeypatch.context() as older:
-        older.setattr(session, "title_for", lambda each, _classes: each.title)
+        older.setattr(evaluation, "title_for", lambda each, _classes: each.title)
         evaluate_model(model, out=tmp_path, suite=suite, data=data)
     found = evaluate_model(model, out=tmp_path, suite=suite, data=data)
     assert found.stage("aimed").title == "APGD-1, margin to each of 9 classes", "records stay as they were written"

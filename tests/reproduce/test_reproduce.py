@@ -231,7 +231,7 @@ def test_a_chunk_that_would_not_fit_is_left(
     undisturbed: tuple[GridPlan, GridOutcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock that a chunk moves by ten seconds: three fit into 35, a fourth would not."""
-    from maxmahal.evaluate import session
+    from maxmahal.evaluate import evaluation
 
     class Clock:
         now = 0.0
@@ -239,14 +239,14 @@ def test_a_chunk_that_would_not_fit_is_left(
         def monotonic(self) -> float:
             return self.now
 
-    clock, run_chunk = Clock(), session.run_chunk
+    clock, run_stage = Clock(), evaluation.run_stage
 
     def slow(*arguments: object) -> object:
         clock.now += 10.0
-        return run_chunk(*arguments)
+        return run_stage(*arguments)
 
-    monkeypatch.setattr(session, "time", clock)
-    monkeypatch.setattr(session, "run_chunk", slow)
+    monkeypatch.setattr(evaluation, "time", clock)
+    monkeypatch.setattr(evaluation, "run_stage", slow)
     plan, _ = undisturbed
     suite = tmp_path / "one.toml"
     suite.write_text((plan.out.parent / "short.toml").read_text().replace("chunk = 10", "chunk = 5"))

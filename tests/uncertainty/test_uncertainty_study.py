@@ -11,7 +11,7 @@ import torch
 from maxmahal.attacks.objectives import model_outputs
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError
-from maxmahal.evaluate.subject import load_subject
+from maxmahal.evaluate.target import load_target
 from maxmahal.models import Classifier, accuracy
 from maxmahal.records.schema import RecordsError
 from maxmahal.train import Settings, train_model
@@ -78,7 +78,7 @@ def test_the_models_own_data_is_no_stranger(digits: ImageData) -> None:
 
 def test_a_study_says_what_its_parts_say(tiny_settings: Callable[..., Settings], tmp_path: Path) -> None:
     train_model(tiny_settings("digits-mmc", "train.epochs=2"), tmp_path / "mmc")
-    subject = load_subject(tmp_path / "mmc")
+    subject = load_target(tmp_path / "mmc")
     model = subject.model
     assert isinstance(model, Classifier)
     data = load_dataset(str(tmp_path / "stripes.npz"), "test")
@@ -109,7 +109,7 @@ def test_a_study_says_what_its_parts_say(tiny_settings: Callable[..., Settings],
 def test_a_model_that_shows_no_features_is_refused(digits: ImageData) -> None:
     stranger = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).eval()
     with pytest.raises(ArgumentError, match="shows no features"):
-        study_model(load_subject(stranger), digits, {}, Attacker("0.1"))
+        study_model(load_target(stranger), digits, {}, Attacker("0.1"))
 
 
 def test_a_record_comes_back_as_it_was_written_even_where_nothing_could_be_measured(tmp_path: Path) -> None:

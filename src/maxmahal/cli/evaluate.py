@@ -60,7 +60,7 @@ def evaluate_command(
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
 
-    from maxmahal.evaluate.tensorboard import logged
+    from maxmahal.evaluate.reporter import logged
 
     console = Console()
     with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:

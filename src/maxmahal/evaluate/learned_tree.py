@@ -11,7 +11,7 @@ from jaxtyping import Int
 from maxmahal.centers import ClassTree, cluster_mistakes, cut_merges
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, CheckpointError
-from maxmahal.evaluate.subject import Subject, check_fit, load_subject
+from maxmahal.evaluate.target import EvaluatedModel, check_fit, load_target
 from maxmahal.imports import only_named
 from maxmahal.models import predict_labels
 from maxmahal.train.splits import load_splits
@@ -36,44 +36,44 @@ def learn_tree(
     is called only if it is in ``trusted``.
     """
     with only_named(str(run), data, trusted):
-        subject = load_subject(run, trusted=trusted, device=device)
-        images, where = _images(subject, data, part, data_dir, device)
-    check_fit(subject, images)
-    counts = confusion_matrix(subject, images)
+        model = load_target(run, trusted=trusted, device=device)
+        images, where = _images(model, data, part, data_dir, device)
+    check_fit(model, images)
+    counts = confusion_matrix(model, images)
     tree = cut_merges(cluster_mistakes(counts), superclasses)
     wrong = int(counts.sum() - np.trace(counts))
     about = (
-        f"{superclasses} groups of classes that {subject.name} mistakes for one another: {wrong} mistakes on "
+        f"{superclasses} groups of classes that {model.name} mistakes for one another: {wrong} mistakes on "
         f"{len(images)} {where} images of {images.name}, average linkage"
     )
     return ClassTree(tree, images.class_names, about)
 
 
-def confusion_matrix(subject: Subject, images: ImageData) -> Int[np.ndarray, "l l"]:
+def confusion_matrix(model: EvaluatedModel, images: ImageData) -> Int[np.ndarray, "l l"]:
     """How many images of class i (rows) the model takes for class j."""
-    if not isinstance(subject.model, torch.nn.Module):
-        raise ArgumentError(f"{subject.name} is a function; give a run folder or a checkpoint of `maxmahal train`.")
-    predicted = predict_labels(subject.model, images).cpu().numpy()
+    if not isinstance(model.model, torch.nn.Module):
+        raise ArgumentError(f"{model.name} is a function; give a run folder or a checkpoint of `maxmahal train`.")
+    predicted = predict_labels(model.model, images).cpu().numpy()
     counts = np.zeros((images.num_classes, images.num_classes), dtype=np.int64)
     np.add.at(counts, (images.labels.cpu().numpy(), predicted), 1)
     return counts
 
 
 def _images(
-    subject: Subject, data: str | None, part: Part | None, data_dir: str | Path | None, device: torch.device | str
+    model: EvaluatedModel, data: str | None, part: Part | None, data_dir: str | Path | None, device: torch.device | str
 ) -> tuple[ImageData, str]:
     """Never the test part: the centers of the next model would be chosen on what it is judged by."""
-    own = None if subject.card is None else subject.card.settings.data
+    own = None if model.card is None else model.card.settings.data
     if data is not None and (own is None or data != own.source):
         return load_dataset(data, "train", data_dir).to(device), "training"
     if own is None:
         raise CheckpointError(
-            f"{subject.target} does not say which data it was trained on; give --data, whose training images are taken."
+            f"{model.target} does not say which data it was trained on; give --data, whose training images are taken."
         )
     parts = load_splits(own, data_dir, device)
     if part == "validation" and not len(parts.validation):
         raise ArgumentError(
-            f"{subject.name} held out no images (data.validation = 0); take its training images, or train it again."
+            f"{model.name} held out no images (data.validation = 0); take its training images, or train it again."
         )
     if part == "train" or not len(parts.validation):
         return parts.train, "training"

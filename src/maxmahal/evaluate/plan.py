@@ -7,14 +7,12 @@ from typing import Any
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import find_attack
 from maxmahal.evaluate.diagnose.remedies import plan_remedies
-from maxmahal.evaluate.subject import Subject
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
+from maxmahal.evaluate.target import EvaluatedModel
 from maxmahal.records.types import Finding
 from maxmahal.settings import Component, Table
 
 CLEAN = Stage(name="clean", title="clean", attack=Component("clean"), scope="all")
-DRAWS = 20  # of a model that draws: its accuracy is a mean over them, to about a tenth of a sample's verdict
-EOT = 10  # draws a look while searching; more sharpen the gradient less than another step would
 
 
 @dataclass(frozen=True)
@@ -32,21 +30,12 @@ class Traits:
     """The models of the same evaluation that give gradients, and so can be crafted on."""
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A stage with its place, and why it will not run, where it cannot."""
-
-    position: int
-    stage: Stage
-    skipped: str
-
-
 def plan_stages(
-    suite: Suite, findings: Sequence[Finding], others: Mapping[str, Subject], *, crafted: bool
+    suite: Suite, findings: Sequence[Finding], others: Mapping[str, EvaluatedModel], *, transfer: bool
 ) -> list[Stage]:
     """The clean images, the suite's attacks, transfer from each model, then what the findings call for."""
     stages = [CLEAN, *suite.stages]
-    if crafted:
+    if transfer:
         stages += [transfer_stage(name) for name in others]
     if suite.mend:
         taken = {stage.name for stage in stages}
@@ -72,7 +61,7 @@ def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
     return stages
 
 
-def why_not(stage: Stage, subject: Subject, traits: Traits, others: Mapping[str, Subject]) -> str:
+def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mapping[str, EvaluatedModel]) -> str:
     """Why a stage cannot run on a model, as a sentence; empty where it can."""
     attack, options = find_attack(stage.attack.name), dict(stage.attack.options)
     if stage.search == "straight-through":
@@ -89,14 +78,14 @@ def why_not(stage: Stage, subject: Subject, traits: Traits, others: Mapping[str,
     if traits.classes < (fewest := attack.fewest_classes(options)):
         return f"It compares {fewest} classes, and this model has {traits.classes}."
     if "objective" in options:
-        owner = others[options["source"]] if attack.crafts_on_source else subject
+        owner = others[options["source"]] if attack.crafts_on_source else target
         return why_not_objective(options["objective"], owner, traits.classes)
     return ""
 
 
-def why_not_objective(name: str, subject: Subject, classes: int) -> str:
+def why_not_objective(name: str, target: EvaluatedModel, classes: int) -> str:
     """Why this model cannot be attacked on that objective, as a sentence; empty if it can."""
-    objective, head = find_objective(name), subject.head
+    objective, head = find_objective(name), target.head
     if objective.needs_head and head is None:
         return "It follows the loss the model was trained with, and nothing is known of this model's."
     if objective.needs_preset_centers and not (head is not None and head.has_preset_centers):
@@ -106,9 +95,8 @@ def why_not_objective(name: str, subject: Subject, classes: int) -> str:
     return ""
 
 
-def describe_stage(planned: Planned, suite: Suite, seed: int) -> dict[str, Any]:
+def describe_stage(stage: Stage, suite: Suite, seed: int) -> dict[str, Any]:
     """A stage as the records keep it."""
-    stage = planned.stage
     table = stage_to_table(stage)
     threat = str(suite.ball_of(stage) or "")
     own = ("name", "title", "scope", "counts", "origin", "attack")

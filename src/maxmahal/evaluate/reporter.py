@@ -1,35 +1,39 @@
-"""What an evaluation tells whoever watches it."""
+"""How an evaluation reports its progress: to nobody, to the command line, to TensorBoard."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from maxmahal.records.types import Finding
+from maxmahal.train.tensorboard import open_log
 
 
 @runtime_checkable
 class EvaluationReporter(Protocol):
-    """Gets word of every step; the command line makes a display of it."""
+    """Is told about every step; the command line shows them."""
 
     def begin(self, name: str, samples: int) -> None:
-        """The evaluation of a model starts, or goes on."""
+        """The evaluation of a model starts or continues."""
 
     def stage(self, title: str, planned: int, done: int) -> None:
-        """A stage starts with so many samples, some of which may be recorded already."""
+        """A stage starts with so many samples, of which some may be recorded already."""
 
     def within(self, settled: int, total: int) -> None:
-        """So far has the chunk in flight come."""
+        """How many samples of the current chunk are settled."""
 
     def chunk(self, samples: int, robust: float) -> None:
-        """So many samples more are recorded; the worst case so far."""
+        """So many more samples are recorded; ``robust`` is the worst-case accuracy so far."""
 
     def finding(self, finding: Finding) -> None:
-        """A diagnostic check has an answer."""
+        """A diagnostic check has a result."""
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """A line of text."""
 
 
 class SilentReporter:
-    """Nobody watches."""
+    """Shows nothing."""
 
     def begin(self, name: str, samples: int) -> None:
         """Nothing."""
@@ -48,3 +52,54 @@ class SilentReporter:
 
     def note(self, text: str) -> None:
         """Nothing."""
+
+
+class LoggedEvaluation:
+    """Passes everything on and logs the robust accuracy after each chunk to TensorBoard."""
+
+    def __init__(self, reporter: EvaluationReporter, log: Any) -> None:
+        self._reporter, self._log = reporter, log
+        self._name, self._recorded = "", 0
+
+    def begin(self, name: str, samples: int) -> None:
+        """One curve per model."""
+        self._name, self._recorded = name, 0
+        self._reporter.begin(name, samples)
+
+    def stage(self, title: str, planned: int, done: int) -> None:
+        """Samples recorded earlier count too, so that a curve continues where it stopped."""
+        self._recorded += done
+        self._reporter.stage(title, planned, done)
+
+    def within(self, settled: int, total: int) -> None:
+        """Too fine to log."""
+        self._reporter.within(settled, total)
+
+    def chunk(self, samples: int, robust: float) -> None:
+        """One more point of the curve."""
+        self._recorded += samples
+        self._log.add_scalar(f"{self._name}/robust accuracy so far", robust, self._recorded)
+        self._reporter.chunk(samples, robust)
+
+    def finding(self, finding: Finding) -> None:
+        """As text, with a mark if it is a warning."""
+        mark = "FLAG: " if finding.flagged else ""
+        self._log.add_text(f"{self._name}/{finding.check}", mark + finding.sentence)
+        self._reporter.finding(finding)
+
+    def note(self, text: str) -> None:
+        """A line of text."""
+        self._reporter.note(text)
+
+
+@contextmanager
+def logged(reporter: EvaluationReporter, folder: Path | None) -> Iterator[EvaluationReporter]:
+    """The reporter itself, or one that also logs into ``folder``."""
+    if folder is None:
+        yield reporter
+        return
+    log = open_log(folder)
+    try:
+        yield LoggedEvaluation(reporter, log)
+    finally:
+        log.close()

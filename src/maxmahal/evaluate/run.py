@@ -1,4 +1,4 @@
-"""Evaluate models under a suite, into a folder of records; killed at any moment, the same call goes on."""
+"""Evaluate models under a suite into a folder of records; after a kill at any moment the same call continues."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,19 +7,18 @@ import torch
 
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError, SettingsError
-from maxmahal.evaluate.claims import Claims
 from maxmahal.evaluate.environment import as_command, describe_environment
+from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
-from maxmahal.evaluate.judging import draws_lots
+from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.parsing import option_defaults
-from maxmahal.evaluate.plan import DRAWS
+from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
-from maxmahal.evaluate.session import LOOKED_AT, Session, chunk_on
-from maxmahal.evaluate.subject import Subject, Target, check_fit, load_subject, split_name
 from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.evaluate.target import SHOWN, EvaluatedModel, Target, check_fit, load_target, split_name
 from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
-from maxmahal.records.reading import read_evaluations
+from maxmahal.records.reading import read_numbers
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
@@ -96,14 +95,13 @@ def evaluate_models(
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
     with only_named(asked, data, chosen.to_table(), trusted):
-        subjects = _subjects(targets, trusted, device)
-        images = _data(data, subjects, data_dir)
+        models = _load_models(targets, trusted, device)
+        images = _data(data, models, data_dir)
         some = _some(images, limit, chosen)
-        for subject in subjects.values():
-            check_fit(subject, some)
-        folder = Path(out).expanduser()
+        for model in models.values():
+            check_fit(model, some)
         command = as_command(
-            [f"{name}={subject.target}" for name, subject in subjects.items()],
+            [f"{name}={model.target}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else str(suite),
             data if isinstance(data, str) else images.name,
             {
@@ -117,43 +115,51 @@ def evaluate_models(
             },
             str(out),
         )
-        watcher = SilentReporter() if reporter is None else reporter
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        store, numbers = Store(folder, option_defaults), {}
-        claims = Claims(folder)
-        try:
-            bodies = {
-                Identity(name, *common): _facts(subject, chosen, some, command, sorted(subjects) if transfer else [])
-                for name, subject in subjects.items()
-            }
-            for identity, body in bodies.items():
-                store.check(identity, body)  # all of them first: either every evaluation begins, or none
-            for identity, body in bodies.items():
-                numbers[identity.name] = store.begin(identity, body)
-            for name, subject in subjects.items():
-                session = Session(
-                    store,
-                    claims,
-                    numbers[name],
-                    subject,
-                    chosen,
-                    some,
-                    seed=seed,
-                    others=subjects,
-                    crafted=transfer,
-                    images_folder=folder / "images" if save_images else None,
-                    reporter=watcher,
-                    until=until,
-                )
-                session.finish()
-        finally:
-            claims.close()
-            store.close()
-    everything = {
-        Identity(each.name, each.data, each.suite, each.seed, each.samples, each.norm, each.radius): each
-        for each in read_evaluations(folder)
-    }
-    return [everything[Identity(name, *common)] for name in subjects]
+        bodies = {
+            Identity(name, *common): _describe(model, chosen, some, command, sorted(models) if transfer else [])
+            for name, model in models.items()
+        }
+        reporter = SilentReporter() if reporter is None else reporter
+        return _run(Path(out).expanduser(), models, bodies, chosen, some, transfer, save_images, reporter, until)
+
+
+def _run(
+    folder: Path,
+    models: Mapping[str, EvaluatedModel],
+    bodies: Mapping[Identity, Table],
+    suite: Suite,
+    data: ImageData,
+    transfer: bool,
+    save_images: bool,
+    reporter: EvaluationReporter,
+    until: float | None,
+) -> list[Evaluation]:
+    store, locks = Store(folder, option_defaults), ChunkLocks(folder)
+    try:
+        for identity, body in bodies.items():
+            store.check(identity, body)  # all of them first: either every evaluation begins, or none
+        numbers = {identity: store.begin(identity, body) for identity, body in bodies.items()}
+        for identity, body in bodies.items():
+            EvaluationRun(
+                store,
+                locks,
+                numbers[identity],
+                models[identity.name],
+                suite,
+                data,
+                seed=identity.seed,
+                stochastic=body["model"]["stochastic"],
+                others=models,
+                transfer=transfer,
+                images_folder=folder / "images" if save_images else None,
+                reporter=reporter,
+                until=until,
+            ).run()
+    finally:
+        locks.close()
+        store.close()
+    return read_numbers(folder, list(numbers.values()))
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:
@@ -164,20 +170,20 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
     return load_suite(suite, norm=norm, epsilon=None if epsilon is None else str(epsilon))
 
 
-def _subjects(
+def _load_models(
     targets: Sequence[Target] | Mapping[str, Target], trusted: Sequence[str], device: torch.device | str
-) -> dict[str, Subject]:
+) -> dict[str, EvaluatedModel]:
     named = list(targets.items()) if isinstance(targets, Mapping) else [_named(target) for target in targets]
     if not named:
         raise ArgumentError("Name at least one model to evaluate.")
-    subjects: dict[str, Subject] = {}
+    models: dict[str, EvaluatedModel] = {}
     for name, target in named:
-        subject = load_subject(target, name=name, trusted=trusted, device=device)
-        if subject.name in subjects:
-            raise SettingsError(f"Two models are called '{subject.name}'; name one of them with NAME=TARGET.")
-        check_folder_name(subject.name, "model")
-        subjects[subject.name] = subject
-    return subjects
+        model = load_target(target, name=name, trusted=trusted, device=device)
+        if model.name in models:
+            raise SettingsError(f"Two models are called '{model.name}'; name one of them with NAME=TARGET.")
+        check_folder_name(model.name, "model")
+        models[model.name] = model
+    return models
 
 
 def _named(target: Target) -> tuple[str, Target]:
@@ -186,11 +192,11 @@ def _named(target: Target) -> tuple[str, Target]:
     return "", target
 
 
-def _data(data: DataSource | None, subjects: Mapping[str, Subject], data_dir: str | Path | None) -> ImageData:
+def _data(data: DataSource | None, models: Mapping[str, EvaluatedModel], data_dir: str | Path | None) -> ImageData:
     if isinstance(data, ImageData):
         return data
     if data is None:
-        trained_on = {subject.card.settings.data.source for subject in subjects.values() if subject.card is not None}
+        trained_on = {model.card.settings.data.source for model in models.values() if model.card is not None}
         if len(trained_on) != 1:
             raise SettingsError("Say which images to attack with --data; nothing tells it for these models.")
         (data,) = trained_on
@@ -209,22 +215,22 @@ def _limit(limit: int | None, suite: Suite) -> int | None:
     return suite.samples if limit is None else limit
 
 
-def _facts(subject: Subject, suite: Suite, data: ImageData, command: str, crafted_on: list[str]) -> Table:
+def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:
     """What the records say about the evaluation as a whole; ``same`` is what must not change when it goes on."""
-    stochastic = draws_lots(subject.model, data.first(LOOKED_AT).to(subject.device).float_images())
+    stochastic = is_stochastic(model.model, data.first(SHOWN).to(model.device).float_images())
     return {
         "same": {
-            "model": subject.fingerprint,
+            "model": model.fingerprint,
             "data": fingerprint_data(data),
             "suite": suite.to_table(),
-            "transfer": crafted_on,
+            "transfer": sources,
         },
-        "target": subject.target,
+        "target": model.target,
         "comparison": suite.comparison,
-        "chunk": chunk_on(subject.device, suite),
+        "chunk": chunk_size(model.device, suite),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
-        "model": {**subject.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},
-        "environment": describe_environment(subject.device, command),
-        "training": subject.training,
+        "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},
+        "environment": describe_environment(model.device, command),
+        "training": model.training,
     }

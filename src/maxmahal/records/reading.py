@@ -29,14 +29,18 @@ def read_evaluations(folders: str | Path | Sequence[str | Path]) -> list[Evaluat
     return [evaluation for folder in several for evaluation in _read_folder(Path(folder).expanduser())]
 
 
-def _read_folder(folder: Path) -> list[Evaluation]:
+def read_numbers(folder: Path, numbers: Sequence[int]) -> list[Evaluation]:
+    """The evaluations of these numbers, and no others of the folder."""
+    return [evaluation for number in numbers for evaluation in _read_folder(folder, "WHERE id = ?", number)]
+
+
+def _read_folder(folder: Path, where: str = "", *values: int) -> list[Evaluation]:
     connection = open_for_reading(folder)
     try:
         with record_errors(folder / FILE):
-            connection.execute("BEGIN")  # one moment of a file that others may be writing
-            rows = connection.execute(
-                "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations ORDER BY id"
-            ).fetchall()
+            connection.execute("BEGIN")  # a consistent view of a file that others may be writing
+            query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations"
+            rows = connection.execute(f"{query} {where} ORDER BY id", values).fetchall()
             return [_evaluation(connection, *row) for row in rows]
     finally:
         connection.close()

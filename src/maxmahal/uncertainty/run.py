@@ -8,7 +8,7 @@ import torch
 from maxmahal.attacks import parse_epsilon
 from maxmahal.data import load_dataset
 from maxmahal.errors import SettingsError
-from maxmahal.evaluate.subject import Subject, load_subject, split_name
+from maxmahal.evaluate.target import EvaluatedModel, load_target, split_name
 from maxmahal.imports import only_named
 from maxmahal.uncertainty.record import ModelResult, Record
 from maxmahal.uncertainty.strangers import strange_images
@@ -40,7 +40,7 @@ def study_models(
     chosen = tuple(dict.fromkeys(strangers)) or DEFAULT_STRANGERS
     with only_named([*targets], data, chosen, trusted):
         named = map(split_name, targets)
-        subjects = [load_subject(target, name=name, trusted=trusted, device=device) for name, target in named]
+        subjects = [load_target(target, name=name, trusted=trusted, device=device) for name, target in named]
         names = [subject.name for subject in subjects]
         for name in names:
             if names.count(name) > 1:
@@ -55,7 +55,7 @@ def study_models(
     return Record(epsilon, seed, attacker.steps, tuple(given), tuple(models))
 
 
-def _source(subjects: Sequence[Subject], data: str | None) -> str:
+def _source(subjects: Sequence[EvaluatedModel], data: str | None) -> str:
     if data is not None:
         return data
     sources = {"" if subject.card is None else subject.card.settings.data.source for subject in subjects}

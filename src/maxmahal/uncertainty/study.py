@@ -12,7 +12,7 @@ from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.result import Attacked
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.subject import Subject, check_fit
+from maxmahal.evaluate.target import EvaluatedModel, check_fit
 from maxmahal.models import Classifier
 from maxmahal.uncertainty.evading import STEPS, evade_detector, ignore_detector
 from maxmahal.uncertainty.measures import auroc, best_risk_area, expected_calibration_error, risk_area
@@ -33,7 +33,7 @@ class Attacker:
 
 
 def study_model(
-    subject: Subject, data: ImageData, strangers: Mapping[str, Float[Tensor, "m c h w"]], attacker: Attacker
+    subject: EvaluatedModel, data: ImageData, strangers: Mapping[str, Float[Tensor, "m c h w"]], attacker: Attacker
 ) -> ModelResult:
     """Every score of one model on clean, strange and adversarial images."""
     model = subject.model

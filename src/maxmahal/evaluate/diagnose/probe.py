@@ -1,25 +1,33 @@
-"""What a diagnostic check looks at: one model, a few of the evaluation's samples, and the ball it is attacked in."""
+"""What a diagnostic check gets: a model, some of the evaluation's samples, the threat, and short attacks to compare."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Engine, Linf, Model, prepare
+from maxmahal.attacks import L2, Engine, Linf, Model, Objective, margin, prepare
+from maxmahal.attacks.apgd import AutoDescent
+from maxmahal.attacks.engine import Case, run
+from maxmahal.attacks.method import Method
 from maxmahal.attacks.oracle import default_batch_size
+from maxmahal.attacks.pgd import ProjectedDescent
+from maxmahal.attacks.square import RandomSquares
 from maxmahal.random import generator, stream_key
 from maxmahal.records import Finding
 
-PROBE_SIZE = 200  # a share of 5 % is then ten samples, and all checks together stay a fraction of a suite's cost
-_DRAWS = 4  # of a model that draws, at every look: enough to steady a comparison, not an attack meant to win
+PROBE_SIZE = 200  # a share of 5 % is ten samples, and all checks together cost a fraction of a suite
+_DRAWS = 4  # per pass of a stochastic model: enough for a comparison
+_FEWEST = 3  # samples: one or two are chance, whatever share of a small probe they are
+_SQUARE_START = 0.8  # the share of the pixels in the first windows, as in the paper
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A model, and what every check is told about the evaluation it stands in."""
+    """A model and what every check is told about its evaluation."""
 
     model: Model
     """A module in eval mode, or a function from images to logits."""
@@ -30,31 +38,31 @@ class Probe:
     seed: int
     stochastic: bool = False
     others: Mapping[str, Model] = field(default_factory=dict)
-    """Models evaluated alongside, as substitutes to craft on."""
+    """The other models of the evaluation, as sources of transfer attacks."""
 
     @cached_property
     def fast(self) -> Model:
-        """What attacks search on: the module made fast, or the function itself."""
+        """What attacks search on: the prepared module, or the function itself."""
         return prepare(self.model) if isinstance(self.model, nn.Module) else self.model
 
     @cached_property
     def has_gradients(self) -> bool:
-        """Whether any gradient comes back from the logits to the images, be it zero."""
+        """Whether any gradient reaches the images, even if it is zero."""
         return gives_gradients(self.model, self.images)
 
     @property
     def engine(self) -> Engine:
-        """Several draws at every look of a model that draws."""
+        """Several draws per pass of a stochastic model."""
         return Engine(eot_samples=_DRAWS if self.stochastic else 1)
 
     @cached_property
     def logits(self) -> Float[Tensor, "n l"]:
-        """What the model says about the clean images."""
+        """The logits of the clean images."""
         return in_batches(self.model, self.images)
 
     @cached_property
     def is_right(self) -> Bool[Tensor, " n"]:
-        """Which clean images the model gets right; the others tell nothing about robustness."""
+        """Which clean images are classified correctly; the others say nothing about robustness."""
         return self.logits.argmax(dim=1) == self.labels
 
     def keyed(self, *key: int | str) -> int:
@@ -62,19 +70,53 @@ class Probe:
         return stream_key(self.seed, "diagnose", *key) % 2**63
 
 
+@dataclass(frozen=True)
+class Check:
+    """One sign of false robustness to look for."""
+
+    name: str
+    title: str
+    function: Callable[[Probe], Finding]
+
+    def __call__(self, probe: Probe) -> Finding:
+        """Run it with its own stream of torch's random numbers; the caller's stream is restored."""
+        device = probe.images.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(probe.keyed(self.name))
+            finding = self.function(probe)
+        return replace(finding, check=self.name, title=finding.title or self.title)
+
+
+def check(name: str, title: str) -> Callable[[Callable[[Probe], Finding]], Check]:
+    """Make a check of a function that returns ``passed`` or ``warning``."""
+    return lambda function: Check(name, title, function)
+
+
+def passed(sentence: str, numbers: dict[str, Any] | None = None) -> Finding:
+    """Nothing suspicious."""
+    return Finding("", "", False, sentence, "", (), numbers or {})
+
+
+def warning(
+    sentence: str, remedy: str, adds: tuple[str, ...], numbers: dict[str, Any] | None = None, title: str = ""
+) -> Finding:
+    """A sign of false robustness, and the remedies that it calls for."""
+    return Finding("", title, True, sentence, remedy, adds, numbers or {})
+
+
 def choose_probe(count: int, seed: int) -> Int[Tensor, " n"]:
-    """Which of ``count`` samples to look at: a random set that depends on nothing but the two numbers."""
+    """Which of ``count`` samples to use: a random set that depends only on the two numbers."""
     order = torch.randperm(count, generator=generator("probe", seed))
     return order[:PROBE_SIZE].sort().values
 
 
 def gives_gradients(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
-    """Whether gradients come back from a model's logits to the images; never from a function's."""
+    """Whether gradients reach the images from a model's logits; never for a function."""
     return isinstance(model, nn.Module) and pull_back(model, images[:1]) is not None
 
 
 def pull_back(function: Callable[[Tensor], Tensor], inputs: Tensor, along: Tensor | None = None) -> Tensor | None:
-    """The gradient of all outputs' sum, or of their product with ``along``; None where none comes back at all."""
+    """The gradient of the sum of all outputs, or of their product with ``along``; None if there is no gradient."""
     moved = inputs.detach().clone().requires_grad_()
     try:
         with torch.enable_grad():
@@ -84,7 +126,7 @@ def pull_back(function: Callable[[Tensor], Tensor], inputs: Tensor, along: Tenso
             weights = torch.ones_like(outputs) if along is None else along.expand_as(outputs)
             gradient: Tensor | None = torch.autograd.grad(outputs, moved, weights, allow_unused=True)[0]
     except RuntimeError as error:
-        # A step that torch has no derivative of, or one that leaves for numpy and finds a gradient wanted.
+        # A step without a derivative in torch, or one that converts to numpy and meets a tensor with a gradient.
         if any(words in str(error) for words in ("is not implemented", "that requires grad")):
             return None
         raise
@@ -92,28 +134,62 @@ def pull_back(function: Callable[[Tensor], Tensor], inputs: Tensor, along: Tenso
 
 
 def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> Tensor:
-    """``function`` of all images without gradients, as many at a time as suit the device."""
+    """``function`` of all images without gradients, in batches that suit the device."""
     with torch.no_grad():
         return torch.cat([function(part) for part in torch.split(images, default_batch_size(images))])
 
 
-Check = Callable[[Probe], Finding]
+def auto_descent(
+    probe: Probe,
+    objective: Objective,
+    *,
+    steps: int,
+    start: int = 0,
+    threat: Linf | L2 | None = None,
+    among: Bool[Tensor, " n"] | None = None,
+) -> Bool[Tensor, " n"]:
+    """Which samples APGD breaks from the start of that number; with ``among``, only those are attacked."""
+    return _fooled(probe, AutoDescent(threat or probe.threat, steps, probe.keyed("apgd", start)), objective, among)
 
 
-def isolated(name: str) -> Callable[[Check], Check]:
-    """Give a check a stream of torch's random numbers of its own, so that a model that draws draws the same each time.
+def plain_descent(probe: Probe, objective: Objective, *, steps: int) -> Bool[Tensor, " n"]:
+    """Which samples PGD breaks, with steps that add up to 2.5 times epsilon."""
+    method = ProjectedDescent(probe.threat, steps, 2.5 * probe.threat.radius / steps, probe.keyed("pgd"))
+    return _fooled(probe, method, objective)
 
-    The caller's stream is put back afterwards.
-    """
 
-    def decorate(function: Check) -> Check:
-        @wraps(function)
-        def look(probe: Probe) -> Finding:
-            device = probe.images.device
-            with torch.random.fork_rng([device] if device.type == "cuda" else []):
-                torch.manual_seed(probe.keyed(name))
-                return function(probe)
+def random_squares(
+    probe: Probe, *, queries: int, threat: Linf | L2 | None = None, among: Bool[Tensor, " n"] | None = None
+) -> Bool[Tensor, " n"]:
+    """Which samples Square breaks; with ``among``, only those are attacked."""
+    method = RandomSquares(threat or probe.threat, queries, _SQUARE_START, probe.keyed("square"))
+    return _fooled(probe, method, margin(), among)
 
-        return look
 
-    return decorate
+def _fooled(
+    probe: Probe, method: Method, objective: Objective, among: Bool[Tensor, " n"] | None = None
+) -> Bool[Tensor, " n"]:
+    rows = torch.arange(len(probe.images), device=probe.images.device) if among is None else among.nonzero().squeeze(1)
+    fooled = torch.zeros_like(probe.labels, dtype=torch.bool)
+    if len(rows):
+        # Not by the public functions: they warn of balls in which no model can be robust, and one check needs those.
+        case = Case(probe.images[rows], probe.labels[rows], probe.seed, probe.sample_ids[rows])
+        bounds = probe.threat.bounds
+        found = run(method, probe.fast, case, objective=objective, engine=probe.engine, bounds=bounds)
+        fooled[rows] = found.fooled
+    return fooled
+
+
+def share(which: Bool[Tensor, " n"]) -> float:
+    """The share of samples for which it is true."""
+    return float(which.double().mean())
+
+
+def is_many(part: float, most: float, probe: Probe) -> bool:
+    """Whether a share of the samples is above ``most``, and more than one or two samples of a small probe."""
+    return part > most and round(part * len(probe.images)) >= _FEWEST
+
+
+def percent(part: float) -> str:
+    """A share in percent."""
+    return f"{100 * part:.1f} %"

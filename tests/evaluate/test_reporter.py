@@ -10,10 +10,9 @@ import pytest
 from small_evaluations_helpers import curved, labelled_by, small_suite, stage
 
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict, session
-from maxmahal.evaluate.reporter import SilentReporter
-from maxmahal.evaluate.tensorboard import LoggedEvaluation
-from maxmahal.evaluate.tensorboard import logged as logged_evaluation
+from maxmahal.evaluate import evaluate_model, evaluate_models, evaluation, give_verdict
+from maxmahal.evaluate.reporter import LoggedEvaluation, SilentReporter
+from maxmahal.evaluate.reporter import logged as logged_evaluation
 from maxmahal.records import Finding
 from maxmahal.train import Settings, train_model
 from maxmahal.train.loop import Silent
@@ -67,7 +66,7 @@ def test_an_evaluation_is_logged_against_the_samples_recorded(tmp_path: Path) ->
 
 def test_a_curve_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = curved()
-    data, inner, count = labelled_by(model), session.run_chunk, [0]
+    data, inner, count = labelled_by(model), evaluation.run_stage, [0]
 
     def dies(*arguments: Any) -> Any:
         count[0] += 1
@@ -80,7 +79,7 @@ def test_a_curve_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
             evaluate_model(model, out=tmp_path / "out", suite=SUITE, data=data, reporter=reporter)
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "run_chunk", dies)
+        patch.setattr(evaluation, "run_stage", dies)
         with pytest.raises(KeyboardInterrupt):
             evaluate()
     evaluate()

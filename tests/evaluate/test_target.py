@@ -28,7 +28,7 @@ from maxmahal.data import ImageData
 from maxmahal.errors import CheckpointError, MaxmahalError
 from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
-from maxmahal.evaluate.subject import load_subject, split_name
+from maxmahal.evaluate.target import load_target, split_name
 from maxmahal.models.layers import Float32Linear
 from maxmahal.records.naming import tell_apart
 from maxmahal.train import Settings, train_model
@@ -271,18 +271,18 @@ def test_a_name_of_the_zoo_is_a_target_with_or_without_its_prefix(
     (tmp_path / "run" / "last.safetensors").rename(tmp_path / "zoo" / "stripes.safetensors")
     monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path / "zoo"))
     monkeypatch.chdir(tmp_path)
-    named, bare = load_subject("zoo:stripes"), load_subject("stripes")
+    named, bare = load_target("zoo:stripes"), load_target("stripes")
     assert (bare.name, bare.target, bare.fingerprint) == ("stripes", "zoo:stripes", named.fingerprint)
     with pytest.raises(CheckpointError, match="function or model of the zoo 'strips'"):
-        load_subject("strips")
+        load_target("strips")
     train_model(tiny_settings("digits-sce", "train.epochs=1"), tmp_path / "stripes")
-    assert load_subject("stripes").target == "stripes", "a path that exists wins over a name"
+    assert load_target("stripes").target == "stripes", "a path that exists wins over a name"
 
 
 def test_names() -> None:
     assert split_name("a=runs/x") == ("a", "runs/x")
     assert split_name("runs/x") == ("", "runs/x")
-    assert load_subject(MODEL, name="mine").name == "mine"
+    assert load_target(MODEL, name="mine").name == "mine"
 
 
 class Stepped(torch.nn.Module):

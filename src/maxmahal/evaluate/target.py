@@ -1,4 +1,4 @@
-"""A model under evaluation, whatever it came from: its name, what it is, and how attacks should hold it."""
+"""The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.layout import explain_layout
 from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -22,11 +22,12 @@ from maxmahal.train.checkpoint import ModelCard, load_card
 from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 
 SHOWN = 64  # images that a model is tried on before anything is recorded
+CHANNELS = (1, 3)
 Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluatedModel:
     """One model; ``card`` and ``training`` are known of our own runs only."""
 
     name: str
@@ -78,9 +79,9 @@ class Subject:
         }
 
 
-def load_subject(
+def load_target(
     target: Target, *, name: str = "", trusted: Sequence[str] = (), device: torch.device | str = "cpu"
-) -> Subject:
+) -> EvaluatedModel:
     """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, a zoo's name, or itself.
 
     A path that exists wins over a name, as it does for ``maxmahal.load``. Code that a checkpoint names runs only if it
@@ -113,52 +114,98 @@ def split_name(text: str) -> tuple[str, str]:
     return name, target
 
 
-def check_fit(subject: Subject, data: ImageData) -> None:
+def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     """Show the model some images of the data: whether it takes their shape and knows their classes."""
-    images = data.first(SHOWN).to(subject.device).float_images()
+    images = data.first(SHOWN).to(target.device).float_images()
     before = images.clone()
-    if isinstance(subject.model, nn.Module) and subject.model.training:
-        raise ArgumentError(f"{subject.target} is in train mode; return it with model.eval() called.")
+    if isinstance(target.model, nn.Module) and target.model.training:
+        raise ArgumentError(f"{target.target} is in train mode; return it with model.eval() called.")
     try:
         with torch.no_grad():
-            logits = subject.model(images)
+            logits = target.model(images)
     except Exception as error:  # a stranger's model may raise anything about images it was not made for
-        if layout := explain_layout(subject.model, images, subject.target, data.name):
+        if layout := _explain_layout(target.model, images, target.target, data.name):
             raise ArgumentError(layout) from error
         reason = " ".join(str(error).split())[:200]
         raise ArgumentError(
-            f"{subject.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
+            f"{target.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
             f"({type(error).__name__}: {reason}); choose other --data or wrap the model."
         ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(images):
         got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
         raise ArgumentError(
-            f"{subject.target} must return one row of logits for each of {len(images)} images; it returned {got}."
+            f"{target.target} must return one row of logits for each of {len(images)} images; it returned {got}."
         )
     if not torch.equal(images, before):
         raise ArgumentError(
-            f"{subject.target} changes the images it is shown in place, so nothing measured on them would mean "
+            f"{target.target} changes the images it is shown in place, so nothing measured on them would mean "
             "anything; let it work on a copy (images.clone())."
         )
     if logits.shape[1] != data.num_classes:
         fewer = data.num_classes < logits.shape[1]  # images of the user's own may lack the last classes
         raise ArgumentError(
-            f"{subject.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
+            f"{target.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
             f"choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
         )
 
 
-def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) -> Subject:
+def _explain_layout(
+    model: nn.Module | Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"], target: str, data: str
+) -> str:
+    """Which of the two has its channels last, the shape and the way out; empty where something else may be wrong.
+
+    ``model`` has already failed on ``images``; ``target`` and ``data`` are what the user calls them.
+    """
+    channels, height, width = images.shape[1:]
+    seen = f"(n, {channels}, {height}, {width})"
+    if _channels_last(model, images):
+        return (
+            f"The images of {data} have the shape {seen}, with their channels last, and {target} is shown images with "
+            "their channels first (n, c, h, w); pass images.permute(0, 3, 1, 2)."
+        )
+    if channels in CHANNELS and _made_for(model, channels) and _takes(model, images.permute(0, 2, 3, 1)):
+        return (
+            f"{target} takes images with channels last, and those of {data} are shown to it with channels first, in "
+            f"the shape {seen}; let it begin with images.permute(0, 2, 3, 1)."
+        )
+    return ""
+
+
+def _channels_last(model: nn.Module | Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> bool:
+    """Three at the end are colours; a single one may also be the width of a signal (n, c, length, 1)."""
+    _, first, _, last = images.shape
+    if last not in CHANNELS or first in CHANNELS:
+        return False
+    return last == 3 or _takes(model, images.permute(0, 3, 1, 2))
+
+
+def _made_for(model: nn.Module | Callable[[Tensor], Tensor], channels: int) -> bool:
+    """Whether a convolution takes so many channels; one made for as many as images have rows takes turned ones too."""
+    layers = model.modules() if isinstance(model, nn.Module) else ()
+    taken = {layer.in_channels for layer in layers if isinstance(layer, nn.Conv2d)}
+    return not taken or channels in taken
+
+
+def _takes(model: nn.Module | Callable[[Tensor], Tensor], images: Tensor) -> bool:
+    try:
+        with torch.no_grad():
+            logits = model(images.contiguous())
+    except Exception:  # as on the images before: a stranger's model may raise anything
+        return False
+    return isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(images)
+
+
+def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) -> EvaluatedModel:
     if isinstance(model, Prepared):
         raise ArgumentError("Pass the model itself; evaluation prepares it on its own.")
     if not callable(model):
         raise ArgumentError(f"A target must be a path, module:factory, an nn.Module or a function; got {model!r}.")
     if isinstance(model, nn.Module) and model.training:
         raise ArgumentError(f"{name} is in train mode, where batch norm mixes samples; call model.eval() first.")
-    return Subject(name, target, model, fingerprint_model(model))
+    return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
-def _from_factory(text: str, name: str, device: torch.device) -> Subject:
+def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
     factory = import_function(text)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
@@ -171,10 +218,10 @@ def _from_factory(text: str, name: str, device: torch.device) -> Subject:
         if made.training:
             raise ArgumentError(f"{text} returned a model in train mode; call .eval() on it before returning it.")
         made = made.to(device)
-    return Subject(name, text, made, fingerprint_model(made))
+    return EvaluatedModel(name, text, made, fingerprint_model(made))
 
 
-def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> Subject:
+def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> EvaluatedModel:
     if not path.exists():
         raise CheckpointError(
             f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "
@@ -185,7 +232,8 @@ def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torc
     folder = RunFolder(file.parent)
     training = folder.read_metrics() if folder.metrics.exists() else []
     default = path.name if path.is_dir() else f"{path.parent.resolve().name}-{path.stem}"
-    return Subject(name or default or "model", str(path), model, fingerprint_model(model), load_card(file), training)
+    name = name or default or "model"
+    return EvaluatedModel(name, str(path), model, fingerprint_model(model), load_card(file), training)
 
 
 def _word(thing: object) -> str:

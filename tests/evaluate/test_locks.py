@@ -8,16 +8,16 @@ import pytest
 from small_evaluations_helpers import curved, everything, identity, labelled_by, many_chunks, rows
 
 from maxmahal.evaluate import evaluate_model, read_evaluations
-from maxmahal.evaluate.claims import Claims
+from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.files import StorageError
 from processes import Started
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from maxmahal.evaluate.claims import Claims
-claims = Claims(Path(sys.argv[1]))
-with claims.claim(1, 2, 3) as ours:
+from maxmahal.evaluate.locks import ChunkLocks
+locks = ChunkLocks(Path(sys.argv[1]))
+with locks.lock(1, 2, 3) as ours:
     print(ours, flush=True)
     sys.stdin.readline()
 """
@@ -26,24 +26,24 @@ with claims.claim(1, 2, 3) as ours:
 def test_a_chunk_is_ours_until_the_end_of_the_block_and_then_anybodys(tmp_path: Path) -> None:
     holder = Started(HOLD, tmp_path)
     assert holder.stdout.readline() == "True\n"
-    claims = Claims(tmp_path)
+    locks = ChunkLocks(tmp_path)
     try:
         for place, expected in (((1, 2, 3), False), ((1, 2, 4), True), ((1, 3, 3), True), ((2, 2, 3), True)):
-            with claims.claim(*place) as ours:
+            with locks.lock(*place) as ours:
                 assert ours is expected, place
         os.kill(holder.pid, signal.SIGKILL)
         holder.communicate()
-        with claims.claim(1, 2, 3) as ours:
+        with locks.lock(1, 2, 3) as ours:
             assert ours
-        with pytest.raises(KeyError), claims.claim(1, 2, 3):
+        with pytest.raises(KeyError), locks.lock(1, 2, 3):
             raise KeyError
     finally:
-        claims.close()
+        locks.close()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="Cannot write"):
-        Claims(tmp_path / "not" / "there")
+        ChunkLocks(tmp_path / "not" / "there")
 
 
 # Counts what each process computed, and makes every chunk slow enough for the others to meet it.
@@ -54,14 +54,14 @@ sys.path.insert(0, sys.argv[1])
 import torch
 torch.set_num_threads(1)
 from small_evaluations_helpers import curved, labelled_by, many_chunks
-from maxmahal.evaluate import evaluate_model, session
-computed, inner = [], session.run_chunk
-def run_chunk(work, planned, number, *rest):
-    computed.append((planned.position, number))
+from maxmahal.evaluate import evaluate_model, evaluation
+computed, inner = [], evaluation.EvaluationRun._input
+def counted(self, position, stage, number, rows):
+    computed.append((position, number))
     time.sleep(0.05)
-    return inner(work, planned, number, *rest)
-session.run_chunk = run_chunk
-session.POLL = 0.02
+    return inner(self, position, stage, number, rows)
+evaluation.EvaluationRun._input = counted
+evaluation.POLL = 0.02
 model = curved()
 print("ready", flush=True)
 sys.stdin.readline()

@@ -8,7 +8,7 @@ from masked_models import EPSILON, NumpyInline, behind, digits, masked, trained
 from torch import Tensor, nn
 
 from maxmahal.attacks import Linf, Model, apgd, margin
-from maxmahal.evaluate.diagnose import revive
+from maxmahal.evaluate.diagnose import bpda_model
 
 
 class Inline(nn.Module):
@@ -52,7 +52,7 @@ def accuracy(model: Model, count: int = 100) -> float:
 @pytest.mark.parametrize("mask", ["quantised", "quantised inline", "numpy", "saw-tooth"])
 def test_a_revived_model_is_no_more_robust_than_the_network_behind_the_mask(mask: str) -> None:
     network = trained("sce")
-    revived = revive(masked(network)[mask], digits("test")[0])
+    revived = bpda_model(masked(network)[mask], digits("test")[0])
     assert revived is not None
     assert revived.notes
     assert accuracy(revived) <= accuracy(network) + 0.03
@@ -62,7 +62,7 @@ def test_a_revived_model_is_no_more_robust_than_the_network_behind_the_mask(mask
 def test_steps_written_inside_a_forward_pass_gradients_on(step: str) -> None:
     images, _ = digits("test")
     model = Inline(INLINE[step], trained("sce")).eval()
-    revived = revive(model, images)
+    revived = bpda_model(model, images)
     assert revived is not None
     assert "inside a forward" in " ".join(revived.notes)
     few = images[:8].clone().requires_grad_()
@@ -81,7 +81,7 @@ def test_steps_written_inside_a_forward_pass_gradients_on(step: str) -> None:
 def test_nothing_is_revived_where_nothing_is_to_be_had(name: str) -> None:
     network = trained("sce")
     models = {**masked(network), "plain": network, "numpy inline": NumpyInline(network).eval()}
-    assert revive(models[name], digits("test")[0]) is None
+    assert bpda_model(models[name], digits("test")[0]) is None
 
 
 @pytest.mark.parametrize("inside", [0.0, 1.0])
@@ -94,8 +94,8 @@ def test_gradients_that_are_nan_are_revived_in_a_module_and_not_inside_a_forward
             return rooted(images)
 
     images, network = digits("test")[0], trained("sce")
-    assert revive(Inline(rooted, network).eval(), images) is None
-    revived = revive(behind(Rooted(), network), images)
+    assert bpda_model(Inline(rooted, network).eval(), images) is None
+    revived = bpda_model(behind(Rooted(), network), images)
     assert revived is not None
     moved = images[:4].clone().requires_grad_()
     (gradient,) = torch.autograd.grad(revived.search(moved).logits.square().sum(), moved)
@@ -107,7 +107,7 @@ def test_the_model_decides_and_is_left_alone() -> None:
     images, _ = digits("test")
     model = masked(trained("sce"))["quantised"]
     modules = [type(module) for module in model.modules()]
-    revived = revive(model, images)
+    revived = bpda_model(model, images)
     assert revived is not None
     assert revived.original is model
     assert [type(module) for module in model.modules()] == modules
@@ -120,7 +120,7 @@ def test_no_random_numbers_are_taken_from_the_caller() -> None:
     torch.manual_seed(0)
     expected = torch.rand(())
     torch.manual_seed(0)
-    revive(masked(trained("sce"))["noise"], digits("test")[0])
+    bpda_model(masked(trained("sce"))["noise"], digits("test")[0])
     assert torch.rand(()) == expected
 
 
@@ -132,7 +132,7 @@ def test_gradients_switched_on_inside_a_forward_stay_so_only_there() -> None:
         return images.round()
 
     images, _ = digits("test")
-    revived = revive(_Quiet(switches, trained("sce")).eval(), images)
+    revived = bpda_model(_Quiet(switches, trained("sce")).eval(), images)
     assert revived is not None
     with torch.no_grad():
         revived.search(images[:2])
@@ -148,4 +148,4 @@ class _Quiet(Inline):
 
 def test_ordinary_modules_are_not_exchanged() -> None:
     network = nn.Sequential(behind(nn.ReLU(), nn.Identity()), nn.Softplus(), nn.Dropout(), trained("sce")).eval()
-    assert revive(network, digits("test")[0]) is None
+    assert bpda_model(network, digits("test")[0]) is None

@@ -1,0 +1,232 @@
+"""One chunk of one stage: attack the samples, let the model itself judge the images found, make records of it."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Passes
+from maxmahal.attacks.objectives import find_objective
+from maxmahal.attacks.oracle import judge
+from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
+from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.pixels import round_to_bytes
+from maxmahal.evaluate.planes import Plane
+from maxmahal.evaluate.predictions import DRAWS, mean_correct
+from maxmahal.evaluate.suite import Stage
+from maxmahal.evaluate.target import EvaluatedModel
+from maxmahal.imports import call_function
+from maxmahal.models import Classifier
+from maxmahal.records.store import ChunkPictures, ChunkPoints
+from maxmahal.records.types import Columns, Rating
+
+
+@dataclass(frozen=True)
+class StageInput:
+    """What goes into a stage: the samples of one chunk and everything that is known about them."""
+
+    stage: Stage
+    target: EvaluatedModel
+    model: Model
+    """What the attack searches on: the prepared model, or one that passes gradients straight through."""
+    images: Float[Tensor, "n c h w"]
+    labels: Int[Tensor, " n"]
+    sample_ids: Int[Tensor, " n"]
+    threat: Linf | L2
+    seed: int
+    engine: Engine
+    others: Mapping[str, EvaluatedModel]
+    """All models of the evaluation, as sources of transfer attacks."""
+    stochastic: bool
+    model_seed: int
+    """Seeds the randomness of a stochastic model, so that a chunk gives the same result when it is repeated."""
+    before: Mapping[int, tuple[int, float]] | None
+    """By sample id, the prediction of the clean image and how often it is correct; None in the clean stage."""
+    check_rounded: bool
+    """Whether to re-check each adversarial image after rounding to 8 bits."""
+    pictured: frozenset[int]
+    """Ids of the samples whose images are kept for the gallery."""
+    drawn: frozenset[int]
+    """Ids of the samples whose features are drawn."""
+    plane: Plane | None
+
+    @cached_property
+    def attack(self) -> Attack:
+        """The stage's attack, with what is known about it."""
+        return find_attack(self.stage.attack.name)
+
+    @property
+    def ball(self) -> Linf | L2 | None:
+        """The threat, if the attack stays in it."""
+        return self.threat if self.attack.stays_in_ball else None
+
+
+@dataclass(frozen=True)
+class StageOutput:
+    """What comes out of a stage: one image per sample, and the records of the chunk."""
+
+    images: Float[Tensor, "n c h w"]
+    columns: Columns
+    rating: Rating
+    pictures: ChunkPictures | None
+    points: ChunkPoints | None
+
+
+def run_stage(task: StageInput) -> StageOutput:
+    """Attack the samples; the model itself decides what counts as broken."""
+    started = time.perf_counter()
+    with _own_randomness(task.images.device, task.model_seed):
+        found = _attack(task)
+        columns = _columns(task, found)
+        points = _points(task, found.images, columns)
+    passes = found.passes
+    rating = Rating(time.perf_counter() - started, passes.forward, passes.backward, passes.queries)
+    return StageOutput(found.images, columns, rating, _pictures(task, found.images, columns), points)
+
+
+def _attack(task: StageInput) -> Attacked:
+    """Call the attack with what its function asks for; its options come from the suite."""
+    attack, name, options = task.attack, task.stage.attack.name, dict(task.stage.attack.options)
+    owner, model = task.target, task.model
+    if attack.crafts_on_source:
+        owner = task.others[options.pop("source")]
+        model = owner.fast
+    if "objective" in options:
+        options["objective"] = find_objective(options["objective"])(owner.head)
+    given = {
+        "threat": task.threat,
+        "norm": "linf" if isinstance(task.threat, Linf) else "l2",
+        "seed": task.seed,
+        "sample_ids": task.sample_ids.to(owner.device),
+        "engine": task.engine,
+    }
+    call: Callable[..., Any] = partial(
+        attack, **{key: value for key, value in given.items() if key in attack.parameters}, **options
+    )
+    batch = model, task.images.to(owner.device), task.labels.to(owner.device)
+    found: Attacked = call(*batch) if name in ATTACKS else _check_result(task, call_function(name, call, *batch))
+    if name in ATTACKS and not attack.crafts_on_source:
+        return found  # judged by the model itself already
+    images = found.images.to(task.images.device)
+    predictions = judge(task.target.model, images).predictions
+    wrong = predictions != task.labels
+    if isinstance(found, Nearest):
+        return replace(found, images=images, predictions=predictions, fooled=wrong, hit=found.success & wrong)
+    return Attacked(images, predictions, wrong, None, found.passes, spent=found.spent)
+
+
+def _check_result(task: StageInput, result: Any) -> Attacked:
+    """The result of a user's own attack, with its images projected into the ball."""
+    images = result.images if isinstance(result, Attacked) else result
+    if not isinstance(images, Tensor) or images.shape != task.images.shape or images.dtype != task.images.dtype:
+        got = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        raise ArgumentError(
+            f"{task.stage.attack.name} must return an Attacked, or images as it was given them, {task.images.dtype} of "
+            f"shape {tuple(task.images.shape)}; it returned {got}."
+        )
+    images = images.detach().to(task.images.device)
+    if task.ball is not None:
+        images = task.ball.project(task.images, images)
+    if isinstance(result, Attacked):
+        return replace(result, images=images)
+    return Attacked(images, task.labels, torch.zeros_like(task.labels, dtype=torch.bool), None, Passes())
+
+
+def _columns(task: StageInput, found: Attacked) -> Columns:
+    ids = task.sample_ids.cpu().numpy()
+    predictions = found.predictions.cpu().numpy()
+    right_share = _right_shares(task, found).double().cpu().numpy()
+    broken = right_share < 0.5
+    if task.before is None:
+        clean_prediction, right_before = predictions, ~broken
+    else:
+        before = [task.before[int(sample)] for sample in ids]
+        clean_prediction = np.array([prediction for prediction, _ in before])
+        right_before = np.array([share >= 0.5 for _, share in before])
+    unknown = np.full(len(ids), -1)
+    spent = found.spent
+    costs = [unknown] * 4
+    if spent is not None:
+        costs = [cost.cpu().numpy() for cost in (spent.iterations, spent.forward, spent.backward, spent.queries)]
+    return Columns(
+        sample=ids,
+        label=task.labels.cpu().numpy(),
+        clean_prediction=clean_prediction,
+        prediction=predictions,
+        right_before=right_before,
+        broken=broken,
+        right_share=right_share,
+        distortion=np.where(broken, _distances(task, found), math.nan),
+        iterations=costs[0],
+        forward=costs[1],
+        backward=costs[2],
+        queries=costs[3],
+        broken_8bit=_broken_rounded(task, found.images, broken) if task.check_rounded else None,
+    )
+
+
+def _right_shares(task: StageInput, found: Attacked) -> Tensor:
+    if task.stochastic:
+        return mean_correct(task.target.model, found.images, task.labels, DRAWS)
+    # A minimum-norm attack with a target breaks a sample only if it reaches the target.
+    right = ~found.success if isinstance(found, Nearest) else found.predictions == task.labels
+    return right.float()
+
+
+def _distances(task: StageInput, found: Attacked) -> Float[np.ndarray, " n"]:
+    """How far each image moved in the attack's norm; NaN for attacks for which a distance says nothing."""
+    if isinstance(found, Nearest):
+        return found.distances.double().cpu().numpy()
+    if task.ball is None:
+        return np.full(len(task.images), math.nan)
+    return task.threat.distances(task.images, found.images).double().cpu().numpy()
+
+
+def _broken_rounded(task: StageInput, images: Tensor, broken: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Whether each adversarial image still breaks the model after rounding to 8 bits, which can undo an attack."""
+    answers = np.full(len(broken), -1)
+    rows = torch.from_numpy(broken.nonzero()[0]).to(images.device)
+    if len(rows):
+        rounded = round_to_bytes(task.images[rows], images[rows], task.ball)
+        wrong = judge(task.target.model, rounded.float() / 255).predictions != task.labels[rows]
+        answers[broken] = wrong.cpu().numpy().astype(np.int64)
+    return answers
+
+
+def _pictures(task: StageInput, images: Tensor, columns: Columns) -> ChunkPictures | None:
+    chosen = np.isin(columns.sample, list(task.pictured)) & columns.broken & columns.right_before
+    if not chosen.any():
+        return None
+    rows = chosen.nonzero()[0].tolist()
+    clean, moved = (tensor[rows].cpu().numpy() for tensor in (task.images, images))
+    return ChunkPictures(columns.sample[rows].tolist(), clean, moved)
+
+
+def _points(task: StageInput, images: Tensor, columns: Columns) -> ChunkPoints | None:
+    """The features of the clean images, and later those of each adversarial image, projected on the plane."""
+    model = task.target.model
+    if task.plane is None or not isinstance(model, Classifier):
+        return None
+    chosen = np.isin(columns.sample, list(task.drawn))
+    if task.before is not None:
+        chosen &= columns.broken & columns.right_before
+    if not chosen.any():
+        return None
+    with torch.no_grad():
+        features = model.features(images[torch.from_numpy(chosen.nonzero()[0]).to(images.device)])
+    return ChunkPoints(columns.sample[chosen], task.plane.project(features))
+
+
+@contextmanager
+def _own_randomness(device: torch.device, seed: int) -> Iterator[None]:
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed % 2**63)
+        yield
