@@ -1,63 +1,42 @@
-"""One evaluation at several batch sizes and in another order: the same random numbers, the same verdicts?
+"""One evaluation at several batch sizes and in another order: are random numbers and verdicts the same?
 
-    python studies/batch_invariance.py
+    python -m paper.studies.batch_invariance
 
-Random numbers must agree to the bit. Verdicts may differ only through the model's own rounding, which changes with the
-shape of a batch. To tell, an attack whose verdicts differ is run again on the same model asked image by image, whose
-rounding cannot know the batch: there every verdict must agree.
+Random numbers must be identical. Verdicts may differ only through the model's own rounding, which depends on the shape
+of a batch. To check this, an attack whose verdicts differ runs again on the same model image by image, where rounding
+does not depend on the batch: there every verdict must be the same.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from maxmahal import Classifier
-from maxmahal.attacks import (
-    Attacked,
-    Engine,
-    Linf,
-    apgd,
-    cross_entropy,
-    margin,
-    pgd,
-    spsa,
-    square,
-)
+from maxmahal.attacks import Attacked, Engine, Linf, apgd, cross_entropy, margin, pgd, spsa, square
 from maxmahal.data import ImageData
 from paper.studies.digits import digits_model, digits_test, save_record
 
 THREAT = Linf(0.15)
 BATCHES = (1, 7, 64, 500)
-Attack = Callable[[nn.Module, Tensor, Tensor, Tensor, Engine], Attacked]
-
+Attack = Callable[..., Attacked]
+_PGD: dict[str, Any] = {"threat": THREAT, "steps": 50, "step_size": 0.015}
+_SPSA: dict[str, Any] = {"threat": THREAT, "steps": 10, "evaluations": 64, "learning_rate": 0.03}
 ATTACKS: dict[str, Attack] = {
-    "PGD-50 cross-entropy": lambda model, images, labels, ids, engine: pgd(
-        model, images, labels, objective=cross_entropy(), threat=THREAT, steps=50, step_size=0.015, seed=0,
-        sample_ids=ids, engine=engine,
-    ),
-    "PGD-50 margin": lambda model, images, labels, ids, engine: pgd(
-        model, images, labels, objective=margin(), threat=THREAT, steps=50, step_size=0.015, seed=0,
-        sample_ids=ids, engine=engine,
-    ),
-    "APGD-50 margin": lambda model, images, labels, ids, engine: apgd(
-        model, images, labels, objective=margin(), threat=THREAT, steps=50, seed=0, sample_ids=ids, engine=engine
-    ),
-    "SPSA 10x64": lambda model, images, labels, ids, engine: spsa(
-        model, images, labels, objective=margin(), threat=THREAT, steps=10, evaluations=64, learning_rate=0.03,
-        seed=0, sample_ids=ids, engine=engine,
-    ),
-    "Square 200": lambda model, images, labels, ids, engine: square(
-        model, images, labels, threat=THREAT, queries=200, seed=0, sample_ids=ids, engine=engine
-    ),
-}  # fmt: skip
+    "PGD-50 cross-entropy": partial(pgd, objective=cross_entropy(), **_PGD),
+    "PGD-50 margin": partial(pgd, objective=margin(), **_PGD),
+    "APGD-50 margin": partial(apgd, objective=margin(), threat=THREAT, steps=50),
+    "SPSA 10x64": partial(spsa, objective=margin(), **_SPSA),
+    "Square 200": partial(square, threat=THREAT, queries=200),
+}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to work through the same samples."""
+    """One order and batch size for the same samples."""
 
     title: str
     batch_size: int
@@ -87,10 +66,11 @@ class OneByOne(nn.Module):
 
 
 def attacked(attack: Attack, model: nn.Module, data: ImageData, variant: Variant) -> Tensor:
-    """Which samples were fooled, in the data's order."""
+    """Which samples the attack misclassified, in the data's order."""
     order = variant.order
     engine = Engine(batch_size=variant.batch_size)
-    result = attack(model, data.float_images()[order], data.labels[order], data.sample_ids[order], engine)
+    images, labels, ids = data.float_images()[order], data.labels[order], data.sample_ids[order]
+    result = attack(model, images, labels, sample_ids=ids, seed=0, engine=engine)
     fooled = torch.empty(len(data), dtype=torch.bool)
     fooled[order] = result.fooled
     return fooled

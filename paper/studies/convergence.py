@@ -1,6 +1,6 @@
 """Does PGD converge at 50 steps, as the paper says? Accuracy against steps and against restarts.
 
-python studies/convergence.py
+python -m paper.studies.convergence
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import matplotlib as mpl
 from maxmahal import Classifier
 from maxmahal.attacks import Linf, Objective, cross_entropy, margin, own_loss, pgd
 from maxmahal.data import ImageData
-from paper.studies.digits import RECORDS, digits_model, digits_test, save_record
+from paper.studies.digits import RECORDS, attacked, digits_model, digits_test, save_record
 
 THREAT = Linf(0.15)
 STEPS = (10, 20, 50, 100, 200)
@@ -19,19 +19,9 @@ STEP_SIZE = 0.015
 
 
 def accuracy(model: Classifier, data: ImageData, objective: Objective, steps: int, restarts: int) -> float:
-    """Under PGD with a fixed step, the best iterate of all restarts kept."""
-    return pgd(
-        model,
-        data.float_images(),
-        data.labels,
-        objective=objective,
-        threat=THREAT,
-        steps=steps,
-        step_size=STEP_SIZE,
-        seed=0,
-        sample_ids=data.sample_ids,
-        restarts=restarts,
-    ).accuracy
+    """Under PGD with a fixed step size; the best iterate of all restarts counts."""
+    settings: dict[str, Any] = {"threat": THREAT, "steps": steps, "step_size": STEP_SIZE, "restarts": restarts}
+    return attacked(pgd, model, data, objective=objective, **settings).accuracy
 
 
 def curves(title: str, data: ImageData) -> list[dict[str, Any]]:
@@ -73,14 +63,8 @@ def main() -> None:
     """Measure, record and draw."""
     data = digits_test()
     rows = [row for title in ("AT (MMC)", "MMC, scale 1") for row in curves(title, data)]
-    content = {
-        "images": len(data),
-        "threat": str(THREAT),
-        "step_size": STEP_SIZE,
-        "steps": STEPS,
-        "restarts": RESTARTS,
-        "rows": rows,
-    }
+    protocol = {"threat": str(THREAT), "step_size": STEP_SIZE, "steps": STEPS, "restarts": RESTARTS}
+    content = {"images": len(data), **protocol, "rows": rows}
     print("saved", save_record("convergence", content).name, "and", plot(rows))
 
 

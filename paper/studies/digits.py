@@ -1,11 +1,13 @@
-"""The digits models that the studies attack: trained once and kept under ``runs/studies``; and where records go."""
+"""The digits models that the studies attack, trained once and kept under ``runs/studies``; and where records go."""
 
 import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 import maxmahal
 from maxmahal.data import ImageData, load_dataset
@@ -13,6 +15,8 @@ from maxmahal.files import write_text_atomically
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECORDS = Path(__file__).resolve().parent / "records"
+Found = TypeVar("Found")
+RUNS = ROOT / "runs" / "studies"
 MODELS: dict[str, tuple[str, list[str]]] = {
     "SCE": ("digits-sce", []),
     "MMC, scale 1": ("digits-mmc", ["loss.scale=1.0"]),
@@ -23,9 +27,13 @@ MODELS: dict[str, tuple[str, list[str]]] = {
 
 
 def digits_model(title: str) -> maxmahal.Classifier:
-    """A model by its title; training goes on where it was interrupted."""
-    preset, overrides = MODELS[title]
-    out = ROOT / "runs" / "studies" / title.lower().replace(" ", "-").translate(str.maketrans("", "", ",()"))
+    """A model by its title."""
+    return trained(*MODELS[title], title.lower().replace(" ", "-").translate(str.maketrans("", "", ",()")))
+
+
+def trained(preset: str, overrides: Sequence[str], folder: str) -> maxmahal.Classifier:
+    """Trained once; an interrupted training is resumed."""
+    out = RUNS / folder
     if not (out / "result.json").exists():
         maxmahal.train_model(maxmahal.load_settings(preset, overrides), out, resume=out.exists())
     return maxmahal.load(out)
@@ -34,6 +42,11 @@ def digits_model(title: str) -> maxmahal.Classifier:
 def digits_test() -> ImageData:
     """All 500 test images."""
     return load_dataset("digits", "test")
+
+
+def attacked(attack: Callable[..., Found], model: nn.Module, data: ImageData, **settings: Any) -> Found:
+    """An attack with seed 0 on every image."""
+    return attack(model, data.float_images(), data.labels, sample_ids=data.sample_ids, seed=0, **settings)
 
 
 def save_record(name: str, content: dict[str, Any]) -> Path:

@@ -1,6 +1,6 @@
-"""Masked models must be seen through, ordinary ones left alone; and strict beside AutoAttack's standard suite.
+"""Models with masked gradients must be flagged and ordinary ones not; and strict compared with AutoAttack.
 
-    python studies/false_robustness.py [--jobs 4]
+    python -m paper.studies.false_robustness [--jobs 4]
 
 Every evaluation goes into runs/studies/false-robustness and is resumed there; several processes share the work.
 """
@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 
-import maxmahal
 from maxmahal.evaluate import Evaluation, evaluate_model, give_verdict, read_evaluations
-from paper.studies.digits import ROOT, digits_model, digits_test, save_record
+from paper.studies.digits import ROOT, RUNS, digits_model, digits_test, save_record, trained
 
 EPSILON = "0.15"
-FOLDER = ROOT / "runs" / "studies" / "false-robustness"
+FOLDER = RUNS / "false-robustness"
 # Seeds that no threshold was chosen on.
 ORDINARY = {
     **{f"SCE, seed {seed}": ("digits-sce", seed) for seed in (10, 11, 12, 13)},
@@ -33,24 +32,21 @@ BESIDE_AUTOATTACK = ("SCE, seed 10", "AT (SCE), seed 10", "AT (SCE), seed 11", "
 
 
 def ordinary_model(title: str) -> torch.nn.Module:
-    """Trained once, kept under ``runs/studies``."""
+    """Trained once."""
     preset, seed = ORDINARY[title]
-    out = ROOT / "runs" / "studies" / f"{preset}-{seed}"
-    if not (out / "result.json").exists():
-        maxmahal.train_model(maxmahal.load_settings(preset, [f"train.seed={seed}"]), out, resume=out.exists())
-    return maxmahal.load(out)
+    return trained(preset, [f"train.seed={seed}"], f"{preset}-{seed}")
 
 
 def masks(network: torch.nn.Module) -> dict[str, torch.nn.Module]:
     """Every mask of the tests, around a network."""
     sys.path.insert(0, str(ROOT / "tests" / "evaluate"))
     made: Any = importlib.import_module("masked_models")
-    # Noise this strong no longer hides the network, it changes it: beside the five, to see what is left of that.
+    # Strong noise changes the network instead of hiding it; it is evaluated for comparison.
     return {**made.masked(network), "strong noise": made.behind(made.Noise(0.2), network)}
 
 
 def model_of(title: str) -> torch.nn.Module:
-    """Ordinary, behind a mask, or MMC, which hides its gradients without meaning to."""
+    """Ordinary, behind a mask, or MMC, whose gradients vanish without a mask."""
     if title.startswith(MASKED):
         return masks(ordinary_model(UNMASKED))[title.removeprefix(MASKED)]
     return digits_model(title) if title in MMC else ordinary_model(title)
@@ -63,7 +59,7 @@ def tasks() -> list[tuple[str, str]]:
 
 
 def evaluate(title: str, suite: str) -> Evaluation:
-    """One evaluation, read back where it is finished."""
+    """One evaluation; a finished one is read."""
     out = FOLDER / f"{title}-{suite}".replace(" ", "-").replace(",", "").replace(":", "")
     known = read_evaluations(out) if out.exists() else []
     if known and known[0].finished:
@@ -103,10 +99,10 @@ def main() -> None:
     if options.jobs > 1:
         words = [sys.executable, "-m", "paper.studies.false_robustness", "--jobs", str(options.jobs), "--share"]
         for title in dict.fromkeys([UNMASKED, *BESIDE_AUTOATTACK]):
-            model_of(title)  # several processes need it: trained before they part
+            model_of(title)  # several processes need it, so it is trained first
         workers = [subprocess.Popen([*words, str(share)]) for share in range(options.jobs)]
         if any(worker.wait() for worker in workers):
-            raise SystemExit("a worker failed; start again to go on")
+            raise SystemExit("A worker failed; run this again to resume.")
     found = {(title, suite): summarise(evaluate(title, suite)) for title, suite in tasks()}
     rows = {title: row for (title, suite), row in found.items() if suite == "strict"}
     beside = {title: {"strict": rows[title], "autoattack": found[title, "autoattack"]} for title in BESIDE_AUTOATTACK}

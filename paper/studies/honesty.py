@@ -1,9 +1,9 @@
-"""MMC without adversarial training: what weak attacks say, what the paper's attack says, and what is true.
+"""MMC without adversarial training: accuracy under weak attacks, under the paper's attack, and in the worst case.
 
-    python studies/honesty.py
+    python -m paper.studies.honesty
 
-First the smallest epsilon of a grid at which SCE's worst case is at most 1 %; there, MMC with heads of both scales
-under cross-entropy PGD, under the paper's un,1 and in the worst case; and the epsilon at which MMC is broken itself.
+First the smallest epsilon of a grid at which SCE's worst case is at most 1 %. At this epsilon, MMC with heads of both
+scales under cross-entropy PGD, under the paper's un,1 and in the worst case; and the epsilon that breaks MMC.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from maxmahal import Classifier
 from maxmahal.attacks import Linf, Objective, cross_entropy, margin, own_loss, pgd
 from maxmahal.data import ImageData
 from maxmahal.evaluate import Effort, attack_hard
-from paper.studies.digits import digits_model, digits_test, save_record
+from paper.studies.digits import attacked, digits_model, digits_test, save_record
 
 GRID = [round(0.01 * step, 2) for step in range(5, 31)]
 BROKEN = 0.01
@@ -20,35 +20,18 @@ EFFORT = Effort(steps=100, restarts=2, queries=1000)
 
 
 def worst_case(model: Classifier, data: ImageData, epsilon: float) -> float:
-    """Accuracy left by every attack at hand together."""
-    return attack_hard(
-        model,
-        data.float_images(),
-        data.labels,
-        threat=Linf(epsilon),
-        seed=0,
-        effort=EFFORT,
-        sample_ids=data.sample_ids,
-    ).accuracy
+    """Accuracy under all attacks together."""
+    return attacked(attack_hard, model, data, threat=Linf(epsilon), effort=EFFORT).accuracy
 
 
 def under_pgd(model: Classifier, data: ImageData, epsilon: float, objective: Objective) -> float:
-    """Accuracy under PGD-50 with the paper's proportion of step to epsilon."""
-    return pgd(
-        model,
-        data.float_images(),
-        data.labels,
-        objective=objective,
-        threat=Linf(epsilon),
-        steps=50,
-        step_size=epsilon / 4,
-        seed=0,
-        sample_ids=data.sample_ids,
-    ).accuracy
+    """Accuracy under PGD-50 with the paper's ratio of step size to epsilon."""
+    settings: dict[str, Any] = {"threat": Linf(epsilon), "steps": 50, "step_size": epsilon / 4}
+    return attacked(pgd, model, data, objective=objective, **settings).accuracy
 
 
 def breaking_point(model: Classifier, data: ImageData) -> float:
-    """The smallest epsilon of the grid at which the worst case is broken, by bisection: it can only fall."""
+    """The smallest epsilon of the grid at which the worst case is broken, by bisection: it falls with epsilon."""
     low, high = 0, len(GRID) - 1
     if worst_case(model, data, GRID[high]) > BROKEN:
         raise SystemExit(f"Not broken at {GRID[high]}: extend the grid.")

@@ -1,11 +1,11 @@
-"""Robust accuracy on the digits: our attacks beside every peer's at an equal budget.
+"""Robust accuracy on the digits: our attacks and those of other libraries (peers) at equal budgets.
 
-    python studies/peers_table.py
+    python -m paper.studies.peers_table
 
-A robust accuracy is a claim, and a peer that finds more than ours has found a bug of ours. Each row names one kind of
-attack and what it may spend on a sample, and sets two of ours beside the peers': the same kind with the same steps,
-starts and queries, from three seeds, since a single run of these attacks scatters by several samples; and what we would
-spend those gradients or queries on. Every image a peer returns is projected and judged by the model itself.
+A peer that breaks more samples than ours shows a bug of ours. Each row is one kind of attack with a budget per sample.
+It compares the peers with two attacks of ours: the same kind with the same steps, starts and queries and three seeds,
+because single runs differ by several samples; and the best use of that budget. Every image that a peer returns is
+projected and classified by the model itself.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from torch import Tensor
 from maxmahal import Classifier
 from maxmahal.attacks import Attacked, Linf, Objective, apgd, cross_entropy, dlr, fmn, margin, mim, pgd, spsa, square
 from maxmahal.data import ImageData
-from maxmahal.evaluate import Effort, attack_hard, attack_within
-from paper.studies.digits import ROOT, digits_model, digits_test, save_record
+from maxmahal.evaluate import Effort, WorstCase, attack_hard, attack_within
+from paper.studies.digits import ROOT, RUNS, digits_model, digits_test, save_record
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peers, pgd_peers, spsa_peers
@@ -32,15 +32,15 @@ from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peer
 EPSILON, STEPS, STEP, QUERIES, RESTARTS = 0.15, 50, 0.015, 1000, 5
 SPSA_STEPS, SPSA_PAIRS, SPSA_RATE = 20, 64, 0.03
 THREAT = Linf(EPSILON)
-PROGRESS = ROOT / "runs" / "studies" / "peers_table.jsonl"
+PROGRESS = RUNS / "peers_table.jsonl"
 SEEDS = (0, 1, 2)
 TITLES = ("SCE", "MMC, scale 1", "AT (SCE)", "AT (MMC)")
-PEER_BATCH = 50  # several peers average the loss over a batch, and vanish in float32 when it is large
+PEER_BATCH = 50  # several peers average the loss over a batch; with a large one their gradients vanish in float32
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What every attack is given."""
+    """The input of every attack."""
 
     model: Classifier
     images: Tensor
@@ -48,7 +48,7 @@ class Samples:
     ids: Tensor
     seed: int = 0
 
-    def ours(self, attack: Callable[..., Attacked], **settings: Any) -> Tensor:
+    def ours(self, attack: Callable[..., Attacked | WorstCase], **settings: Any) -> Tensor:
         """Which samples one of our attacks fooled."""
         return attack(self.model, self.images, self.labels, sample_ids=self.ids, seed=self.seed, **settings).fooled
 
@@ -75,24 +75,16 @@ class Samples:
 
     def fmn(self, targets: str | None) -> Tensor:
         """Which samples have an adversarial image inside the threat, by the minimum-norm attack."""
-        found = fmn(
-            self.model, self.images, self.labels, norm="linf", steps=STEPS, targets=targets, sample_ids=self.ids
-        )
-        return found.distances <= EPSILON
+        settings: dict[str, Any] = {"norm": "linf", "steps": STEPS, "targets": targets, "sample_ids": self.ids}
+        return fmn(self.model, self.images, self.labels, **settings).distances <= EPSILON
 
     def within(self, gradients: int) -> Tensor:
         """Which samples we break with so many gradients each."""
-        return attack_within(
-            self.model, self.images, self.labels,
-            threat=THREAT, gradients=gradients, seed=self.seed, sample_ids=self.ids,
-        ).fooled  # fmt: skip
+        return self.ours(attack_within, threat=THREAT, gradients=gradients)
 
     def hard(self) -> Tensor:
-        """Which samples the whole chain breaks."""
-        return attack_hard(
-            self.model, self.images, self.labels,
-            threat=THREAT, seed=self.seed, effort=Effort(100, 1, 5000), sample_ids=self.ids,
-        ).fooled  # fmt: skip
+        """Which samples all our attacks together break."""
+        return self.ours(attack_hard, threat=THREAT, effort=Effort(100, 1, 5000))
 
 
 Ours = Callable[[Samples], Tensor]
@@ -109,7 +101,7 @@ ONE, SEVERAL, NINE, FEW_QUERIES, MORE_QUERIES, ALL = BUDGETS
 
 @dataclass(frozen=True)
 class Group:
-    """One kind of attack: what it may spend on a sample, ours, whether it draws random numbers, and the peers'."""
+    """One kind of attack: its budget per sample, ours with its seeds, and the peers'."""
 
     name: str
     budget: str
@@ -154,15 +146,9 @@ def groups() -> list[Group]:
 
 
 def fooled_by(peer: Peer, samples: Samples) -> Tensor:
-    """Which samples a peer broke: its images projected and judged by the model, clean errors counting as broken."""
-    moved = torch.cat(
-        [
-            peer.run(samples.model, images, labels)
-            for images, labels in zip(
-                *(torch.split(part, PEER_BATCH) for part in (samples.images, samples.labels)), strict=True
-            )
-        ]
-    )
+    """Which samples a peer broke: its images are projected and classified by the model; clean errors count too."""
+    batches = zip(*(torch.split(part, PEER_BATCH) for part in (samples.images, samples.labels)), strict=True)
+    moved = torch.cat([peer.run(samples.model, images, labels) for images, labels in batches])
     with torch.no_grad():
         clean: Tensor = samples.model(samples.images).argmax(dim=1) != samples.labels
         attacked: Tensor = samples.model(THREAT.project(samples.images, moved)).argmax(dim=1) != samples.labels
@@ -170,7 +156,7 @@ def fooled_by(peer: Peer, samples: Samples) -> Tensor:
 
 
 def compare(title: str, attack: str, count: int) -> dict[str, Any]:
-    """One row: how many samples are left by the same kind of attack, by ours at its budget, and by each peer's."""
+    """One row: samples still correct under the same kind of attack, under ours at its budget, and under each peer's."""
     data: ImageData = digits_test()
     samples = Samples(digits_model(title), data.float_images()[:count], data.labels[:count], data.sample_ids[:count])
     group = next(group for group in groups() if group.name == attack)
@@ -195,17 +181,17 @@ def compare(title: str, attack: str, count: int) -> dict[str, Any]:
 
 
 def rows_so_far(count: int) -> list[dict[str, Any]]:
-    """What an earlier run has measured on as many images."""
+    """Rows that an earlier run measured on as many images."""
     lines = PROGRESS.read_text(encoding="utf-8").splitlines() if PROGRESS.exists() else []
     return [row for row in map(json.loads, lines) if row["images"] == count]
 
 
 def main() -> None:
-    """Attack every model in every way, one process for each row; a run that was interrupted goes on."""
+    """Attack every model in every way, one process per row; an interrupted run is resumed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--anew", action="store_true", help=f"forget what {PROGRESS.relative_to(ROOT)} holds")
+    parser.add_argument("--anew", action="store_true", help=f"delete {PROGRESS.relative_to(ROOT)} first")
     options = parser.parse_args()
     for title in TITLES:
         digits_model(title)
@@ -214,7 +200,7 @@ def main() -> None:
     rows = rows_so_far(options.images)
     order = [(title, group.name) for group in groups() for title in TITLES]
     done_before = {(row["model"], row["attack"]) for row in rows}
-    missing = [task for task in reversed(order) if task not in done_before]  # the longest are the last
+    missing = [task for task in reversed(order) if task not in done_before]  # the longest start first
     with ProcessPoolExecutor(options.jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         for done in as_completed([pool.submit(compare, *task, options.images) for task in missing]):
             rows.append(done.result())
