@@ -23,7 +23,7 @@ from torch import Tensor
 from maxmahal import Classifier
 from maxmahal.attacks import Attacked, Linf, Objective, apgd, cross_entropy, dlr, fmn, margin, mim, pgd, spsa, square
 from maxmahal.data import ImageData
-from maxmahal.evaluate import Effort, WorstCase, attack_hard, attack_within
+from maxmahal.evaluate import WorstCase, attack_hard, attack_within
 from paper.studies.digits import ROOT, RUNS, digits_model, digits_test, save_record
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -84,7 +84,7 @@ class Samples:
 
     def hard(self) -> Tensor:
         """Which samples all our attacks together break."""
-        return self.ours(attack_hard, threat=THREAT, effort=Effort(100, 1, 5000))
+        return self.ours(attack_hard, threat=THREAT)
 
 
 Ours = Callable[[Samples], Tensor]

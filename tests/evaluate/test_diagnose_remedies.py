@@ -5,7 +5,7 @@ from masked_models import masked, probe_of, trained
 from torch import Tensor
 
 from maxmahal.attacks import apgd, margin, pgd
-from maxmahal.evaluate import Effort, attack_hard
+from maxmahal.evaluate import attack_hard
 from maxmahal.evaluate.diagnose import CHECKS, REMEDIES, Probe, bpda_model, plan_remedies
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.records import Finding
@@ -56,8 +56,7 @@ def test_the_remedies_put_the_verdict_right(mask: str) -> None:
     """The first stage does, so all do."""
     network, model = trained("sce"), masked(trained("sce"))[mask]
     probe = probe_of(model, count=40)
-    effort = Effort(steps=20, queries=200)
-    honest = attack_hard(network, probe.images, probe.labels, threat=probe.threat, seed=0, effort=effort)
+    honest = attack_hard(network, probe.images, probe.labels, threat=probe.threat, seed=0, suite="quick")
     quick = ("zero-gradients", "gradient-direction")
     tables = plan_remedies([CHECKS[name](probe) for name in quick])
     standing = probe.is_right.clone()

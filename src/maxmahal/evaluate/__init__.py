@@ -2,13 +2,12 @@
 
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.run import evaluate_model, evaluate_models
-from maxmahal.evaluate.strongest import Effort, WorstCase, attack_hard, attack_within
 from maxmahal.evaluate.suite import Stage, Suite, suite_names
+from maxmahal.evaluate.worst_case import WorstCase, attack_hard, attack_within
 from maxmahal.records import Evaluation, RecordsError, read_evaluations
 from maxmahal.records.verdict import Verdict, compare, give_verdict, seed_spreads
 
 __all__ = [
-    "Effort",
     "Evaluation",
     "EvaluationReporter",
     "RecordsError",

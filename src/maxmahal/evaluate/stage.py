@@ -45,18 +45,18 @@ class StageInput:
     engine: Engine
     others: Mapping[str, EvaluatedModel]
     """All models of the evaluation, as sources of transfer attacks."""
-    stochastic: bool
-    model_seed: int
+    stochastic: bool = False
+    model_seed: int = 0
     """Seeds the randomness of a stochastic model, so that a chunk gives the same result when it is repeated."""
-    before: Mapping[int, tuple[int, float]] | None
+    before: Mapping[int, tuple[int, float]] | None = None
     """By sample id, the prediction of the clean image and how often it is correct; None in the clean stage."""
-    check_rounded: bool
+    check_rounded: bool = False
     """Whether to re-check each adversarial image after rounding to 8 bits."""
-    pictured: frozenset[int]
+    pictured: frozenset[int] = frozenset()
     """Ids of the samples whose images are kept for the gallery."""
-    drawn: frozenset[int]
+    drawn: frozenset[int] = frozenset()
     """Ids of the samples whose features are drawn."""
-    plane: Plane | None
+    plane: Plane | None = None
 
     @cached_property
     def attack(self) -> Attack:
@@ -84,7 +84,7 @@ def run_stage(task: StageInput) -> StageOutput:
     """Attack the samples; the model itself decides what counts as broken."""
     started = time.perf_counter()
     with _own_randomness(task.images.device, task.model_seed):
-        found = _attack(task)
+        found = run_attack(task)
         columns = _columns(task, found)
         points = _points(task, found.images, columns)
     passes = found.passes
@@ -92,7 +92,7 @@ def run_stage(task: StageInput) -> StageOutput:
     return StageOutput(found.images, columns, rating, _pictures(task, found.images, columns), points)
 
 
-def _attack(task: StageInput) -> Attacked:
+def run_attack(task: StageInput) -> Attacked:
     """Call the attack with what its function asks for; its options come from the suite."""
     attack, name, options = task.attack, task.stage.attack.name, dict(task.stage.attack.options)
     owner, model = task.target, task.model

@@ -1,17 +1,38 @@
 """The chains: no budget is exceeded, every run has its own start, and more is found than by one run."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from maxmahal import MMC, Classifier, max_mahalanobis_centers
 from maxmahal.attacks import Engine, Linf, apgd, cross_entropy, margin
-from maxmahal.data import load_dataset
+from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate import Effort, attack_hard, attack_within
-from maxmahal.evaluate import strongest as module
+from maxmahal.evaluate import attack_hard, attack_within, evaluate_model
+from maxmahal.evaluate import worst_case as module
 
 THREAT = Linf(0.1)
+SUITE = """
+version = 1
+about = "small"
+epsilon = "0.1"
+[[stage]]
+name = "noise"
+attack = "noise"
+scope = "all"
+counts = false
+[[stage]]
+name = "apgd"
+attack = "apgd"
+steps = 3
+[[stage]]
+name = "square"
+attack = "square"
+queries = 5
+search = "precise"
+"""
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
@@ -122,7 +143,7 @@ def test_a_model_in_train_mode_is_refused_before_it_is_asked() -> None:
     before = model[0].running_mean.clone()  # type: ignore[union-attr,operator]
     images, labels = torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64)
     for attack in (
-        lambda: attack_hard(model, images, labels, threat=THREAT, seed=0, effort=Effort(1, 1, 1)),
+        lambda: attack_hard(model, images, labels, threat=THREAT, seed=0),
         lambda: attack_within(model, images, labels, threat=THREAT, gradients=4, seed=0),
     ):
         with pytest.raises(ArgumentError, match="train mode"):
@@ -134,3 +155,23 @@ def test_a_budget_of_nothing_is_refused(samples: tuple[nn.Module, Tensor, Tensor
     model, images, labels, _ = samples
     with pytest.raises(ArgumentError, match="gradients must be a whole number of at least 1; got 0"):
         attack_within(model, images, labels, threat=THREAT, gradients=0, seed=0)
+
+
+def test_the_hard_attack_is_the_suite_sample_by_sample(
+    samples: tuple[nn.Module, Tensor, Tensor, Tensor], tmp_path: Path
+) -> None:
+    """The stages that count, on the samples that are still correct, with the seeds of an evaluation."""
+    model, images, labels, ids = samples
+    suite = tmp_path / "small.toml"
+    suite.write_text(SUITE)
+    found = attack_hard(model, images, labels, threat=THREAT, seed=3, suite=suite, sample_ids=ids)
+    pixels = (255 * images).round().to(torch.uint8)
+    assert torch.equal(pixels.float() / 255, images)
+    data = ImageData.from_arrays("right", pixels, labels, [str(each) for each in range(10)])
+    recorded = evaluate_model(model, out=tmp_path / "out", suite=suite, data=data, seed=3)
+    assert list(found.survivors) == [stage.title for stage in recorded.stages if stage.counts and stage.name != "clean"]
+    assert 0 < found.accuracy < 1
+    with torch.no_grad():
+        assert torch.equal(model(found.images).argmax(1) != labels, found.fooled)
+    ours = attack_hard(model, images, labels, threat=THREAT, seed=3, suite=suite, sample_ids=data.sample_ids)
+    assert ours.accuracy == recorded.verdict.robust.value
