@@ -61,10 +61,6 @@ from paper.pages.trees_study import (
 )
 
 SAME_RATIO = ((ORTHOGONAL, RANDOM, "given vs random tree"), (LEARNED, ORTHOGONAL, "learned vs given tree"))
-_RECIPE = (
-    *("model.backbone", "train.epochs", "train.batch_size", "train.lr", "train.schedule", "train.warmup"),
-    *("train.weight_decay", "data.validation"),
-)
 
 
 def trees_pages(results: Path) -> dict[str, str]:
@@ -111,10 +107,10 @@ def trees_page(every: Sequence[Results], beside: Beside, long: Long, figures: Se
         attacks=beside.attacks,
         later={arm: later for arm in (MMC, *given) if (later := _later(plain, arm, beside)) is not None},
         mmc=MMC,
-        recipes={title: _recipe(settings) for title, settings in _settings(plain, beside).items()},
+        recipes=(next(({**plain.shared, **run.settings} for run in plain.runs), {}), beside.settings(AT_MMC)),
+        network_title=network_title,
         about=plain.about,
         strict=strict.study,
-        near=near.study,
         groups=groups,
         group_size=size,
         even_ratio=even_ratio(),
@@ -198,19 +194,6 @@ def _rate(rate: Rate | None) -> str:
 def _later(results: Results, arm: str, beside: Beside) -> float | None:
     rates = [rate for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
     return sum(rate.value for rate in rates) / len(rates) if rates else None
-
-
-def _settings(plain: Results, beside: Beside) -> dict[str, dict[str, Any]]:
-    first = [{**plain.shared, **run.settings} for run in plain.runs[:1]]
-    return {"Without adversarial training": first[0] if first else {}, "Adversarial training": beside.settings(AT_MMC)}
-
-
-def _recipe(settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Of a training, by the last part of each name; None if one of the settings is not known."""
-    if any(key not in settings for key in _RECIPE):
-        return None
-    found = {key.partition(".")[2]: settings[key] for key in _RECIPE}
-    return {**found, "network": network_title(settings["model.backbone"])}
 
 
 def _tree() -> tuple[int, int]:

@@ -183,14 +183,15 @@ def _scores_table(record: Record) -> str:
 
 
 def _risk_table(record: Record) -> str:
-    """Areas in percent: the mean share of wrong answers over all coverages, beside the best possible."""
+    """Areas in percent: the mean error rate over all coverages, beside the best possible."""
+    scores = list(dict.fromkeys(each.score for model in record.models for each in model.scores))
     body = []
     for model in record.models:
-        areas = ", ".join(f"{_TITLES.get(each.score, each.score)} {100 * each.risk_area:.2f}" for each in model.scores)
+        areas = [f"{100 * found.risk_area:.2f}" if (found := model.of(score)) else "–" for score in scores]
         accuracy, error = f"{100 * model.accuracy:.1f}", f"{100 * model.calibration_error:.1f}"
-        body.append([model.name, accuracy, error, areas, f"{100 * model.best_risk_area:.2f}"])
-    header = ["model", "accuracy", "calibration error, points", "area under risk and coverage, %", "best possible"]
-    return markdown_table(header, body)
+        body.append([model.name, accuracy, error, *areas, f"{100 * model.best_risk_area:.2f}"])
+    titles = [_TITLES.get(score, score) for score in scores]
+    return markdown_table(["model", "accuracy", "calibration error", *titles, "best possible"], body)
 
 
 def _mean(values: dict[int, float]) -> float:

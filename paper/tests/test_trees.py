@@ -1,6 +1,5 @@
 """The page about hierarchical centers: pairs, choices, message, renderings and grids, with made-up numbers."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,8 @@ from maxmahal.train import load_settings
 from paper import own
 from paper.pages.study import Metric, Results, Run, Study, corrected
 from paper.pages.trees import even_ratio, lead, small_outcome, trees_page, trees_pages
-from paper.pages.trees_long import Long, pair_up_long, read_long
+from paper.pages.trees_figures import draw_figures
+from paper.pages.trees_long import Long, pair_up_long
 from paper.pages.trees_scan import (
     Apart,
     Beside,
@@ -150,13 +150,6 @@ def test_models_that_cannot_be_paired_have_the_interval_of_two_rates(changes: di
     assert apart(SCAN, GIVEN, MMC, "clean", other) == expected
 
 
-def test_summaries_without_superclasses_are_paired_in_the_rest() -> None:
-    older = Beside((replace(SUMMARIES[0], near=None), SUMMARIES[1]))
-    mmc, given, _ = SCAN.runs
-    assert older.paired(given, mmc, "superclass") is None
-    assert older.paired(given, mmc, "clean") is not None
-
-
 def test_families_at_equal_ratios_and_small_ratios() -> None:
     more = [counted("trees-orthogonal-0.2", 500, 720, 50), counted("trees-shared-0.1", 400, 730, 40)]
     plain = results(TREES, *SCAN.runs, *more, counted("trees-random-1.4", 600, 690, 90))
@@ -230,7 +223,11 @@ AT_HM = AT_ORTHOGONAL.names[-1]
 
 def trained(arm: str, seed: int, pgd: float | None, clean: float = 0.3, **train: Any) -> RunSummary:
     scores = {"epoch": 20, "test_accuracy": clean, **({} if pgd is None else {"test_pgd10": pgd})}
-    settings = {"train": {"epochs": 20, "lr": 0.2, "seed": seed, **train}, "method": {"epsilon": "8/255"}}
+    settings: dict[str, Any] = {"method": {"epsilon": "8/255"}}
+    for name, value in {**RECIPE, "train.epochs": 20, "train.seed": seed}.items():
+        part, _, key = name.partition(".")
+        settings.setdefault(part, {})[key] = value
+    settings["train"] |= train
     return run(f"{arm}-seed{seed}", [70.0], settings=settings, result={"last": scores})
 
 
@@ -291,11 +288,6 @@ def test_the_worst_case_of_the_long_pair_is_by_strict() -> None:
     assert pair_up_long(strict[:1], strict[1:]).worst == tuple(strict)
 
 
-def test_no_files_no_pair(tmp_path: Path) -> None:
-    assert read_long(tmp_path) == Long()
-    assert Long().form == ""
-
-
 def test_the_form_comes_from_the_settings() -> None:
     centers: dict[str, Any] = {"subspaces": "orthogonal", "norms": [5.0, 7.0]}
     assert form_of(centers) == (ORTHOGONAL, 1.4)
@@ -329,11 +321,6 @@ def test_the_tree_is_the_cause_if_a_random_one_is_like_mmc() -> None:
     better = lead(results(TREES, *MILD, *three("trees-random-1.4", 600, 745, 80)), results(NEAR))
     assert (better["tree"], bool(better["random_differs"])) == (False, True)
     assert lead(results(TREES, *MILD), results(NEAR))["random"] == []
-
-
-def test_one_or_two_seeds_are_not_judged() -> None:
-    plain = results(TREES, *three(MMC, 600, 700, 80), counted(GIVEN, 500, 600, 70), counted(GIVEN, 500, 600, 70, 1))
-    assert plain.study.contrasts == ()
 
 
 def test_adversarial_training_is_compared_with_itself() -> None:
@@ -378,33 +365,18 @@ def test_the_careful_suite_has_a_table_once_it_was_run() -> None:
 
 
 def test_a_scan_alone_is_not_measured(tmp_path: Path) -> None:
+    assert SCAN.study.contrasts == ()
     page = page_of(SCAN)
     assert "No form has three seeds yet: not measured." in page
     assert "| orthogonal subspaces, ratio 1 | 60.0 | 62.0 [58.9, 65.0] |" in page
     assert trees_pages(tmp_path) == {}
 
 
-def test_figures_of_the_page(tmp_path: Path) -> None:
-    (tmp_path / "variants").mkdir()
-    rows = [
-        {
-            **{"arm": each.arm, "seed": each.seed, "settings": {}, "stages": {}, "test_accuracy": [0.1, 0.5]},
-            "clean": [each.clean.count, IMAGES],
-            "robust": [each.robust.count, IMAGES],
-            "mistakes": {name: list(severity.counts) for name, severity in each.mistakes.items()},
-            "centers": CENTERS,
-        }
-        for each in MILD
-    ]
-    about = results(TREES).about
-    content = {"format": "maxmahal-variants-1", "about": about, "shared": RECIPE, "runs": rows}
-    (tmp_path / "variants" / "trees.json").write_text(json.dumps(content))
-    found = trees_pages(tmp_path)
-    drawn = {name for name in found if name.startswith("figures/")}
-    assert {"figures/trees-effects.svg", "figures/trees-scan-clean.svg"} <= drawn
-    for name in drawn:
-        ElementTree.fromstring(found[name])
-        assert f"({name})" in found["trees.md"]
+def test_figures_are_drawn_from_the_same_results() -> None:
+    drawn = draw_figures([results(TREES, *MILD)], BESIDE)
+    for name in ("trees-effects.svg", "trees-scan-clean.svg", "trees-scan-near.svg", "trees-convergence.svg"):
+        ElementTree.fromstring(drawn[name])
+    assert "+2.0 points [+0.7, +3.2]" in draw_figures([SCAN], BESIDE)["trees-scan-clean.svg"]
 
 
 # Geometry and grids

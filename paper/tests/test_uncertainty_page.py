@@ -70,7 +70,7 @@ def test_a_model_without_errors_does_not_count_for_errors() -> None:
 def test_the_page_has_the_verdict_and_its_numbers() -> None:
     page = uncertainty_page(record(EVADED))
     assert "**holds in part**" in page
-    assert "passes 3 of 4 tasks and fails on attack that evades the score." in page
+    assert "passes 3 of 4 tasks and fails on: attack that evades the score." in page
     assert "| own errors | 95.1 | 90.2 | +4.9 points" in page
     assert "| attack that evades the score | 40.1 | 90.2 | −50.1 points" in page
     assert "from 95.1 to 40.1 % (−55.0 points" in page
