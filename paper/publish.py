@@ -22,18 +22,11 @@ from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import copy_checkpoint
 from paper import readme, reproduce
-from paper.pages import (
-    EVALUATIONS,
-    RUNS,
-    ZOO,
-    card,
-    claims_page,
-    figures,
-    index,
-    read_shelf,
-    results_page,
-)
-from paper.pages.balls import is_own_ball
+from paper.pages.cards import card, index
+from paper.pages.models import ZOO
+from paper.pages.pages import results_pages
+from paper.pages.pictures import figures
+from paper.pages.results import EVALUATIONS, RUNS, is_own_threat, read_published
 from paper.pages.study_files import FOLDER, collect_study, merge_tables, read_table, run_name
 from paper.pages.trees import trees_pages
 from paper.pages.trees_study import TREE_STUDIES
@@ -156,7 +149,7 @@ def _weights(records: Path, found: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _file_name(summary: dict[str, Any]) -> str:
-    usual = is_own_ball(summary["suite"], summary["norm"], summary["radius"])
+    usual = is_own_threat(summary["suite"], summary["norm"], summary["radius"])
     ball = "" if usual else f"{summary['norm']} {summary['epsilon']}"
     limit = summary["samples"] if summary["limited"] else None
     return file_name(summary["name"], summary["suite"], ball=ball, limit=limit, seed=summary["seed"])
@@ -164,14 +157,14 @@ def _file_name(summary: dict[str, Any]) -> str:
 
 def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:
     """Copy the last checkpoints of finished runs; one that is not the model its numbers are of is refused."""
-    shelf = read_shelf(root / RESULTS)
+    results = read_published(root / RESULTS)
     copied = []
     for name, model in ZOO.items():
         run = RunFolder(out / "models" / model)
         if not run.result.exists():
             continue
         fingerprint = fingerprint_model(load_model(run.last))
-        for summary in shelf.evaluations:
+        for summary in results.evaluations:
             if summary.name == model and summary.model_fingerprint != fingerprint:
                 raise SystemExit(f"{run.last} is not the model of {model}--{summary.suite}.json; collect {out} first.")
         copied.append(root / MODELS / f"{name}.safetensors")
@@ -182,19 +175,19 @@ def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:
 def pages(root: Path = ROOT) -> dict[Path, str]:
     """Every generated file but the README, and what it should say; nothing as long as nothing was collected."""
     wanted: dict[Path, str] = {}
-    shelf = read_shelf(root / RESULTS, root / BENCHMARKS)
-    if shelf.evaluations or shelf.runs:
-        drawn = figures(shelf)
-        wanted[root / RESULTS / "README.md"] = results_page(shelf, list(drawn))
-        wanted[root / RESULTS / "claims.md"] = claims_page(shelf)
+    results = read_published(root / RESULTS, root / BENCHMARKS)
+    if results.evaluations or results.runs:
+        drawn = figures(results)
+        wanted |= {root / RESULTS / name: text for name, text in results_pages(results, list(drawn)).items()}
         wanted |= {root / RESULTS / FIGURES / name: text for name, text in drawn.items()}
     wanted |= {root / RESULTS / name: text for name, text in variant_pages(root / RESULTS).items()}
     wanted |= {root / RESULTS / name: text for name, text in uncertainty_pages(root / RESULTS).items()}
     wanted |= {root / RESULTS / name: text for name, text in trees_pages(root / RESULTS).items()}
     names = [name for name in ZOO if (root / MODELS / f"{name}.safetensors").exists()]
-    wanted |= {root / MODELS / f"{name}.md": card(shelf, name) for name in names}
+    for name in names:
+        wanted[root / MODELS / f"{name}.md"] = card(results, name, root / MODELS / f"{name}.safetensors")
     if names:
-        wanted[root / MODELS / "README.md"] = index(shelf, names)
+        wanted[root / MODELS / "README.md"] = index(results, names)
     return {path: f"{text.rstrip()}\n\n{MARK}\n" for path, text in wanted.items()}
 
 

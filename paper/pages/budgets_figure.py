@@ -4,14 +4,13 @@ import math
 from dataclasses import dataclass
 
 from maxmahal.report.wording import listed
-from paper.pages.adversarial import SUITE
-from paper.pages.curves import is_finished
+from paper.pages.compare import SUITE, of_images
 from paper.pages.forest import Group, Row, forest
-from paper.pages.leads import of_images
 from paper.pages.models import LONG, SHORT
 from paper.pages.paired import ENOUGH, Difference
-from paper.pages.shelf import Shelf
-from paper.pages.tables import trained_epochs
+from paper.pages.results import Published
+from paper.pages.tables import planned_epochs
+from paper.pages.training import is_finished
 from paper.summaries import Summary, pair_up
 
 _TITLE = "AT (MMC-10) minus AT (SCE): robust accuracy under AutoAttack"
@@ -39,9 +38,9 @@ class _Pair:
         return int(self.mmc.model.get("settings", {}).get("train", {}).get("seed", 0))
 
 
-def budgets(shelf: Shelf) -> str:
+def budgets(results: Published) -> str:
     """Last checkpoints, a dot a pair of training seeds; empty without a pair."""
-    found = {word: _pairs(shelf, bases) for word, bases in (("Long", LONG), ("Short", SHORT))}
+    found = {word: _pairs(results, bases) for word, bases in (("Long", LONG), ("Short", SHORT))}
     found = {word: pairs for word, pairs in found.items() if pairs}
     if not found:
         return ""
@@ -53,21 +52,21 @@ def budgets(shelf: Shelf) -> str:
     return forest(_TITLE, "MMC-10 minus SCE in points", columns, groups, f"{note}. At {balls}, last checkpoints.")
 
 
-def _pairs(shelf: Shelf, bases: tuple[str, str]) -> list[_Pair]:
+def _pairs(results: Published, bases: tuple[str, str]) -> list[_Pair]:
     """Models that differ in their loss alone, by training seed; those still in training are left out."""
     sce, mmc = bases
     found = []
-    for name in shelf.seeds(mmc):
+    for name in results.seeds(mmc):
         names = (name, f"{sce}{name.removeprefix(mmc)}")
-        runs = [run for each in names if (run := shelf.run(each)) is not None]
-        pair = shelf.pair(*names, SUITE)
+        runs = [run for each in names if (run := results.run(each)) is not None]
+        pair = results.pair(*names, SUITE)
         if pair is not None and all(map(is_finished, runs)):
             found.append(_Pair(*pair))
     return sorted(found, key=lambda pair: pair.seed)
 
 
 def _heading(word: str, pairs: list[_Pair]) -> str:
-    epochs = listed([str(each) for each in dict.fromkeys(trained_epochs(pair.mmc) for pair in pairs)])
+    epochs = listed([str(each) for each in dict.fromkeys(planned_epochs(pair.mmc) for pair in pairs)])
     images = dict.fromkeys(f"{'first' if pair.mmc.limited else 'all'} {pair.mmc.samples:,}" for pair in pairs)
     seeds = "one training seed" if len(pairs) == 1 else f"{len(pairs)} training seeds"
     return f"{word}: {epochs} epochs, {seeds}, {listed(list(images))} images"

@@ -1,208 +1,195 @@
-"""Model cards for the zoo: what a model is, what was measured on it, how to load it, and what not to use it for."""
+"""Model cards of the zoo: values for ``templates/card.md.j2`` and ``templates/zoo.md.j2``."""
 
-from collections.abc import Sequence
+import hashlib
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from maxmahal.centers import CENTERS
 from maxmahal.data.registry import SOURCES
-from maxmahal.report.wording import counted, listed, typeset
-from paper.pages.balls import in_own_ball
-from paper.pages.cards_made import centers, images, made, network, options
-from paper.pages.hierarchical import hm_note
-from paper.pages.hm_pair import HM
-from paper.pages.models import (
-    ADVERSARIAL_CIFAR100,
-    DATA,
-    DISTANCES,
-    PGD_8,
-    PGD_16,
-    SPSA,
-    TITLES,
-    ZOO,
-    data_of,
-    title_of,
-)
-from paper.pages.rates import other_rates, rates_note
-from paper.pages.shelf import NOT_RUN, STRONG, Shelf, ours_text, paper_text
-from paper.pages.tables import markdown
-from paper.pages.undertrained import caution
-from paper.summaries import Summary
+from maxmahal.losses import LOSSES, takes_centers
+from maxmahal.report.wording import duration
+from paper.pages.compare import hm_beside_mmc, other_rates
+from paper.pages.models import DATA, DISTANCES, HM, PGD_8, PGD_16, SPSA, TITLES, ZOO, data_of
+from paper.pages.results import STRONG, Published, has_own_threat, ours_text, paper_text
+from paper.pages.text import listed, markdown_table, plural, render
+from paper.pages.training import constant_loss, training_losses
+from paper.summaries import RunSummary
 
-_RESULTS = "../paper/results/"
-_HINT = 5.0  # percent: a model whose worst case is below is not robust by anybody's measure
+_UNKNOWN = "unknown"
+_TRUST = {
+    "held": "no sign of false robustness",
+    "mended": "signs of false robustness answered by added attacks",
+    "unresolved": "signs of false robustness are open",
+    "unchecked": "no diagnostics",
+}
 
 
-def card(shelf: Shelf, name: str) -> str:
+def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
     """The page of one model of the zoo."""
-    model = ZOO[name]
-    settings = shelf.settings(model)
-    parts = [
-        f"# {name}",
-        _about(settings) or title_of(shelf, model),
-        hm_note(shelf, _RESULTS) if model == HM else "",
-        _use(name),
-        "## Training",
-        _training(shelf, model, settings),
-        "## Measured",
-        _measured(shelf, model),
-        _turned(shelf, model),
-        caution(shelf, model),
-        *((rates_note(shelf, _RESULTS), other_rates(shelf)) if model in ADVERSARIAL_CIFAR100 else ()),
-        *_sentences(shelf, model),
-        "## What it is for, and what not",
-        _limits(shelf, model),
-        f"The weights are under this repository's licence (MIT). They were trained on {DATA[data_of(name)]}, whose "
-        "images have terms of their own. Written by `paper/publish.py`.",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    model, data = ZOO[name], data_of(name)
+    settings = results.settings(model)
+    others = [each for each in results.evaluations if each.name == model and each.suite in STRONG]
+    return render(
+        "card",
+        name=name,
+        about=about(results, model),
+        data=data,
+        data_title=DATA[data],
+        classes=len(SOURCES[data].class_counts["test"]),
+        hm=hm_beside_mmc(results) if model == HM else None,
+        measured=_measured(results, model),
+        protocol=any(results.measured(model, stage) for stage in (*PGD_8, *PGD_16)),
+        rates=[each for each in other_rates(results) if each.second == model],
+        rate=lambda each: results.settings(each).get("train", {}).get("lr"),
+        title=results.title,
+        worst=results.strongest(model),
+        threats=list(dict.fromkeys(f"{each.norm} {each.epsilon}" for each in others if not has_own_threat(each))),
+        training=markdown_table(["", ""], list(_training(results, model, settings, checkpoint).items()), 2),
+    )
 
 
-def index(shelf: Shelf, names: Sequence[str]) -> str:
+def index(results: Published, names: Sequence[str]) -> str:
     """The zoo's front page."""
     body = []
     for name in names:
         model = ZOO[name]
-        numbers = [shelf.clean(model), *(shelf.robust(model, suite) for suite in STRONG)]
-        about = _about(shelf.settings(model)) or title_of(shelf, model)
-        data = DATA[data_of(name)]
-        body.append([f"[{name}]({name}.md)", data, about, *map(ours_text, numbers)])
-    held = list(dict.fromkeys(DATA[data_of(name)] for name in names))
-    parts = [
-        "# Trained models",
-        f'Models of {listed(held)} by name: `maxmahal.load("NAME")` in Python, `zoo:NAME` for `maxmahal evaluate`, and '
-        "`maxmahal zoo` lists them. Robust accuracies at Linf 8/255; see [the results](../paper/results/README.md). A "
-        "folder of your own checkpoints joins in through `$MAXMAHAL_ZOO`, and wins over shipped "
-        "models of the same name.",
-        _command(names[0]),
-        markdown(["model", "data", "what it is", "clean", *STRONG], body, 3),
-        hm_note(shelf, _RESULTS) if HM in names else "",
-        *((rates_note(shelf, _RESULTS), other_rates(shelf)) if {*ADVERSARIAL_CIFAR100} <= {*names} else ()),
-        "Written by `paper/publish.py`.",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _about(settings: dict[str, Any]) -> str:
-    """What its preset says of it; earlier ones did not say how large a budget is."""
-    epochs = settings.get("train", {}).get("epochs", 0)
-    return str(settings.get("about", "")).replace("a large budget on one GPU", f"{epochs} epochs")
-
-
-def _command(name: str) -> str:
-    return f"    maxmahal evaluate zoo:{name} --suite strict --data {data_of(name)} --limit 200 --out runs/eval"
-
-
-def _use(name: str) -> str:
-    data = data_of(name)
-    classes = len(SOURCES[data].class_counts["test"])
-    return "\n".join(
-        [
-            "```python",
-            "import maxmahal",
-            "from maxmahal.attacks import Linf, margin, pgd",
-            "from maxmahal.data import load_dataset, to_unit_range",
-            "",
-            f'test = load_dataset("{data}", "test").first(100)  # `maxmahal data fetch {data}` brings the files once',
-            "images, labels = to_unit_range(test.images), test.labels",
-            f'model = maxmahal.load("{name}")  # images in [0, 1], of shape (n, 3, 32, 32), to {classes} logits',
-            'found = pgd(model, images, labels, objective=margin(), threat=Linf("8/255"), steps=50, step_size=2 / 255, '
-            "seed=0)",
-            "print(found.accuracy)",
-            "```",
-            "",
-            f"    maxmahal data fetch {data}",
-            _command(name),
-        ]
+        numbers = [results.clean(model), *(results.robust(model, suite) for suite in STRONG)]
+        body.append([f"[{name}]({name}.md)", DATA[data_of(name)], about(results, model), *map(ours_text, numbers)])
+    return render(
+        "zoo",
+        data=list(dict.fromkeys(DATA[data_of(name)] for name in names)),
+        first=names[0],
+        first_data=data_of(names[0]),
+        table=markdown_table(["model", "data", "what it is", "clean", *STRONG], body, 3),
+        hm=hm_beside_mmc(results) if HM in names else None,
     )
 
 
-def _training(shelf: Shelf, model: str, settings: dict[str, Any]) -> str:
-    train, method, loss = (settings.get(key, {}) for key in ("train", "method", "loss"))
-    facts = {
-        "network": network(shelf, model, settings),
-        "loss": options(loss),
-        **centers(settings),
-        "method": options(method),
+def about(results: Published, model: str) -> str:
+    """What its preset says of it; earlier presets did not say how large a budget is."""
+    settings = results.settings(model)
+    text = str(settings.get("about", "")) or results.title(model)
+    return text.replace("a large budget on one GPU", f"{settings.get('train', {}).get('epochs', 0)} epochs")
+
+
+def _measured(results: Published, model: str) -> str:
+    clean = results.clean(model)
+    body = [["clean", paper_text(results.paper(model, "clean")), ours_text(clean)]]
+    for stage in (*PGD_8, *PGD_16, *SPSA, *DISTANCES):
+        paper, ours = paper_text(results.paper(model, stage)), results.measured(model, stage)
+        if ours is not None or (paper != "–" and stage in (*PGD_8, *PGD_16)):
+            few = clean is not None and ours is not None and ours.samples < clean.samples
+            first = f", first {ours.samples:,} images" if few and ours is not None else ""
+            body.append([f"{TITLES[stage]}, paper's protocol{first}", paper, ours_text(ours)])
+    for suite in STRONG:
+        found = results.find(model, suite)
+        trust = "" if found is None else f" ({_TRUST.get(found.trust, found.trust)})"
+        body.append([f"worst case of `{suite}`{trust}", "–", ours_text(results.robust(model, suite))])
+    return markdown_table(["accuracy", "paper", "ours"], body)
+
+
+def _training(results: Published, model: str, settings: Mapping[str, Any], checkpoint: Path | None) -> dict[str, str]:
+    """The rows of the table of training."""
+    train, run = settings.get("train", {}), results.run(model)
+    seeds = len(results.seeds(model))
+    evaluations = [each for each in results.evaluations if each.name == model]
+    return {
+        "network": _network(evaluations[0].model if evaluations else {}, settings),
+        "loss": options(settings.get("loss", {})),
+        **_centers(settings),
+        "method": options(settings.get("method", {})),
         "data": options(settings.get("data", {})),
-        "trained on": images(settings),
+        "trained on": _images(settings),
         "epochs, batch": f"{train.get('epochs', '')}, {train.get('batch_size', '')}",
         "learning rate": f"{train.get('lr', '')}, {train.get('schedule', '')}, warm-up {train.get('warmup', '')}",
         "weight decay": f"{train.get('weight_decay', '')} on {train.get('decay', '')}",
-        "seed": f"{train['seed']}; {_alone(shelf, model)}" if "seed" in train else "",
-        **made(shelf, model, settings),
-        "weights' fingerprint": next((x.model_fingerprint for x in shelf.evaluations if x.name == model), NOT_RUN),
+        "seed": f"{train.get('seed', _UNKNOWN)}; {plural(max(seeds, 1), 'training')} of this kind",
+        **_loss(run),
+        "checkpoint": _checkpoint(evaluations[0].model if evaluations else {}, train),
+        "precision": _UNKNOWN if run is None else _precision(run),
+        "time": _UNKNOWN if run is None else f"{duration(run.train_seconds)} on {_place(run)}",
+        "trained by": _UNKNOWN if run is None else _code(run.result),
+        "measured by": listed(list(dict.fromkeys(_code(_versions(each.environment)) for each in evaluations)))
+        or _UNKNOWN,
+        "weights' fingerprint": evaluations[0].model_fingerprint if evaluations else _UNKNOWN,
+        **({"SHA-256 of the file": hashlib.sha256(checkpoint.read_bytes()).hexdigest()} if checkpoint else {}),
     }
-    return markdown(["", ""], [[name, str(value)] for name, value in facts.items()], 2)
 
 
-def _alone(shelf: Shelf, model: str) -> str:
-    """How many trainings there are that differ in their seeds alone."""
-    count = len(shelf.seeds(model))
-    alone = "one training, so its spread over seeds is not known"
-    return alone if count <= 1 else f"one of {counted('training', count)}, a seed each"
+def _network(model: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    table = settings.get("model", {})
+    facts = [str(table.get("backbone", ""))]
+    facts += [f"{table['feature_dim']} features"] if "feature_dim" in table else []
+    facts += [f"{model['parameters']:,} parameters"] if "parameters" in model else []
+    return ", ".join(fact for fact in facts if fact)
 
 
-def _measured(shelf: Shelf, model: str) -> str:
-    body = [["clean", paper_text(shelf.paper(model, "clean")) or "–", ours_text(shelf.clean(model))]]
-    for stage in (*PGD_8, *PGD_16):
-        paper, ours = paper_text(shelf.paper(model, stage)), shelf.stage(model, stage)
-        if paper or ours is not None:  # the rest is nobody's number
-            body.append([f"{TITLES[stage]}, paper's protocol", paper or "–", ours_text(ours)])
-    clean = shelf.clean(model)
-    for stage in (*SPSA, *DISTANCES):
-        if (ours := shelf.stage(model, stage)) is not None:
-            kind = "paper's protocol, mean distance" if stage in DISTANCES else "paper's protocol"
-            few = f", first {ours.samples:,} images" if clean is not None and ours.samples < clean.samples else ""
-            body.append(
-                [f"{TITLES[stage]}, {kind}{few}", paper_text(shelf.paper(model, stage)) or "–", ours_text(ours)]
-            )
-    body += [[f"worst case of `{suite}`", "–", ours_text(shelf.robust(model, suite))] for suite in STRONG]
-    return markdown(["accuracy", "paper", "ours"], body)
+def _centers(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The preset centers; nothing of a loss without centers."""
+    name, dim = settings.get("loss", {}).get("name", ""), settings.get("model", {}).get("feature_dim")
+    if name not in LOSSES or not takes_centers(name):
+        return {}
+    table = settings.get("centers", {})
+    shown = {key: value for key, value in table.items() if not _is_default(table.get("name", ""), key, value)}
+    return {"centers": f"{options(shown)}{f', in {dim} dimensions' if dim else ''}"}
 
 
-def _turned(shelf: Shelf, model: str) -> str:
-    """What the rows of the paper's protocol count; empty where there is none of ours."""
-    if all(shelf.stage(model, stage) is None for stage in (*PGD_8, *PGD_16)):
-        return ""
-    return (
-        "Rows of the paper's protocol attack every image, the wrong ones too, and count an image that was wrong and "
-        "that the attack turned right as right; worst cases do not."
-    )
+def _is_default(name: str, key: str, value: object) -> bool:
+    """An option of these centers that was not set; norms and seeds are always shown."""
+    if name not in CENTERS or key in ("norm", "norms", "seed"):
+        return False
+    known = inspect.signature(CENTERS[name]).parameters
+    return key in known and known[key].default == value
 
 
-def _sentences(shelf: Shelf, model: str) -> list[str]:
-    found = [summary for suite in STRONG if (summary := shelf.find(model, suite)) is not None]
-    return [f"`{summary.suite}`: {_sentence(summary)}" for summary in found]
+def _images(settings: Mapping[str, Any]) -> str:
+    """How many of the training images were used for training."""
+    data = settings.get("data", {})
+    if data.get("source") not in SOURCES:
+        return _UNKNOWN
+    every, held = sum(SOURCES[data["source"]].class_counts["train"]), int(data.get("validation", 0))
+    return f"{every - held:,} of {every:,} images, {held:,} held out for validation" if held else f"{every:,} images"
 
 
-def _sentence(summary: Summary) -> str:
-    if summary.trust != "unchecked":
-        return typeset(summary.sentence)
-    said = typeset(summary.sentence).partition(";")[0].rstrip(".")
-    return f"{said}; the diagnostics for false robustness were not run, so take it as an upper bound."
+def options(table: Mapping[str, Any]) -> str:
+    """A component's name and its options, except empty ones."""
+    first = [str(table["name"])] if "name" in table else []
+    rest = {key: value for key, value in table.items() if key != "name" and value not in ("", [], None)}
+    texts = {
+        key: listed([str(each) for each in value]) if isinstance(value, list) else value for key, value in rest.items()
+    }
+    return ", ".join(first + [f"{key} {value}" for key, value in texts.items()])
 
 
-def _limits(shelf: Shelf, model: str) -> str:
-    worst = shelf.strongest(model)
-    use = "For comparing attacks, losses and evaluations on a small network with known numbers."
-    if worst is None:
-        return f"{use} Its robustness has not been measured; rely on none."
-    if worst.value < _HINT:
-        return f"{use} It is **not robust**: the worst case at Linf 8/255 is {worst.full}."
-    return (
-        f"{use} Its worst case at Linf 8/255 is {worst.full}. {_beyond(shelf, model)} A model that still errs under "
-        "attack is no protection in use."
-    )
+def _loss(run: RunSummary | None) -> dict[str, str]:
+    """Of adversarial training, beside that of a constant model."""
+    losses, constant = (None, None) if run is None else (training_losses(run), constant_loss(run))
+    if run is None or losses is None or constant is None or run.settings.get("method", {}).get("name") != "adversarial":
+        return {}
+    return {"training loss": f"{losses[1]:.1f} at the end; {constant:.1f} for a constant model"}
 
 
-def _beyond(shelf: Shelf, model: str) -> str:
-    """What is known outside of the ball that the worst case is of."""
-    others = [each for each in shelf.evaluations if each.name == model and each.suite in STRONG]
-    balls = dict.fromkeys(f"{each.norm} {each.epsilon}" for each in others if not in_own_ball(each))
-    if balls:
-        return f"Worst cases were also measured at {listed(list(balls))}, and nowhere else."
-    if any(shelf.stage(model, stage) is not None for stage in PGD_16):
-        return (
-            "Of larger perturbations only the rows of the paper's protocol at 16/256 are known, weak attacks that "
-            "bound its robustness from above; its worst case there and under other norms was not measured."
-        )
-    return "Its worst case under larger perturbations and other norms was not measured."
+def _checkpoint(model: Mapping[str, Any], train: Mapping[str, Any]) -> str:
+    epoch, planned = model.get("epoch"), train.get("epochs")
+    return f"last, epoch {epoch} of {planned}" if epoch and planned else "last"
+
+
+def _precision(run: RunSummary) -> str:
+    kind = run.device.partition(":")[0]
+    return str(run.settings.get(kind, {}).get("precision", _UNKNOWN)) if kind else _UNKNOWN
+
+
+def _place(run: RunSummary) -> str:
+    where = run.gpu or run.device or "an unknown device"
+    return f"{where}, shared by {run.sharing} trainings" if run.sharing > 1 else where
+
+
+def _versions(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {**environment.get("versions", {}), "commit": environment.get("commit", "")}
+
+
+def _code(result: Mapping[str, Any]) -> str:
+    facts = [f"{name} {result[name]}" for name in ("maxmahal", "torch", "commit") if result.get(name)]
+    return ", ".join(facts) or _UNKNOWN

@@ -1,19 +1,13 @@
-"""Which trained models stand in which of the paper's tables, and what people call them."""
-
-from paper.pages.shelf import TUNING, Shelf
+"""Which trained models are the rows of which table of the paper, and what tables call models, attacks and networks."""
 
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-"""The data sets of these results: as our names of models begin, and as people write them."""
-
+"""The data sets: how names of models begin, and how people write them."""
 NETWORKS = {
     "resnet32": "ResNet-32",
     "resnet110": "ResNet-110",
     "resnet32wide": "ResNet-32 with 256 pooled values (`resnet32wide`)",
     "resnet110wide": "ResNet-110 with 256 pooled values (`resnet110wide`)",
 }
-"""Backbones as people call them."""
-DAMPED = ("resnet110", "resnet110wide")
-"""Backbones whose blocks start with less of an effect than usual."""
 
 PLAIN = ("cifar10-sce", "cifar10-center", "cifar10-mmlda", "cifar10-lgm", "cifar10-mmc-rand", "cifar10-mmc")
 OTHER_LOSSES = PLAIN[:4]
@@ -27,6 +21,7 @@ TABLE_5_CIFAR100 = tuple(name.replace("cifar10-", "cifar100-") for name in TABLE
 LONG = ("cifar10-at-un-sce", "cifar10-at-un-mmc")
 SHORT = ("cifar10-at-sce-short", "cifar10-at-mmc-short")
 ADVERSARIAL_CIFAR100 = ("cifar100-at-sce", "cifar100-at-mmc", "cifar100-at-hm")
+HM, HM_BASE = "cifar100-hm", "cifar100-mmc"
 BEYOND = ("cifar10-trades-sce", "cifar10-trades-sce-short", "cifar10-sce-released", "cifar10-mmc-released")
 """Models of ours that no table of the paper has."""
 
@@ -63,26 +58,22 @@ TITLES = {
     "noise": "noise",
     "rotation": "rotation",
 }
-"""How tables head a stage of the paper's protocol; 8 and 16 are epsilons in 256ths."""
-
-_OWN = {
+"""How tables call a stage of the paper's protocol; 8 and 16 are epsilons in 256ths."""
+OWN_TITLES = {
     "cifar100-mmc-rand": "MMC-10 (rand)",
     "cifar100-hm": "HM",
     "cifar100-at-sce": "AT (SCE)",
     "cifar100-at-mmc": "AT (MMC-10)",
     "cifar100-at-hm": "AT (HM)",
 }
+"""Of models that are rows of no table of the paper."""
 
-
-def title_of(shelf: Shelf, model: str) -> str:
-    """The name of its row in the paper's first table that has it, or one of our own."""
-    row = row_title(shelf.rows(model).partition(";")[0])
-    prefix, _, rest = model.partition("-")
-    return row or _OWN.get(model) or (rest if prefix in DATA and rest else model)
+TUNING = "tune-"
+"""How the names of trials begin."""
 
 
 def network_title(backbone: str) -> str:
-    """What people call it, or its own name."""
+    """What people call a network, or its own name."""
     return NETWORKS.get(backbone, f"`{backbone}`")
 
 
@@ -95,6 +86,6 @@ def row_title(place: str) -> str:
 
 
 def data_of(model: str) -> str:
-    """Which of the data sets a model's name speaks of; CIFAR-10's where it names none."""
+    """The data set in a model's name; CIFAR-10 if it names none."""
     prefix = model.removeprefix(TUNING).partition("-")[0]
     return prefix if prefix in DATA else "cifar10"

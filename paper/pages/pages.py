@@ -1,125 +1,208 @@
-"""The results page, the claims page and the README's block, as Markdown from summaries alone."""
+"""The results pages: values for the templates, from summaries alone."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from maxmahal.records.types import AND
-from maxmahal.report.wording import listed
-from paper.pages.both import JOINED
-from paper.pages.claims import claims
-from paper.pages.hierarchical import hm_brief
-from paper.pages.hundred import losses_brief
-from paper.pages.leads import COUNTED
-from paper.pages.missing import missing_list
-from paper.pages.sections import figure_lines, hundred_section, other_sections, ten_section
-from paper.pages.shelf import ENOUGH, NOT_RUN, Shelf
-from paper.pages.tables import hundred_summary, white_box_summary
-from paper.pages.trainings import cost_table, tuning_table
-
-_FOLDER = "paper/results/"  # from the front page
-_MADE = "Written by `paper/publish.py` from the summaries beside this page; no number is typed by hand."
-_NOTES = (
-    "Accuracies in %, on the test sets. *paper / ours* in one cell; attacks of the paper's protocol run as its code "
-    "ran them: epsilons in 256ths, steps of 2/256, the last iterate; PGD goes away from the model's own prediction, "
-    "SPSA and C&W from the true label, and targeted ones towards one of the wrong classes. That is no measure of "
-    "robustness. `strict` and AutoAttack are: the worst case per "
-    "sample at Linf 8/255 on true labels. "
-    "≤ in our numbers stands for none of the samples, with the bound that their number proves; the paper prints ≤ 1 "
-    "for what is below 1 %. Clean accuracies are of all test images where these are known, by the training's own count "
-    "where a model was attacked on a few of them or not at all."
+from paper.pages.claims import Claim, Judgement, claims
+from paper.pages.compare import budgets, clean_pairs, hm_beside_mmc, of_images, other_rates
+from paper.pages.models import (
+    ADVERSARIAL_CIFAR100,
+    DATA,
+    DISTANCES,
+    SPSA,
+    TABLE_1,
+    TABLE_4,
+    TABLE_5,
+    TABLE_5_CIFAR100,
+    TITLES,
+)
+from paper.pages.narrow import narrow_runs, narrow_tables, silent_classes
+from paper.pages.results import ENOUGH_IMAGES, PROTOCOL, Published
+from paper.pages.tables import (
+    DEPTH,
+    DEPTH_CIFAR100,
+    HUNDRED,
+    THREATS,
+    WHITE_BOX,
+    budget_models,
+    budget_pairs,
+    coverage,
+    far_from_paper,
+    loss_models,
+    loss_pair_table,
+    missing_list,
+    model_table,
+    other_models,
+    paper_table,
+    seed_spreads,
+    small_epsilon_tables,
+    spsa_table,
+    summary_table,
+    tracked_table,
+    turned_right,
+    underfitting_table,
+)
+from paper.pages.text import markdown_table, render
+from paper.pages.training import (
+    cost_table,
+    one_weight_decay,
+    parameters,
+    schedule_table,
+    tuning_table,
+    unfinished,
+    untuned,
 )
 
-
-def results_page(shelf: Shelf, figures: Sequence[str]) -> str:
-    """Every table beside the paper's, data set by data set, the cost, and what is missing."""
-    parts = [
-        "# Results on CIFAR-10 and CIFAR-100",
-        _MADE,
-        _NOTES,
-        _environment(shelf),
-        "What the paper claims, judged from these numbers: [claims.md](claims.md).",
-        *ten_section(shelf, figures),
-        *hundred_section(shelf),
-        *other_sections(shelf),
-        "## Training",
-        cost_table(shelf),
-        *figure_lines(figures, "training.svg", "Test error during training, CIFAR-10"),
-        *figure_lines(figures, "training-cifar100.svg", "Test error during training, CIFAR-100"),
-        *figure_lines(figures, "training-cifar100-at.svg", "Test error during adversarial training, CIFAR-100"),
-    ]
-    if tuned := tuning_table(shelf):
-        parts += ["## Tuning", "Scores on held-out training images, the best epoch of each trial.", tuned]
-    parts += ["## What was not run", missing_list(shelf)]
-    return "\n\n".join(parts) + "\n"
+Judged = list[tuple[Claim, Judgement]]
+_CURVES = {
+    "training.svg": "Test error during training, CIFAR-10",
+    "training-cifar100.svg": "Test error during training, CIFAR-100",
+    "training-cifar100-at.svg": "Test error during adversarial training, CIFAR-100",
+}
+_LENDERS = {
+    "cifar10-mmc-rand": "cifar10-mmc",
+    "cifar10-center": "cifar10-sce",
+    "cifar100-mmc-rand": "cifar100-mmc",
+    "cifar100-center": "cifar100-sce",
+    "cifar100-hm": "cifar100-mmc",
+}
+"""Losses that may share the settings of another one."""
 
 
-def claims_page(shelf: Shelf) -> str:
-    """Each claim: what the paper says and prints, what we measured, the verdict and what would change it."""
-    judged = [(claim, claim.judge(shelf.serious())) for claim in claims()]
-    parts = [
-        "# The paper's claims, judged",
-        f"{_MADE} Each verdict is computed by the rule that stands with it; "
-        f"evaluations of fewer than {ENOUGH:,} images count as not run here, but for the batches of SPSA: the paper's "
-        "Table 3 is in whole percents, as of 100 images, and its rule goes by intervals. A rule that lacks a part of "
-        "what it asks for never says more than *holds in part*, and *undecided* is what the numbers leave open either "
-        "way.",
-        JOINED,
-        COUNTED,
-        'Two numbers of the paper with "or" between them, such as 92.9 or 93.6 for the clean accuracy of SCE, are of '
-        "two of its tables that disagree about the same model.",
-        "\n".join(["| claim | verdict |", "|---|---|", *(f"| {c.title} | **{j.verdict}** |" for c, j in judged)]),
-    ]
-    for claim, judgement in judged:
-        parts += [
-            f"## {claim.title}",
-            f"**The paper** ({claim.where}): {claim.says}",
-            f"**Verdict: {judgement.verdict}.** {judgement.reason}",
-            judgement.evidence,
-            f"*Rule:* {claim.rule}",
-            f"*What would change the verdict:* {claim.change}",
-        ]
-    return "\n\n".join(parts) + "\n"
+def results_pages(results: Published, figures: Sequence[str]) -> dict[str, str]:
+    """Every page by its file's name."""
+    judged = judge_all(results)
+    return {
+        "README.md": results_page(results, figures, judged),
+        "claims.md": claims_page(judged),
+        "tables.md": tables_page(results, figures),
+        "training.md": training_page(results, figures),
+    }
 
 
-def readme_block(shelf: Shelf) -> str:
-    """A short table and the verdicts, for the front page."""
-    if not shelf.evaluations:
-        return "No model has been evaluated for this table yet."
-    verdicts: dict[str, list[str]] = {}
-    for claim in claims():
-        verdicts.setdefault(claim.judge(shelf.serious()).verdict, []).append(claim.title)
-    lines = [f"- **{verdict}**: {'; '.join(titles)}" for verdict, titles in sorted(verdicts.items())]
-    return "\n".join(
-        [
-            "CIFAR-10, accuracies in %, *paper / ours*; `strict` and AutoAttack at Linf 8/255 are ours alone:",
-            "",
-            white_box_summary(shelf),
-            "",
-            *_hundred_lines(shelf),
-            "[Every table](paper/results/README.md). The paper's claims, [judged by rule](paper/results/claims.md):",
-            "",
-            *lines,
-        ]
+def results_page(results: Published, figures: Sequence[str], judged: Judged) -> str:
+    """The message, one table, one figure, the verdicts, and what is missing."""
+    places = [(each.name, str(each.environment.get("device", ""))) for each in results.evaluations]
+    versions = {str(each.environment.get("versions", {}).get("torch", "")) for each in results.evaluations}
+    pairs = {name: clean_pairs(results, f"{data}-mmc", f"{data}-sce") for data, name in DATA.items()}
+    return render(
+        "results",
+        judged_claims=judged,
+        verdicts=Counter(each.verdict for _, each in judged),
+        plain={
+            "worst_mmc": results.robust("cifar10-mmc", "autoattack"),
+            "worst_sce": results.robust("cifar10-sce", "autoattack"),
+            "pgd_mmc": results.measured("cifar10-mmc", "pgd50-un-8"),
+            "pgd_sce": results.measured("cifar10-sce", "pgd50-un-8"),
+        },
+        budgets=budgets(results),
+        clean={name: of_images(found[0]) for name, found in pairs.items() if found},
+        summary=summary_table(results),
+        figures=figures,
+        cells=coverage(results),
+        missing=missing_list(results),
+        devices=sorted({device for _, place in places for device in place.split(AND)} - {""}),
+        moved=list(dict.fromkeys(f"`{name}`" for name, place in places if AND in place)),
+        versions=sorted(versions - {""}),
+        days=sorted(str(each.environment.get("started", ""))[:10] for each in results.evaluations) or ["never"],
     )
 
 
-def _hundred_lines(shelf: Shelf) -> list[str]:
-    """CIFAR-100 on the front page, as far as it was measured."""
-    table = hundred_summary(shelf)
-    notes = [hm_brief(shelf, _FOLDER), losses_brief(shelf, _FOLDER)]
-    return [line for part in ("CIFAR-100:", table, *notes) if part for line in (part, "")] if table else []
+def claims_page(judged: Judged) -> str:
+    """Each claim: what the paper says, the verdict with its numbers, the rule, and what would change it."""
+    return render("claims", judged_claims=judged, enough_images=ENOUGH_IMAGES)
 
 
-def _environment(shelf: Shelf) -> str:
-    places = [(each.name, str(each.environment.get("device", ""))) for each in shelf.evaluations]
-    devices = sorted({device for _, place in places for device in place.split(AND)} - {""})
-    moved = list(dict.fromkeys(f"`{name}`" for name, place in places if AND in place))
-    versions = sorted({str(each.environment.get("versions", {}).get("torch", "")) for each in shelf.evaluations} - {""})
-    days = sorted(str(each.environment.get("started", ""))[:10] for each in shelf.evaluations)
-    if not devices:
-        return "Nothing has been evaluated yet."
-    when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-    return f"Measured on {listed(devices)}, torch {listed(versions) if versions else NOT_RUN}, {when}{_moved(moved)}."
+def judge_all(results: Published) -> Judged:
+    """Every claim with its judgement, from evaluations of enough images."""
+    enough = results.with_enough_images()
+    return [(claim, claim.judge(enough)) for claim in claims()]
 
 
-def _moved(names: list[str]) -> str:
-    return f"; begun on one device and ended on another: {listed(names)}" if names else ""
+def tables_page(results: Published, figures: Sequence[str]) -> str:
+    """Every table: the paper's, adversarial training, smaller epsilons, narrow networks, other models."""
+    narrow = {run.name for run in narrow_runs(results)}
+    shown = {*TABLE_1, *TABLE_4, *TABLE_5, *TABLE_5_CIFAR100, *budget_models(results), *loss_models(results), *narrow}
+    data = dict.fromkeys(each.data for each in results.evaluations)
+    others = {DATA.get(each, each): models for each in data if (models := other_models(results, each, shown))}
+    return render(
+        "tables",
+        results=results,
+        table1=paper_table(results, WHITE_BOX),
+        turned=turned_right(results, TABLE_1, "pgd50-un-8"),
+        far1=far_from_paper(results, WHITE_BOX),
+        table2=paper_table(results, THREATS),
+        few2=_limited(results, THREATS.models),
+        far2=far_from_paper(results, THREATS),
+        table3=spsa_table(results),
+        table4=paper_table(results, HUNDRED),
+        few4=_limited(results, HUNDRED.models),
+        far4=far_from_paper(results, HUNDRED),
+        hm=hm_beside_mmc(results),
+        tracked=tracked_table(results, TABLE_4),
+        table5=paper_table(results, DEPTH),
+        table5_cifar100=paper_table(results, DEPTH_CIFAR100),
+        parameters=parameters,
+        budget_models=model_table(results, budget_models(results)),
+        budget_pairs=budget_pairs(results),
+        spreads=seed_spreads(results),
+        loss_models=model_table(results, loss_models(results)),
+        loss_pairs=loss_pair_table(results),
+        other_rates=other_rates(results),
+        rate=lambda model: results.settings(model).get("train", {}).get("lr"),
+        underfitting=underfitting_table(results),
+        small=small_epsilon_tables(results),
+        narrow=narrow_tables(results),
+        silent=silent_classes(results),
+        others={name: model_table(results, models) for name, models in others.items()},
+        transfers=[name for name in figures if name.startswith("transfer-")],
+    )
+
+
+def _limited(results: Published, models: Sequence[str]) -> list[str]:
+    """Attacks that took only the first of the images that the others took: "SPSA on the first 1,000"."""
+    found: dict[str, set[int]] = {}
+    for each in results.evaluations:
+        if each.name in models and each.suite in PROTOCOL:
+            for name in (*SPSA, *DISTANCES):
+                stage = each.stage(name)
+                if stage is not None and not stage.skipped and stage.samples < each.samples:
+                    found.setdefault(TITLES[name].partition(" ")[0], set()).add(stage.samples)
+    return [f"{kind} on the first {' or '.join(f'{n:,}' for n in sorted(sizes))}" for kind, sizes in found.items()]
+
+
+def training_page(results: Published, figures: Sequence[str]) -> str:
+    """Schedules, curves, cost and tuning."""
+    models = dict.fromkeys([*TABLE_1, *TABLE_5, *TABLE_4, *TABLE_5_CIFAR100, *ADVERSARIAL_CIFAR100])
+    return render(
+        "training",
+        schedules=schedule_table(results, list(models)),
+        curves=_CURVES,
+        figures=figures,
+        cost=cost_table(results),
+        unfinished=unfinished(results),
+        tuning=tuning_table(results),
+        untuned=untuned(results, _LENDERS),
+        one_decay=one_weight_decay(results),
+    )
+
+
+def loss_table(results: Published) -> str:
+    """What the paper's loss buys, for the front page: MMC-10 / SCE in three rows."""
+    rows = {
+        "CIFAR-10": ("cifar10-mmc", "cifar10-sce"),
+        "CIFAR-100": ("cifar100-mmc", "cifar100-sce"),
+        "CIFAR-10, adversarial training": ("cifar10-at-un-mmc", "cifar10-at-un-sce"),
+    }
+    body = []
+    for title, models in rows.items():
+        cells = []
+        for measure in ("clean", "pgd50-un-8", "autoattack"):
+            found = [
+                results.robust(model, measure) if measure == "autoattack" else results.measured(model, measure)
+                for model in models
+            ]
+            cells.append(" / ".join("not run" if each is None else each.cell for each in found))
+        body.append([title, *cells])
+    return markdown_table(["MMC-10 / SCE", "clean", "the paper's PGD-50", "AutoAttack"], body)

@@ -6,9 +6,8 @@ from itertools import cycle
 from maxmahal.report.scales import Axis
 from maxmahal.report.svg import Chart
 from maxmahal.report.wording import listed
-from paper.pages.balls import in_own_ball
 from paper.pages.budgets_figure import budgets
-from paper.pages.curves import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
+from paper.pages.compare import crafting, is_transfer
 from paper.pages.drawing import COLOURS, heat_map, with_legend
 from paper.pages.models import (
     ADVERSARIAL_CIFAR100,
@@ -16,10 +15,9 @@ from paper.pages.models import (
     TABLE_1,
     TABLE_4,
     data_of,
-    title_of,
 )
-from paper.pages.shelf import Shelf
-from paper.pages.tables import crafting, is_transfer
+from paper.pages.results import Published, has_own_threat
+from paper.pages.training import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
 from paper.summaries import RunSummary
 
 _CURVES = {
@@ -36,19 +34,19 @@ _SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
 """Colours of the losses without adversarial training: the two that the paper sets against each other differ most."""
 
 
-def figures(shelf: Shelf) -> dict[str, str]:
+def figures(results: Published) -> dict[str, str]:
     """Every figure that the summaries have something for, by its file's name."""
-    curves = {file: training(shelf, names) for file, names in _CURVES.items()}
-    found = {**curves, "budgets.svg": budgets(shelf), **transfers(shelf)}
+    curves = {file: training(results, names) for file, names in _CURVES.items()}
+    found = {**curves, "budgets.svg": budgets(results), **transfers(results)}
     return {name: text for name, text in found.items() if text}
 
 
-def training(shelf: Shelf, names: Sequence[str]) -> str:
+def training(results: Published, names: Sequence[str]) -> str:
     """Test error of some models, of finished runs alone; empty without one.
 
     Against training time, as the paper's Fig. 3a is, only where the times can be compared; against epochs elsewhere.
     """
-    known = {title_of(shelf, name): run for name in names if (run := shelf.run(name)) is not None}
+    known = {results.title(name): run for name in names if (run := results.run(name)) is not None}
     runs = {title: run for title, run in known.items() if is_finished(run) and _curve(run, timed=False)}
     slots = _slots(list(runs.values()))
     if not runs:
@@ -99,25 +97,25 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g}"
 
 
-def transfers(shelf: Shelf) -> dict[str, str]:
+def transfers(results: Published) -> dict[str, str]:
     """A matrix for each suite and way of crafting that showed models each other's images (paper Fig. 4)."""
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for each in filter(in_own_ball, shelf.evaluations):
+    for each in filter(has_own_threat, results.evaluations):
         for stage in each.stages:
             if is_transfer(stage) and stage.accuracy is not None:
                 shown = found.setdefault((each.suite, crafting(stage)), {}).setdefault(each.name, {})
                 shown[stage.source] = stage.accuracy.value
     return {
-        f"transfer-{suite}-{_slug(way)}.svg": _matrix(shelf, f"{suite}, {way}", targets)
+        f"transfer-{suite}-{_slug(way)}.svg": _matrix(results, f"{suite}, {way}", targets)
         for (suite, way), targets in found.items()
     }
 
 
-def _matrix(shelf: Shelf, what: str, targets: dict[str, dict[str, float]]) -> str:
+def _matrix(results: Published, what: str, targets: dict[str, dict[str, float]]) -> str:
     sources = sorted({source for shown in targets.values() for source in shown}, key=_place)
     names = sorted(targets, key=_place)
     shares = [[targets[name].get(source) for name in names] for source in sources]
-    rows, columns = ([title_of(shelf, name) for name in each] for each in (sources, names))
+    rows, columns = ([results.title(name) for name in each] for each in (sources, names))
     return heat_map(f"{what}: crafted on (rows), shown to (columns), accuracy in %", rows, columns, shares)
 
 

@@ -1,15 +1,22 @@
-"""The published tables in Markdown: the paper's number and ours in one cell, and what is missing said as such."""
+"""Tables of the results pages: the paper's numbers beside ours, adversarial training, and what is missing."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from paper import reproduce
-from paper.pages.measured import Measured
+from paper.pages.claims import paper_gap
+from paper.pages.compare import both_worst, checkpoint_ends, loss_pairs, of_images, spread
 from paper.pages.models import (
     ADVERSARIAL_CIFAR100,
+    BEYOND,
+    DATA,
     DISTANCES,
+    LONG,
     PGD_8,
     PGD_16,
+    PLAIN,
+    SHORT,
     SPSA,
     SPSA_SIZES,
     TABLE_1,
@@ -18,13 +25,37 @@ from paper.pages.models import (
     TABLE_5,
     TABLE_5_CIFAR100,
     TITLES,
+    data_of,
     row_title,
-    title_of,
 )
-from paper.pages.shelf import NOT_RUN, PROTOCOL, SIZES, Shelf, counted_right, ours_text, paper_text
-from paper.summaries import BEST, StageSummary, Summary
+from paper.pages.paired import POINT
+from paper.pages.results import (
+    OTHER_RATE,
+    PROTOCOL,
+    SPSA_SUITE,
+    STRONG,
+    TRACKED,
+    Published,
+    has_own_threat,
+    known_suite,
+    measured_right,
+    ours_text,
+    paper_text,
+    widest_pair,
+    worst_case,
+)
+from paper.pages.text import NOT_RUN, difference, listed, markdown_table, paired_test, rate_text
+from paper.pages.training import constant_loss, is_finished, training_losses
+from paper.summaries import BEST, Summary, pair_up
 
-STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
+FAR = 10.0  # points from the paper that a reader should know of
+QUARTER = 0.25  # of a distance: likewise
+NEAREST = "nearest"
+"""The suite of C&W with another search for its constants."""
+TREES = "trees-"
+"""How the names of models begin that have a page of their own."""
+_STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
+_PGD = (*PGD_8, *PGD_16)
 
 
 @dataclass(frozen=True)
@@ -37,168 +68,344 @@ class PaperTable:
     grid: str
     """What `maxmahal reproduce` fills it with."""
     strong: bool = True
-    """Whether the worst cases under attacks that measure robustness stand beside it."""
+    """Whether worst cases under strong attacks are shown beside it."""
 
 
-_PGD = ("clean", *PGD_8, *PGD_16)
-WHITE_BOX = PaperTable("Table 1", TABLE_1, _PGD, "table1")
+WHITE_BOX = PaperTable("Table 1", TABLE_1, ("clean", *_PGD), "table1")
 THREATS = PaperTable("Table 2", TABLE_2, (*DISTANCES, *SPSA, "noise", "rotation"), "table2", strong=False)
 HUNDRED = PaperTable("Table 4", TABLE_4, ("clean", *PGD_8[:2], *SPSA[:2], *DISTANCES), "table4")
-DEPTH = PaperTable("Table 5", TABLE_5, _PGD, "table5-cifar10")
-DEPTH_CIFAR100 = PaperTable("Table 5", TABLE_5_CIFAR100, _PGD, "table5-cifar100")
+DEPTH = PaperTable("Table 5", TABLE_5, ("clean", *_PGD), "table5-cifar10")
+DEPTH_CIFAR100 = PaperTable("Table 5", TABLE_5_CIFAR100, ("clean", *_PGD), "table5-cifar100")
+PAPER_TABLES = (WHITE_BOX, THREATS, HUNDRED, DEPTH, DEPTH_CIFAR100)
 
 
-def white_box_table(shelf: Shelf) -> str:
-    """Table 1, and the worst case under attacks that measure robustness."""
-    return paper_table(shelf, WHITE_BOX)
+def paper_table(results: Published, table: PaperTable) -> str:
+    """The paper's number and ours in each cell; empty if nothing was measured."""
+    if not any(_is_measured(results, table, model) for model in table.models):
+        return ""
+    strong = _STRONG_TITLES if table.strong else {}
+    body = []
+    for model in table.models:
+        numbers = results.paper(model, "clean", table.name)
+        title = row_title(numbers[0].source) if numbers else results.title(model)
+        row = [title, *(_both(results, model, stage, table.name) for stage in table.stages)]
+        worst = [results.robust(model, suite) for suite in strong]
+        body.append([*row, *(NOT_RUN if each is None else f"**{each.cell}**" for each in worst)])
+    return markdown_table(["paper / ours", *(TITLES[stage] for stage in table.stages), *strong.values()], body)
 
 
-def threats_table(shelf: Shelf) -> str:
-    """Table 2."""
-    return paper_table(shelf, THREATS)
-
-
-def spsa_table(shelf: Shelf) -> str:
-    """Table 3: one model, batches by rows, and the white-box attack that SPSA should come close to, on two sets of
-    images: those of SPSA, which alone may be compared with it, and all of them.
-    """
-    model, suites = "cifar10-mmc", (SIZES, *PROTOCOL)
-    stages = [[f"spsa-{mode}-8{suffix}" for mode in ("un", "tar")] for suffix in SPSA_SIZES.values()]
-    if not any(shelf.stage(model, stage, suites) for row in stages for stage in row):
-        return unmeasured("table3")
+def spsa_table(results: Published) -> str:
+    """Table 3: SPSA on MMC-10 by batches, and white-box PGD on the same images and on all; empty if not measured."""
+    model, suites = "cifar10-mmc", (SPSA_SUITE, *PROTOCOL)
+    rows = {size: [f"spsa-{mode}-8{end}" for mode in ("un", "tar")] for size, end in SPSA_SIZES.items()}
+    if not any(results.measured(model, stage, suites) for row in rows.values() for stage in row):
+        return ""
     body = [
-        [size, *(_both(shelf, model, stage, "Table 3", suites) for stage in row)]
-        for size, row in zip(SPSA_SIZES, stages, strict=True)
+        [f"SPSA, batch {size}", *(_both(results, model, stage, "Table 3", suites) for stage in row)]
+        for size, row in rows.items()
     ]
-    pgd, sizes = ("pgd10-un-8", "pgd10-tar-8"), shelf.find(model, SIZES)
-    if sizes is not None:
-        seen = [shelf.right_after(sizes, stage) for stage in pgd]
-        cells = ["not measured" if right is None else counted_right(right, sizes.limited).cell for right in seen]
-        body.append([f"PGD-10, white box, the same {sizes.samples:,} images", *(f"– / {cell}" for cell in cells)])
-    body.append(["PGD-10, white box, as in Table 1", *(_both(shelf, model, stage, "Table 1") for stage in pgd)])
-    return markdown(["batch", "SPSA un 8", "SPSA tar 8"], body)
+    few = results.find(model, SPSA_SUITE)
+    for steps in (10, 50) if few is not None else ():
+        right = [results.right_after(few, f"pgd{steps}-{mode}-8") for mode in ("un", "tar")]  # type: ignore[arg-type]
+        cells = [NOT_RUN if each is None else measured_right(each).cell for each in right]
+        body.append([f"PGD-{steps}, the same {few.samples:,} images", *(f"– / {cell}" for cell in cells)])  # type: ignore[union-attr]
+    pgd = [_both(results, model, f"pgd10-{mode}-8", "Table 1") for mode in ("un", "tar")]
+    return markdown_table(["paper / ours", "un 8", "tar 8"], [*body, ["PGD-10, all images (Table 1)", *pgd]])
 
 
-def hundred_table(shelf: Shelf) -> str:
-    """Table 4, with rows of our own for random and hierarchical centers."""
-    return paper_table(shelf, HUNDRED)
+def summary_table(results: Published) -> str:
+    """Both data sets in brief: clean, the paper's strongest attack, AutoAttack."""
+    rows = [*TABLE_1, *(f"cifar100-{end}" for end in ("sce", "mmc")), *ADVERSARIAL_CIFAR100]
+    body = []
+    for model in rows:
+        pgd = _both(results, model, "pgd50-un-8")
+        worst = results.robust(model, "autoattack")
+        if results.clean(model) is not None or worst is not None:
+            images = NOT_RUN if worst is None else f"{worst.samples:,}"
+            robust = NOT_RUN if worst is None or worst.rate is None else rate_text(worst.rate).replace(" %", "")
+            cells = [_both(results, model, "clean"), pgd, robust, images]
+            body.append([DATA[data_of(model)], results.title(model), *cells])
+    return markdown_table(["data", "model", "clean", "PGD-50 un 8/256", "AutoAttack 8/255 (ours)", "images"], body, 2)
 
 
-def depth_table(shelf: Shelf, data: str = "cifar10") -> str:
-    """One data set's half of Table 5."""
-    return paper_table(shelf, DEPTH if data == "cifar10" else DEPTH_CIFAR100)
+def _both(results: Published, model: str, stage: str, table: str = "", suites: Sequence[str] = PROTOCOL) -> str:
+    ours = results.measured(model, stage, suites)
+    return f"{paper_text(results.paper(model, stage, table))} / {NOT_RUN if ours is None else ours.cell}"
 
 
-def white_box_summary(shelf: Shelf) -> str:
-    """Table 1 in brief."""
-    return paper_table(shelf, WHITE_BOX, ("clean", "pgd10-un-8", "pgd50-un-8"))
+def _is_measured(results: Published, table: PaperTable, model: str) -> bool:
+    return len(_gaps(results, table, model)) < len(table.stages) + len(_STRONG_TITLES) * table.strong
 
 
-def hundred_summary(shelf: Shelf) -> str:
-    """Table 4 and adversarial training on CIFAR-100 in brief, only what was measured; empty where nothing was."""
-    stages = ("clean", "pgd10-un-8")
-    models = [model for model in (*TABLE_4, *ADVERSARIAL_CIFAR100) if _is_measured(shelf, model, stages, True)]
-    return _rows(shelf, "Table 4", models, stages, strong=True) if models else ""
+def _gaps(results: Published, table: PaperTable, model: str) -> list[str]:
+    """The columns of a table in which a model has no number of ours."""
+    found = [TITLES[stage] for stage in table.stages if results.measured(model, stage) is None]
+    return found + [suite for suite in _STRONG_TITLES if table.strong and results.robust(model, suite) is None]
 
 
-def budgets_table(shelf: Shelf, models: Sequence[str], *, sparse: bool = False) -> str:
-    """Any models with what they were trained for, clean, under the paper's strongest attack, and at worst.
+def coverage(results: Published) -> tuple[int, int]:
+    """How many of the paper's cells in Tables 1 to 5 have a number of ours, and how many there are."""
+    cells = [(table.name, model, stage) for table in PAPER_TABLES for model in table.models for stage in table.stages]
+    sizes = [f"spsa-{mode}-8{end}" for mode in ("un", "tar") for end in SPSA_SIZES.values()]
+    cells += [("Table 3", "cifar10-mmc", stage) for stage in sizes]
+    printed = [cell for cell in cells if results.paper(cell[1], cell[2], cell[0])]
+    suites = {"Table 3": (SPSA_SUITE, *PROTOCOL)}
+    measured = [results.measured(model, stage, suites.get(table, PROTOCOL)) for table, model, stage in printed]
+    return sum(each is not None for each in measured), len(printed)
 
-    ``sparse`` leaves out columns that none of them has a number in.
-    """
-    columns = {
-        "clean": [shelf.clean(name) for name in models],
-        "PGD-50 un 8": [shelf.stage(name, "pgd50-un-8") for name in models],
-        **{title: [shelf.robust(name, suite) for name in models] for suite, title in STRONG_TITLES.items()},
+
+def far_from_paper(results: Published, table: PaperTable) -> dict[str, list[str]]:
+    """Models without adversarial training whose numbers differ much from the paper's: clean, attacked, distances."""
+    clean, attacked, distances = [], [], []
+    for model in table.models:
+        if "-at-" in model:
+            continue
+        title = results.title(model)
+        gaps = {
+            stage: gap for stage in table.stages if (gap := paper_gap(results, model, stage, table.name)) is not None
+        }
+        if abs(gaps.get("clean", 0.0)) > POINT:
+            clean.append(f"{title} ({difference(gaps['clean'])})")
+        if far := [f"{TITLES[stage]} {difference(gap)}" for stage, gap in gaps.items() if abs(gap) > FAR]:
+            attacked.append(f"{title} ({', '.join(far)})")
+        ratios = {
+            stage: ratio for stage in DISTANCES if (ratio := _ratio(results, model, stage, table.name)) is not None
+        }
+        if far := [f"{TITLES[stage]} × {ratio:.2g}" for stage, ratio in ratios.items() if abs(ratio - 1) > QUARTER]:
+            distances.append(f"{title} ({', '.join(far)})")
+    return {"clean": clean, "attacked": attacked, "distances": distances}
+
+
+def _ratio(results: Published, model: str, stage: str, table: str) -> float | None:
+    """Our distance over the paper's."""
+    printed, ours = results.paper(model, stage, table), results.measured(model, stage)
+    if not printed or ours is None or ours.rate is not None or math.isnan(ours.value) or not printed[0].value:
+        return None
+    return ours.value / printed[0].value
+
+
+def turned_right(results: Published, models: Sequence[str], stage: str) -> list[tuple[str, float, float]]:
+    """Models with their accuracy under an attack of the paper, and the points of it that were correct before."""
+    pairs = [(model, results.measured(model, stage), results.kept(model, stage)) for model in models]
+    return [
+        (results.title(model), ours.value, 100 * kept.value)
+        for model, ours, kept in pairs
+        if ours is not None and kept is not None and ours.samples == kept.total
+    ]
+
+
+def tracked_table(results: Published, models: Sequence[str]) -> str:
+    """C&W with the paper's search for its constants and with another; empty if the other was not run."""
+    tracked = {
+        stage: [results.measured(model, f"{stage}{TRACKED}", (NEAREST,)) for model in models] for stage in DISTANCES
     }
-    shown = {title: found for title, found in columns.items() if any(found) or not sparse}
-    cells = zip(*([ours_text(each) for each in found] for found in shown.values()), strict=True)
-    body = [[name, _epochs(shelf, name), *row] for name, row in zip(models, cells, strict=True)]
-    return markdown(["model", "epochs", *shown], body)
+    if not any(any(found) for found in tracked.values()):
+        return ""
+    body = []
+    for stage, found in tracked.items():
+        body.append([TITLES[stage], "the paper's", *(ours_text(results.measured(model, stage)) for model in models)])
+        body.append([TITLES[stage], "tracked", *map(ours_text, found)])
+    return markdown_table(["attack", "search", *(results.title(model) for model in models)], body, 2)
 
 
-def paper_table(shelf: Shelf, table: PaperTable, stages: Sequence[str] = ()) -> str:
-    """All of its columns or some; one sentence where not a single cell of the table was measured."""
-    if not any(_is_measured(shelf, model, table.stages, table.strong) for model in table.models):
-        return unmeasured(table.grid)
-    return _rows(shelf, table.name, table.models, stages or table.stages, strong=table.strong)
+def model_table(results: Published, models: Sequence[str]) -> str:
+    """Any models: how they were trained, clean, under the paper's strongest attack, and in the worst case."""
+    body = []
+    for name in models:
+        numbers = [
+            results.clean(name),
+            results.measured(name, "pgd50-un-8"),
+            *(results.robust(name, s) for s in STRONG),
+        ]
+        rate = results.settings(name).get("train", {}).get("lr")
+        body.append(
+            [f"`{name}`", _epochs(results, name), "" if rate is None else f"{rate:g}", *map(ours_text, numbers)]
+        )
+    header = ["model", "epochs", "learning rate", "clean", "PGD-50 un 8", "AutoAttack", "worst case of strict"]
+    return markdown_table(header, body)
 
 
-def unmeasured(grid: str) -> str:
-    """What stands in the place of a table that would say "not run" in every cell."""
-    return f"No cell of this table has been measured yet; {reproduce(grid)} fills it."
-
-
-def gaps(shelf: Shelf, table: PaperTable, model: str) -> list[str]:
-    """The columns of a table that a model has no number of ours in."""
-    found = [TITLES[stage] for stage in table.stages if _ours(shelf, model, stage) is None]
-    return found + [suite for suite in STRONG_TITLES if table.strong and shelf.robust(model, suite) is None]
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """A pipe table, the first columns, of words, to the left and numbers to the right."""
-    lines = [_line(header), "|" + "---|" * words + "---:|" * (len(header) - words)]
-    return "\n".join([*lines, *(_line(row) for row in rows)])
-
-
-def trained_epochs(summary: Summary) -> int:
+def planned_epochs(summary: Summary) -> int:
     """How long the training was planned to be; 0 of a model that is not ours."""
     return int(summary.model.get("settings", {}).get("train", {}).get("epochs", 0))
 
 
-def is_transfer(stage: StageSummary) -> bool:
-    """Whether it shows every sample as another model's attack left it; remedies of diagnostics see survivors only."""
-    return stage.kind == "transfer" and stage.scope == "all" and bool(stage.source)
-
-
-def crafting(stage: StageSummary) -> str:
-    """How the images of a transfer were made, such as "PGD-10"."""
-    return stage.title.removesuffix(f" crafted on {stage.source}")
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _rows(shelf: Shelf, table: str, models: Sequence[str], stages: Sequence[str], *, strong: bool) -> str:
-    header = ["paper / ours", *(TITLES[stage] for stage in stages), *(STRONG_TITLES.values() if strong else ())]
-    body = []
-    for model in models:
-        row = [_title(shelf, model, table), *(_both(shelf, model, stage, table) for stage in stages)]
-        row += [_strong(shelf.robust(model, suite)) for suite in STRONG_TITLES] if strong else []
-        body.append(row)
-    return markdown(header, body)
-
-
-def _title(shelf: Shelf, model: str, table: str) -> str:
-    numbers = shelf.paper(model, "clean", table)
-    return row_title(numbers[0].source) if numbers else title_of(shelf, model)
-
-
-def _both(shelf: Shelf, model: str, stage: str, table: str, suites: Sequence[str] = PROTOCOL) -> str:
-    ours = _ours(shelf, model, stage, suites)
-    return f"{paper_text(shelf.paper(model, stage, table)) or '–'} / {NOT_RUN if ours is None else ours.cell}"
-
-
-def _ours(shelf: Shelf, model: str, stage: str, suites: Sequence[str] = PROTOCOL) -> Measured | None:
-    return shelf.clean(model) if stage == "clean" else shelf.stage(model, stage, suites)
-
-
-def _is_measured(shelf: Shelf, model: str, stages: Sequence[str], strong: bool) -> bool:
-    if any(_ours(shelf, model, stage) is not None for stage in stages):
-        return True
-    return strong and any(shelf.robust(model, suite) is not None for suite in STRONG_TITLES)
-
-
-def _strong(measured: Measured | None) -> str:
-    return NOT_RUN if measured is None else f"**{measured.cell}**"
-
-
-def _epochs(shelf: Shelf, model: str) -> str:
-    """How long it was trained, and which epoch's checkpoint this is where that is another."""
-    for each in shelf.evaluations:
+def _epochs(results: Published, model: str) -> str:
+    """How long it was trained, and the checkpoint's epoch if that is another."""
+    for each in results.evaluations:
         if each.name == model:
-            planned, epoch = trained_epochs(each), each.model.get("epoch", 0)
+            planned, epoch = planned_epochs(each), each.model.get("epoch", 0)
             return str(planned) if planned == epoch else f"{epoch} of {planned}"
-    run = shelf.run(model.removesuffix(BEST))
+    run = results.run(model.removesuffix(BEST))
     return str(run.settings.get("train", {}).get("epochs", "")) if run else ""
+
+
+def budget_models(results: Published) -> list[str]:
+    """Last and best checkpoints of AT (SCE) and AT (MMC-10) on CIFAR-10 at both budgets."""
+    measured = {each.name for each in results.evaluations}
+    names = []
+    for base in (*LONG, *SHORT):
+        for name in dict.fromkeys([base, *results.seeds(base)]):
+            names += [name, *(best for best in [f"{name}{BEST}"] if best in measured)]
+    return names
+
+
+def budget_pairs(results: Published) -> str:
+    """AT (MMC-10) beside AT (SCE) on the same images, checkpoint by checkpoint and seed by seed."""
+    seeds = sorted({name.removeprefix(base) for base in SHORT for name in results.seeds(base)} | {""})
+    rows = [("long, last", LONG, ""), ("long, best", LONG, BEST)]
+    rows += [(f"short, last{end.replace('-', ', ')}", SHORT, end) for end in seeds]
+    rows += [("short, best", SHORT, BEST)]
+    body = []
+    for what, (sce, mmc), end in rows:
+        for suite in STRONG:
+            pair, cells = results.pair(mmc + end, sce + end, suite), both_worst(results, sce + end, mmc + end, suite)
+            if any(cells):
+                body.append([what, suite, *map(ours_text, cells), *_compared(pair)])
+    header = ["budget, checkpoint", "suite", "AT (SCE)", "AT (MMC-10)", "MMC-10 − SCE", "McNemar's test"]
+    return markdown_table(header, body, 2) if body else ""
+
+
+def _compared(pair: tuple[Summary, Summary] | None) -> list[str]:
+    if pair is None:
+        return [NOT_RUN, "–"]
+    counts = pair_up(*pair)
+    return [difference(100 * counts.difference), paired_test(counts)]
+
+
+def seed_spreads(results: Published) -> list[str]:
+    """Mean and deviation of the short budget's seeds under AutoAttack: AT (SCE), AT (MMC-10)."""
+    found = [[results.robust(name, "autoattack") for name in results.seeds(base)] for base in SHORT]
+    return [spread([each.value for each in values if each is not None]) for values in found]
+
+
+def loss_models(results: Published) -> list[str]:
+    """Adversarial training on CIFAR-100: last checkpoints, then best ones and other rates that were measured."""
+    measured = {each.name for each in results.evaluations}
+    more = [base + end for base in ADVERSARIAL_CIFAR100 for end in checkpoint_ends(results) if end]
+    return [*ADVERSARIAL_CIFAR100, *(name for name in more if name in measured)]
+
+
+def loss_pair_table(results: Published) -> str:
+    """Every two losses on the same images, checkpoint by checkpoint; empty if nothing was measured."""
+    body = []
+    for end in checkpoint_ends(results):
+        for suite in STRONG:
+            found = {(each.first, each.second): each for each in loss_pairs(results, suite, end)}
+            for second, first in combinations([base + end for base in ADVERSARIAL_CIFAR100], 2):
+                each, cells = found.get((first, second)), both_worst(results, first, second, suite)
+                if all(cells) or (any(cells) and end in ("", BEST)):
+                    names = [results.title(name.removesuffix(end)) for name in (first, second)]
+                    words = end.removeprefix("-").replace("-", ", ") or "last"
+                    tests = (
+                        [NOT_RUN, "–"]
+                        if each is None
+                        else [
+                            difference(100 * each.pair.difference, each.interval),
+                            paired_test(each.pair, each.p_value),
+                        ]
+                    )
+                    body.append([words, suite, *names, *map(ours_text, cells), *tests])
+    header = ["checkpoint", "suite", "first", "second", "first", "second", "first − second", "McNemar's test (Holm)"]
+    return markdown_table(header, body, 4) if body else ""
+
+
+def underfitting_table(results: Published) -> str:
+    """The losses of adversarial training on CIFAR-100 beside that of a constant model; empty without trainings."""
+    body = []
+    for name in ADVERSARIAL_CIFAR100:
+        run = results.run(name)
+        losses = training_losses(run) if run is not None and is_finished(run) else None
+        if run is not None and losses is not None:
+            constant = constant_loss(run)
+            values = [*losses, *([] if constant is None else [constant])]
+            body.append([results.title(name), *(f"{each:.1f}" for each in values), *["–"] * (3 - len(values))])
+    return (
+        markdown_table(["loss on attacked training images", "first epoch", "last", "constant model"], body)
+        if body
+        else ""
+    )
+
+
+def small_epsilon_tables(results: Published, data: str = "cifar10") -> list[str]:
+    """Worst cases at smaller epsilons, and MMC-10 − SCE at each of them; nothing if not measured."""
+    found = results.smaller_epsilons(data)
+    places = {(each.suite, each.radius): f"{each.suite} at {each.norm} {each.epsilon}" for each in found}
+
+    def at(model: str, place: tuple[str, float]) -> list[Summary]:
+        return [each for each in found if each.name == model and (each.suite, each.radius) == place]
+
+    measured = {each.name for each in found}
+    names = [name for name in dict.fromkeys([*TABLE_1, *BEYOND, *sorted(measured)]) if name in measured]
+    body = [[results.title(name), *(ours_text(worst_case(at(name, place))) for place in places)] for name in names]
+    tests = []
+    for sce, mmc in ((PLAIN[0], PLAIN[-1]), LONG):
+        for place, words in places.items():
+            pair = widest_pair(at(mmc, place), at(sce, place))
+            if pair is not None:
+                counts = pair_up(*pair)
+                title = f"{results.title(mmc)} − {results.title(sce)}"
+                tests.append([title, words, of_images(counts).text, paired_test(counts)])
+    header = ["on the same images", "attacked by", "difference [95 %]", "McNemar's test"]
+    tables = [markdown_table(["worst case", *places.values()], body)] if body else []
+    return [*tables, *([markdown_table(header, tests, 2)] if tests else [])]
+
+
+def other_models(results: Published, data: str, shown: set[str]) -> list[str]:
+    """Whatever was evaluated on a data set and is in no table above; class trees have a page of their own."""
+    measured = [each.name for each in results.evaluations if each.data == data]
+    names = [name for name in dict.fromkeys([*BEYOND, *measured]) if name in measured and name not in shown]
+    return [name for name in names if not name.startswith(TREES)]
+
+
+def missing_list(results: Published) -> list[str]:
+    """What has no number of ours: models with their missing columns, then evaluations that need a remark."""
+    wanted: dict[str, list[str]] = {}
+    for table in PAPER_TABLES:
+        for model in table.models:
+            known = wanted.setdefault(model, [])
+            known.extend(gap for gap in _gaps(results, table, model) if gap not in known)
+    for model, gaps in _adversarial_gaps(results):
+        wanted.setdefault(model, []).extend(gaps)
+    measured = {each.name for each in results.evaluations}
+    groups: dict[str, list[str]] = {}
+    for model, gaps in wanted.items():
+        run = results.run(model.removesuffix(BEST))
+        state = "not trained" if run is None else "trained, not evaluated" if run.finished else "training not finished"
+        if gaps:
+            groups.setdefault(", ".join(gaps) if model in measured else state, []).append(f"`{model}`")
+    lines = [f"{', '.join(names)}: {what}" for what, names in groups.items()]
+    return [*lines, *_remarks(results)]
+
+
+def _adversarial_gaps(results: Published) -> Iterator[tuple[str, list[str]]]:
+    """Of adversarial training on CIFAR-100: suites that were not run, or on a part of the images alone."""
+    names = [each.name for each in results.evaluations if OTHER_RATE.sub("", each.name) in ADVERSARIAL_CIFAR100]
+    rates = sorted({end for name in names if (end := name.removeprefix(OTHER_RATE.sub("", name)))})
+    for base in ADVERSARIAL_CIFAR100:
+        known = {suite: results.robust(base, suite) for suite in STRONG}
+        lacks = [suite for suite, found in known.items() if found is None]
+        few = [suite for suite, found in known.items() if found and found.limited]
+        yield base, [*lacks, *([f"{listed(few)} on all images"] if few else [])]
+        yield f"{base}{BEST}", [suite for suite in STRONG if results.robust(f"{base}{BEST}", suite) is None]
+        for rate in rates:
+            yield base + rate, [] if results.robust(base + rate, STRONG[0]) else [STRONG[0]]
+
+
+def _remarks(results: Published) -> list[str]:
+    """Evaluations at other threats, with older versions of a suite, or of other weights than the training's."""
+    shown = {id(each) for each in results.smaller_epsilons("cifar10")}
+    groups: dict[str, list[str]] = {}
+    for each in results.evaluations:
+        now, run = known_suite(each.suite), results.run(each.name.removesuffix(BEST))
+        if now is not None and each.suite_version < now.version:
+            text = f"measured with version {each.suite_version} of `{each.suite}`, now at version {now.version}"
+            groups.setdefault(text, []).append(f"`{each.name}`")
+        if run is not None and not run.made(each.name, each.model_fingerprint):
+            groups.setdefault("evaluated with other weights than those of the published training", []).append(
+                f"`{each.name}`"
+            )
+        if not has_own_threat(each) and id(each) not in shown and not each.name.startswith(TREES):
+            text = f"{each.suite} was run at {each.norm} {each.epsilon}, which no table here is about"
+            groups.setdefault(text, []).append(f"`{each.name}`")
+    return [f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in groups.items()]

@@ -1,5 +1,6 @@
 """How pages are written: templates filled with values, Markdown tables, and the format of every kind of number."""
 
+import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -9,14 +10,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report import wording
 from maxmahal.report.wording import p_told, percent, points
+from paper import reproduce
 
 NOT_RUN = "not run"
 _SHOWN = 0.0005  # a smaller share reads as 0.0 % with one digit
 
 
 def render(template: str, **values: object) -> str:
-    """A template of ``templates/`` with its values; a name without a value is an error."""
-    return f"{_environment().get_template(f'{template}.md.j2').render(values).strip()}\n"
+    """A template of ``templates/`` with its values, at most one empty line in a row; a missing value is an error."""
+    text = _environment().get_template(f"{template}.md.j2").render(values)
+    return re.sub(r"\n\s*\n", "\n\n", text).strip() + "\n"
 
 
 def render_text(text: str, **values: object) -> str:
@@ -37,6 +40,8 @@ def _environment() -> Environment:
     for function in (*functions, wording.counted, wording.duration):
         environment.globals[function.__name__] = environment.filters[function.__name__] = function
     environment.globals["NOT_RUN"] = NOT_RUN
+    environment.globals["reproduce"] = reproduce
+    environment.filters |= {"anchor": anchor, "oneline": one_line, "thousands": "{:,}".format}
     return environment
 
 
@@ -48,6 +53,16 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def anchor(title: str) -> str:
+    """A heading's address within its page, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def one_line(text: str) -> str:
+    """Paragraphs of one line each: a template may break its lines where it reads best."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
 
 
 def listed(words: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from paper.pages.hm_pair import BASE, HM
+from paper.pages.models import HM, HM_BASE
 from paper.pages.trees_scan import Apart, attacked_alike, paired_apart
 from paper.pages.trees_study import STRICT, form_of
 from paper.summaries import Summary, pair_clean, pair_near, pair_stage, read_summary
@@ -66,7 +66,7 @@ class Long:
 
 def read_long(results: Path) -> Long:
     """From the folder of results."""
-    ours, theirs = (_read(results, f"{model}--*.json") for model in (HM, BASE))
+    ours, theirs = (_read(results, f"{model}--*.json") for model in (HM, HM_BASE))
     more = {each.name for each in _read(results, f"{HM}-seed*--*.json")}
     return pair_up_long(ours, theirs, len(more) + bool(ours))
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from maxmahal.records.statistics import Rate
-from paper.pages import Shelf
+from paper.pages.results import Published
 from paper.summaries import RunSummary, StageSummary, Summary
 
 IMAGES = 2000
@@ -100,9 +100,9 @@ def run(name: str, errors: list[float], seconds: float = 10.0, **changes: Any) -
     return RunSummary(**{**facts, **changes})
 
 
-def shelf(*things: Summary | RunSummary) -> Shelf:
+def published(*things: Summary | RunSummary) -> Published:
     """Summaries of both kinds."""
-    return Shelf(
+    return Published(
         tuple(each for each in things if isinstance(each, Summary)),
         tuple(each for each in things if isinstance(each, RunSummary)),
     )

@@ -7,16 +7,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_up_summaries import run, shelf, summary
+from made_up_summaries import published, run, summary
 
 from maxmahal.records.statistics import Comparison
-from paper.pages import claims, figures
 from paper.pages.budgets_figure import budgets
-from paper.pages.curves import why_not_timed
+from paper.pages.compare import of_images
 from paper.pages.forest import Group, Row, forest
-from paper.pages.leads import of_images
 from paper.pages.models import ADVERSARIAL_CIFAR100, TABLE_1, TABLE_4
-from paper.pages.pictures import medians, training
+from paper.pages.pictures import figures, training
+from paper.pages.training import medians, why_not_timed
 from paper.summaries import RunSummary, Summary
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
@@ -25,7 +24,7 @@ SETTINGS = {"train": {"epochs": 3, "batch_size": 128}, "model": {"backbone": "re
 
 
 def curves(*runs: RunSummary) -> str:
-    return training(shelf(*runs), (SCE, MMC))
+    return training(published(*runs), (SCE, MMC))
 
 
 def texts(svg: str) -> list[str]:
@@ -65,7 +64,7 @@ def test_points_are_medians_of_neighbouring_epochs() -> None:
     "names", [TABLE_4, ADVERSARIAL_CIFAR100, [name for name in TABLE_1 if "at-un" not in name], [MMC, SCE]]
 )
 def test_every_curve_has_a_colour_of_its_own_and_a_loss_the_same_everywhere(names: list[str]) -> None:
-    svg = training(shelf(*(run(name, ERRORS) for name in names)), names)
+    svg = training(published(*(run(name, ERRORS) for name in names)), names)
     slots = re.findall(r'class="line s(\d)"', svg)
     assert len(set(slots)) == len(slots) == len(names)
     assert re.findall(r'class="bar s(\d)"', svg) == slots
@@ -75,7 +74,9 @@ def test_every_curve_has_a_colour_of_its_own_and_a_loss_the_same_everywhere(name
 
 def test_the_end_of_long_trainings_is_drawn_again_on_axes_of_its_own() -> None:
     falls = [90.0, 70.0, 50.0, *[45.0] * 17]
-    svg = training(shelf(*(run(name, [*falls, *[end] * 20]) for name, end in ((SCE, 29.0), (MMC, 31.0)))), (SCE, MMC))
+    svg = training(
+        published(*(run(name, [*falls, *[end] * 20]) for name, end in ((SCE, 29.0), (MMC, 31.0)))), (SCE, MMC)
+    )
     drawn = texts(svg)
     assert {"30", "35", "40", "50", "70"} <= {*drawn[: drawn.index("test error in %")]}, "ticks that can be read"
     below = drawn[drawn.index("The last half, enlarged") :]
@@ -108,19 +109,6 @@ def test_a_run_that_is_not_finished_is_named_but_not_drawn() -> None:
     assert curves(late) == ""
 
 
-def test_claims_on_training_name_what_cannot_be_compared() -> None:
-    judged = {
-        claim.title: claim.judge(
-            shelf(run(SCE, ERRORS, sharing=2), run(MMC, ERRORS[:2], finished=False, settings=SETTINGS))
-        )
-        for claim in claims()
-    }
-    shown = " ".join(each.evidence for each in judged.values())
-    assert "| SCE (batch 50, shared by 2) | 10.00 s | – | 30.0 s |" in shown
-    assert "| test error first at or below | SCE (batch 50, shared by 2) | MMC-10 (batch 128, 2 of 3 epochs) |" in shown
-    assert "| 30 % | epoch 1 | epoch 1 |" in shown
-
-
 def at(loss: str, seed: int, robust: float, budget: str = "short", **changes: Any) -> Summary:
     name = f"cifar10-at-un-{loss}" if budget == "long" else f"cifar10-at-{loss}-short"
     settings = {"train": {"epochs": 80 if budget == "long" else 25, "seed": seed}}
@@ -140,7 +128,7 @@ def short(*pairs: tuple[float, float]) -> list[Summary]:
 
 def test_budgets_are_paired_differences_with_the_interval_that_each_allows() -> None:
     long = [at("sce", 0, 43.0, "long"), at("mmc", 0, 44.0, "long")]
-    drawn = texts(budgets(shelf(*long, *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)))))
+    drawn = texts(budgets(published(*long, *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)))))
     assert "Long: 80 epochs, one training seed, all 2,000 images" in drawn
     assert "Short: 25 epochs, 3 training seeds, first 1,000 images" in drawn
     rows = [drawn[place : place + 3] for place, text in enumerate(drawn) if re.fullmatch(r"seed \d|mean", text)]
@@ -158,19 +146,19 @@ def test_budgets_are_paired_differences_with_the_interval_that_each_allows() -> 
 
 
 def test_only_a_budget_of_enough_seeds_has_an_interval_over_them() -> None:
-    both = texts(budgets(shelf(*short((40.0, 41.0), (40.5, 42.5)))))
+    both = texts(budgets(published(*short((40.0, 41.0), (40.5, 42.5)))))
     assert "mean" not in both
     assert "t interval" not in " ".join(both)
 
 
 def test_what_has_no_partner_or_is_still_in_training_is_not_drawn() -> None:
-    assert budgets(shelf(at("mmc", 0, 44.0, "long"), at("sce", 1, 40.0))) == ""
+    assert budgets(published(at("mmc", 0, 44.0, "long"), at("sce", 1, 40.0))) == ""
     pair = short((40.0, 41.0))
     whole = run("cifar10-at-mmc-short", [30.0])
-    assert budgets(shelf(*pair, whole)) != ""
-    assert budgets(shelf(*pair, replace(whole, finished=False))) == ""
+    assert budgets(published(*pair, whole)) != ""
+    assert budgets(published(*pair, replace(whole, finished=False))) == ""
     elsewhere = replace(pair[1], data_fingerprint="other images")
-    assert budgets(shelf(pair[0], elsewhere)) == ""
+    assert budgets(published(pair[0], elsewhere)) == ""
 
 
 @pytest.mark.parametrize(
@@ -205,7 +193,7 @@ def test_a_forest_puts_values_where_the_axis_says() -> None:
 
 def test_no_text_leaves_its_figure() -> None:
     drawn = figures(
-        shelf(
+        published(
             *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)),
             run(SCE, [*ERRORS, *[8.0] * 30], sharing=2),
             run(MMC, ERRORS, finished=False),

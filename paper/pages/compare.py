@@ -1,0 +1,464 @@
+"""Comparisons of models: on the same images by paired tests, over training seeds by t intervals, column by column."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from maxmahal.records.statistics import CONFIDENCE, Comparison, Rate, points_apart
+from paper.pages.models import ADVERSARIAL, ADVERSARIAL_CIFAR100, HM, HM_BASE, LONG, PGD_8, PGD_16, SHORT, SPSA, TITLES
+from paper.pages.paired import ALPHA, POINT, Difference
+from paper.pages.results import OTHER_RATE, PROTOCOL, STRONG, Measured, Published, worst_case
+from paper.pages.text import difference, paired_test
+from paper.summaries import BEST, StageSummary, Summary, pair_clean, pair_stage, pair_up
+
+FARTHER = 5.0  # percent of a mean distance: likewise
+State = Literal["ahead", "no lead", "open", "not tested"]
+Standing = Literal["ahead", "tied", "behind"]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """By how much one model is better than another under one attack."""
+
+    size: float
+    """In points, or in percent of the other's mean distance."""
+    p_value: float
+    middle: float
+    """Of the interval, which for few images differs slightly from the size."""
+    error: float
+    least: float
+    """The smallest size that is a lead."""
+    words: str
+    """The size, and what it was counted on."""
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """The true differences that are compatible with it."""
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.error
+        return self.middle - reach, self.middle + reach
+
+    @property
+    def text(self) -> str:
+        """ "+0.2 points [−0.3, +0.8]", over images."""
+        low, high = self.interval()
+        return f"{difference(self.size)} points [{difference(low)}, {difference(high)}]"
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes zero."""
+        low, high = self.interval()
+        return low > 0 or high < 0
+
+
+@dataclass(frozen=True)
+class Lead:
+    """One model against others in one column."""
+
+    title: str
+    closest: str
+    """The other model with the smallest gap."""
+    gap: Gap | None
+    """To that one; None if it was not tested."""
+    p_value: float | None
+    """The largest over the other models, corrected for the number of columns."""
+    state: State
+
+
+def of_images(pair: Comparison) -> Gap:
+    """From paired images; the interval is Wald's with half an image added to each cell (Agresti and Min)."""
+    both, apart = pair.first_only + pair.second_only + 1, pair.first_only - pair.second_only
+    total = pair.total + 2
+    error = math.sqrt(max(both - apart**2 / total, 0.0)) / total
+    size = 100 * pair.difference
+    counts = f"{pair.first_only:,} to {pair.second_only:,} of {pair.total:,} images"
+    return Gap(size, pair.p_value, 100 * apart / total, 100 * error, POINT, f"{difference(size)} points ({counts})")
+
+
+def of_counts(ours: Rate, theirs: Rate) -> Gap:
+    """From accuracies on as many images, unpaired: Newcombe's interval and the pooled z-test of two shares."""
+    size, low, high = points_apart(ours, theirs)
+    pooled = (ours.count + theirs.count) / (ours.total + theirs.total)
+    error = 100 * math.sqrt(pooled * (1 - pooled) * (1 / ours.total + 1 / theirs.total))
+    p_value = 2 * NormalDist().cdf(-abs(size) / error) if error else 1.0
+    reach = (high - low) / 2 / NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    words = f"{difference(size)} points (unpaired counts of {ours.total:,} images)"
+    return Gap(size, p_value, (low + high) / 2, reach, POINT, words)
+
+
+def of_distances(ours: Measured, theirs: Measured) -> Gap | None:
+    """From mean distances and their errors; None if the attack left many images unbroken, which have no distance."""
+    if any(math.isnan(each.value) or each.unbroken for each in (ours, theirs)):
+        return None
+    if ours.error is None or theirs.error is None or not theirs.value:
+        return None
+    size, error = 100 * (ours.value / theirs.value - 1), 100 * math.hypot(ours.error, theirs.error) / theirs.value
+    p_value = 2 * NormalDist().cdf(-abs(size) / error) if error else float(size == 0)
+    return Gap(size, p_value, size, error, FARTHER, f"{size:+.0f} % farther")
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """P values of several tests by Holm's method: the chance of any false one stays that of a single test."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for place, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_value))
+        corrected[name] = largest
+    return corrected
+
+
+def leads(results: Published, model: str, others: Sequence[str], stages: Sequence[str]) -> list[Lead]:
+    """In each column for which the model and at least one of the others have a number."""
+    return judge_columns(columns(results, model, others, stages))
+
+
+def columns(
+    results: Published, model: str, others: Sequence[str], stages: Sequence[str], kind: str = ""
+) -> dict[str, dict[str, Gap | None]]:
+    """For each column the gap to each other model, by their titles; None if it cannot be tested."""
+    found: dict[str, dict[str, Gap | None]] = {}
+    for stage in stages:
+        ours = results.measured(model, stage)
+        theirs = {other: each for other in others if (each := results.measured(other, stage)) is not None}
+        if ours is not None and theirs:
+            found[f"{TITLES[stage]}{kind}"] = {
+                results.title(other): _gap(results, stage, (model, ours), (other, each))
+                for other, each in theirs.items()
+            }
+    return found
+
+
+def _gap(results: Published, stage: str, ours: tuple[str, Measured], theirs: tuple[str, Measured]) -> Gap | None:
+    if ours[1].rate is None or theirs[1].rate is None:
+        return of_distances(ours[1], theirs[1])
+    pair = results.stage_pair(ours[0], theirs[0], stage)
+    if pair is not None:
+        return of_images(pair)
+    counts = results.stage_rates(ours[0], theirs[0], stage) if stage in SPSA else None
+    return None if counts is None else of_counts(*counts)
+
+
+def judge_columns(found: Mapping[str, Mapping[str, Gap | None]]) -> list[Lead]:
+    """Every column of one claim; all tests together have the error rate of one."""
+    tested = {name: [gap for gap in gaps.values() if gap is not None] for name, gaps in found.items()}
+    whole = {name: gaps for name, gaps in tested.items() if len(gaps) == len(found[name])}
+    p_values = holm({name: max(gap.p_value for gap in gaps) for name, gaps in whole.items()})
+    confidence = 1 - ALPHA / max(sum(map(len, found.values())), 1)
+    judged = []
+    for name, gaps in found.items():
+        p_value = p_values.get(name)
+        state: State = "open"
+        if any(gap.interval(confidence)[1] < gap.least for gap in tested[name]):
+            state = "no lead"
+        elif p_value is None:
+            state = "not tested"
+        elif p_value < ALPHA and all(gap.size >= gap.least for gap in tested[name]):
+            state = "ahead"
+        closest = min(gaps, key=lambda other: math.inf if (gap := gaps[other]) is None else gap.size)
+        judged.append(Lead(name, closest, gaps[closest], p_value, state))
+    return judged
+
+
+def state_of(found: Sequence[Lead]) -> State:
+    """Of all columns: ahead in every one, a lead ruled out in any, or neither."""
+    seen = {lead.state for lead in found}
+    if seen == {"ahead"}:
+        return "ahead"
+    return "no lead" if "no lead" in seen else "not tested" if "not tested" in seen else "open"
+
+
+def standing(pair: Comparison, least: float = 0.0, p_value: float | None = None) -> Standing:
+    """Whether the first model is better: the paired test is significant, and the difference has some size.
+
+    ``p_value`` is the test's p where it was corrected for several comparisons.
+    """
+    if (pair.p_value if p_value is None else p_value) >= ALPHA or abs(100 * pair.difference) < least:
+        return "tied"
+    return "ahead" if pair.difference > 0 else "behind"
+
+
+def strong_pair(results: Published, first: str, second: str) -> tuple[Summary, Summary] | None:
+    """Two models on the same images under the first of the strong suites that saw both."""
+    return next((pair for suite in STRONG if (pair := results.pair(first, second, suite)) is not None), None)
+
+
+def strong_standing(results: Published, model: str, other: str) -> Standing | None:
+    """A model beside one other in the worst case.
+
+    If both lose every image they are tied, whichever suites attacked them.
+    """
+    pair = strong_pair(results, model, other)
+    if pair is not None:
+        return standing(pair_up(*pair), POINT)
+    return "tied" if all_broken(results, (model, other)) else None
+
+
+def all_broken(results: Published, models: Sequence[str]) -> bool:
+    """Whether every strong suite that attacked these models broke every image, and each was attacked."""
+    worst = [[found for suite in STRONG if (found := results.robust(model, suite)) is not None] for model in models]
+    return all(each and all(found.rate is not None and found.rate.count == 0 for found in each) for each in worst)
+
+
+def both_worst(results: Published, first: str, second: str, suite: str) -> list[Measured | None]:
+    """The worst cases of two models: on the images on which they are paired, else on as many as each has."""
+    pair = results.pair(first, second, suite)
+    if pair is None:
+        return [results.robust(name, suite) for name in (first, second)]
+    return [worst_case([each]) for each in pair]
+
+
+def clean_pairs(results: Published, first: str, second: str) -> list[Comparison]:
+    """Two models on the same clean images, one comparison per training seed that both have."""
+    found = []
+    for name in results.seeds(second):
+        pair = _clean_pair(results, first + name.removeprefix(second), name)
+        if pair is not None:
+            found.append(pair)
+    return found
+
+
+def _clean_pair(results: Published, first: str, second: str) -> Comparison | None:
+    """On as many of the same clean images as both saw."""
+    seen = [[each for each in results.evaluations if each.name == model] for model in (first, second)]
+    pairs = [(a, b) for a in seen[0] for b in seen[1] if a.data_fingerprint == b.data_fingerprint]
+    return pair_clean(*max(pairs, key=lambda pair: pair[0].samples)) if pairs else None
+
+
+@dataclass(frozen=True)
+class CleanGap:
+    """HM beside MMC-10 on all clean images that are known of both."""
+
+    gap: Gap
+    images: int
+    pair: Comparison | None
+    """Image by image; None if only their counts are known."""
+
+
+def hm_beside_mmc(results: Published) -> CleanGap | None:
+    """HM − MMC-10 on clean images: paired if both saw all of them, else by counts; None if these are of different
+    numbers of images.
+    """
+    ours, theirs = results.clean(HM), results.clean(HM_BASE)
+    if ours is None or theirs is None or ours.rate is None or theirs.rate is None or ours.samples != theirs.samples:
+        return None
+    pair = _clean_pair(results, HM, HM_BASE)
+    if pair is not None and pair.total != ours.samples:
+        pair = None
+    gap = of_counts(ours.rate, theirs.rate) if pair is None else of_images(pair)
+    return CleanGap(gap, ours.samples, pair)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """AT (MMC-10) − AT (SCE) on CIFAR-10 under AutoAttack, last checkpoints, at two budgets of training."""
+
+    long: Comparison | None
+    """Over the images of one training seed."""
+    short: Difference
+    """In points, one value per pair of training seeds."""
+    short_images: tuple[int, ...]
+    clean: dict[str, float]
+    """The difference on clean images at each budget, in points; means over seeds that both have."""
+
+    @property
+    def long_text(self) -> str:
+        """The difference with its interval over images, and the paired test."""
+        return "not measured" if self.long is None else f"{of_images(self.long).text}, {paired_test(self.long)}"
+
+
+SUITE = "autoattack"
+
+
+def budgets(results: Published) -> Budgets:
+    """From every pair of models that AutoAttack saw on the same images."""
+    sce, mmc = LONG
+    pair = results.pair(mmc, sce, SUITE)
+    seeds = short_seeds(results)
+    attacked = [found for ours, theirs in seeds if (found := results.pair(theirs, ours, SUITE)) is not None]
+    groups = {"long": [(sce, mmc)], "short": seeds}
+    gaps = {what: gap for what, pairs in groups.items() if (gap := _mean_clean_gap(results, pairs)) is not None}
+    return Budgets(
+        None if pair is None else pair_up(*pair),
+        Difference(tuple(100 * pair_up(*each).difference for each in attacked)),
+        tuple(sorted({each[0].samples for each in attacked})),
+        gaps,
+    )
+
+
+def short_seeds(results: Published) -> list[tuple[str, str]]:
+    """AT (SCE) and AT (MMC-10) of each training seed of the short budget that both were evaluated with."""
+    measured = {each.name for each in results.evaluations}
+    ends = sorted({name.removeprefix(base) for base in SHORT for name in results.seeds(base)})
+    return [(SHORT[0] + end, SHORT[1] + end) for end in ends if {SHORT[0] + end, SHORT[1] + end} <= measured]
+
+
+def _mean_clean_gap(results: Published, pairs: Sequence[tuple[str, str]]) -> float | None:
+    """The second models' mean clean accuracy minus the first ones', of those that saw as many images."""
+    seen = [[each for pair in pairs if (each := results.clean(pair[side])) is not None] for side in (0, 1)]
+    common = set.intersection(*({each.samples for each in found} for found in seen))
+    if not common:
+        return None
+    values = [[each.value for each in found if each.samples == max(common)] for found in seen]
+    return sum(values[1]) / len(values[1]) - sum(values[0]) / len(values[0])
+
+
+def spread(values: Sequence[float]) -> str:
+    """ "45.1 ± 0.4 (3 seeds)": mean and standard deviation over training seeds."""
+    if len(values) < 2:
+        return f"{values[0]:.1f} (1 seed)" if values else "not measured"
+    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({len(values)} seeds)"
+
+
+def over_seeds(
+    results: Published, first: str, second: str, measure: Callable[[Published, str, str], float | None]
+) -> Difference:
+    """The first model − the second in points for each training seed of both; a draw of centers counts once."""
+    found: dict[object, float] = {}
+    for name in results.seeds(second):
+        gap = measure(results, first + name.removeprefix(second), name)
+        if gap is not None:
+            found.setdefault(results.settings(name).get("centers", {}).get("seed", name), gap)
+    return Difference(tuple(found.values()))
+
+
+def mean_of_columns(results: Published, first: str, second: str) -> float | None:
+    """The mean difference over every PGD column on the same images; None if a column is missing."""
+    pairs = [results.stage_pair(first, second, stage) for stage in (*PGD_8, *PGD_16)]
+    gaps = [100 * pair.difference for pair in pairs if pair is not None]
+    return sum(gaps) / len(gaps) if len(gaps) == len(pairs) else None
+
+
+def worst_difference(results: Published, first: str, second: str) -> float | None:
+    """The difference of the worst cases on the same images."""
+    pair = strong_pair(results, first, second)
+    return None if pair is None else 100 * pair_up(*pair).difference
+
+
+@dataclass(frozen=True)
+class LossPair:
+    """Two losses with adversarial training on CIFAR-100, on the same images under one suite."""
+
+    first: str
+    second: str
+    pair: Comparison
+    p_value: float
+    """By Holm's method over all pairs of losses."""
+    interval: tuple[float, float]
+    """In points; the intervals of all pairs hold together."""
+
+    @property
+    def text(self) -> str:
+        """The difference with its interval and the test."""
+        size = difference(100 * self.pair.difference, self.interval).replace(" [", " points [")
+        return f"{size}, {paired_test(self.pair, self.p_value)}"
+
+
+def loss_pairs(results: Published, suite: str = SUITE, end: str = "") -> list[LossPair]:
+    """Every two losses that a suite saw on the same images, of the models whose names end alike."""
+    names = [base + end for base in ADVERSARIAL_CIFAR100]
+    pairs = {
+        (first, second): pair_up(*pair)
+        for second, first in combinations(names, 2)
+        if (pair := results.pair(first, second, suite)) is not None
+    }
+    p_values = holm({" ".join(names): pair.p_value for names, pair in pairs.items()})
+    confidence = 1 - ALPHA / max(len(pairs), 1)
+    return [
+        LossPair(*names, pair, p_values[" ".join(names)], of_images(pair).interval(confidence))
+        for names, pair in pairs.items()
+    ]
+
+
+def other_rates(results: Published) -> list[LossPair]:
+    """Losses at another learning rate than their trials chose, beside themselves, under AutoAttack."""
+    names = sorted({each.name for each in results.evaluations if OTHER_RATE.search(each.name)})
+    pairs = {}
+    for name in names:
+        own = OTHER_RATE.sub("", name)
+        pair = results.pair(name, own, SUITE)
+        if pair is not None and own in ADVERSARIAL_CIFAR100 and _differ_in_rate(results, name, own):
+            pairs[name, own] = pair_up(*pair)
+    p_values = holm({name: pair.p_value for (name, _), pair in pairs.items()})
+    confidence = 1 - ALPHA / max(len(pairs), 1)
+    return [
+        LossPair(name, own, pair, p_values[name], of_images(pair).interval(confidence))
+        for (name, own), pair in pairs.items()
+    ]
+
+
+def _differ_in_rate(results: Published, name: str, other: str) -> bool:
+    """Whether two trainings differ in the learning rate alone."""
+    ours, theirs = ({**results.settings(each).get("train", {})} for each in (name, other))
+    rates = ours.pop("lr", None), theirs.pop("lr", None)
+    return ours == theirs and None not in rates and rates[0] != rates[1]
+
+
+def checkpoint_ends(results: Published) -> list[str]:
+    """How names of models to compare end: last and best checkpoints, other budgets, seeds and rates."""
+    names = [each.name for each in results.evaluations]
+    found = {name.removeprefix(base) for base in ADVERSARIAL_CIFAR100 for name in names if name.startswith(f"{base}-")}
+    return ["", *sorted(found, key=lambda end: (end != BEST, end))]
+
+
+TRANSFER_METHODS = ("PGD", "MIM")
+"""How the paper's Figure 4 crafts the images that it shows to other models."""
+TRANSFER_SOURCES = ADVERSARIAL[:2]
+"""The models of Figure 4 that are neither SCE nor MMC-10."""
+_FIGURE_4 = "paper-figure4"
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Two models on images that were crafted on others by one method: mean accuracies in percent."""
+
+    ours: float
+    theirs: float
+    gaps: dict[str, Gap | None]
+    """By the models that the images were crafted on; both saw all of them, and neither is one of them."""
+
+
+def transfers(results: Published, ours: str, theirs: str) -> dict[str, Transfer]:
+    """By each method of crafting that both models met on the same images."""
+    found: dict[str, Transfer] = {}
+    for suite in (_FIGURE_4, *PROTOCOL):
+        pair = results.pair(ours, theirs, suite)
+        if pair is None:
+            continue
+        for method in TRANSFER_METHODS:
+            first, second = (_by_source(each, method) for each in pair)
+            common = tuple(source for source in first if source in second and source not in (ours, theirs))
+            if common and method not in found:
+                gaps = {source: _transfer_gap(pair, first[source], second[source]) for source in common}
+                found[method] = Transfer(_mean(first, common), _mean(second, common), gaps)
+    return found
+
+
+def is_transfer(stage: StageSummary) -> bool:
+    """Whether a stage shows every sample as another model's attack left it; added attacks see survivors only."""
+    return stage.kind == "transfer" and stage.scope == "all" and bool(stage.source)
+
+
+def crafting(stage: StageSummary) -> str:
+    """How the images of a transfer were made, such as "PGD-10"."""
+    return stage.title.removesuffix(f" crafted on {stage.source}")
+
+
+def _by_source(summary: Summary, method: str) -> dict[str, StageSummary]:
+    return {
+        stage.source: stage
+        for stage in summary.stages
+        if is_transfer(stage) and stage.accuracy is not None and crafting(stage).startswith(method)
+    }
+
+
+def _transfer_gap(pair: tuple[Summary, Summary], ours: StageSummary, theirs: StageSummary) -> Gap | None:
+    counts = pair_stage(*pair, ours.name) if ours.name == theirs.name else None
+    return None if counts is None else of_images(counts)
+
+
+def _mean(seen: dict[str, StageSummary], sources: tuple[str, ...]) -> float:
+    rates = [seen[source].accuracy for source in sources]
+    return sum(100 * rate.value for rate in rates if rate is not None) / len(rates)

@@ -1,0 +1,310 @@
+"""What the trainings cost, what their settings were chosen from, how they converged; from the runs alone."""
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from statistics import median
+from typing import Any, Literal
+
+from maxmahal.data.registry import SOURCES
+from maxmahal.errors import MaxmahalError
+from maxmahal.losses import LOSSES, takes_centers
+from maxmahal.models import BACKBONES
+from maxmahal.report.wording import duration
+from maxmahal.settings import from_table
+from maxmahal.train import Settings, preset_centers
+from paper.pages.models import DATA, TUNING, data_of
+from paper.pages.results import OTHER_RATE, Published
+from paper.pages.text import NOT_RUN, markdown_table, plural
+from paper.summaries import RunSummary
+
+Edge = Literal["highest", "lowest"]
+AROUND = 2  # epochs on either side that a point of a curve is the median of
+_CLEAN, _ATTACKED = "validation_accuracy", "validation_pgd10"
+_IMAGE, _FEATURES = (3, 32, 32), 256
+
+
+def trials(results: Published) -> list[RunSummary]:
+    """The short trainings that settings were chosen from."""
+    return [run for run in results.runs if run.name.startswith(TUNING)]
+
+
+def own_trials(results: Published, run: RunSummary) -> list[RunSummary]:
+    """Trials of a training's own kind, at any rate."""
+    return [each for each in trials(results) if kind_of(each) == kind_of(run)]
+
+
+def kind_of(run: RunSummary) -> tuple[object, ...]:
+    """What a trial shares with a training: data, network, loss, its centers if it has any, method."""
+    asked = (("data", "source"), ("model", "backbone"), ("loss", "name"), ("centers", "name"), ("method", "name"))
+    data, network, loss, centers, method = (run.settings.get(part, {}).get(key) for part, key in asked)
+    return data, network, loss, centers if loss in LOSSES and takes_centers(loss) else None, method
+
+
+def train_setting(run: RunSummary, key: str) -> Any:
+    """One setting of its ``train`` table; None if not recorded."""
+    return run.settings.get("train", {}).get(key)
+
+
+def learning_rate(run: RunSummary) -> float:
+    """0 if not recorded."""
+    return float(train_setting(run, "lr") or 0.0)
+
+
+def batch_of(run: RunSummary) -> int:
+    """Images per step; 0 if not recorded."""
+    return int(train_setting(run, "batch_size") or 0)
+
+
+def network_of(run: RunSummary) -> str:
+    """The backbone's name; empty if not recorded."""
+    return str(run.settings.get("model", {}).get("backbone", ""))
+
+
+@cache
+def parameters(network: str) -> int:
+    """How many parameters a network has with 256 features."""
+    return sum(each.numel() for each in BACKBONES[network](_IMAGE, _FEATURES).parameters())
+
+
+def edge_of(value: float, tried: Iterable[float]) -> Edge | None:
+    """Whether a chosen value is the highest or lowest that was tried; None inside, and if one alone was tried."""
+    known = set(tried)
+    if len(known) < 2:
+        return None
+    return "highest" if value >= max(known) else "lowest" if value <= min(known) else None
+
+
+def is_finished(run: RunSummary) -> bool:
+    """Whether it trained to its end."""
+    return run.finished and bool(run.epochs)
+
+
+def state_of(run: RunSummary) -> str:
+    """ "180 of 200 epochs" of a run that is not finished; empty of others."""
+    return "" if is_finished(run) else f"{len(run.epochs)} of {train_setting(run, 'epochs') or '?'} epochs"
+
+
+def schedule_table(results: Published, models: Sequence[str]) -> str:
+    """How each of the models was trained, as recorded in its checkpoint."""
+    body = []
+    for model in models:
+        settings = results.settings(model)
+        train = settings.get("train", {})
+        if train:
+            facts = [str(train.get(key, "")) for key in ("epochs", "batch_size", "lr", "weight_decay")]
+            body.append([f"`{model}`", str(settings.get("model", {}).get("backbone", "")), *facts])
+    return markdown_table(["model", "network", "epochs", "batch", "learning rate", "weight decay"], body, 2)
+
+
+def cost_table(results: Published) -> str:
+    """What each finished training took."""
+    body = []
+    for run in results.runs:
+        if is_finished(run) and not run.name.startswith(TUNING):
+            facts = [str(len(run.epochs)), str(train_setting(run, "batch_size") or ""), _place(run)]
+            took = [f"{epoch_seconds(run):.2f} s", duration(run.train_seconds), _final_error(run)]
+            body.append([run.name, *facts, *took])
+    header = ["run", "epochs", "batch", "device", "one epoch", "total", "test error at the end (%)"]
+    return markdown_table(header, body)
+
+
+def unfinished(results: Published) -> list[str]:
+    """Trainings without an end, each with its epochs."""
+    runs = [run for run in results.runs if not run.name.startswith(TUNING) and not is_finished(run)]
+    return [f"`{run.name}` ({plural(len(run.epochs), 'epoch')})" for run in runs]
+
+
+def _place(run: RunSummary) -> str:
+    where = run.gpu or run.device or "unknown"
+    return f"{where}, shared by {run.sharing}" if run.sharing > 1 else where
+
+
+def _final_error(run: RunSummary) -> str:
+    accuracy = run.epochs[-1].get("test_accuracy")
+    return f"{100 - 100 * accuracy:.1f}" if isinstance(accuracy, float) else NOT_RUN
+
+
+def epoch_seconds(run: RunSummary) -> float:
+    """Per epoch, on average."""
+    return max(run.train_seconds, 1e-9) / len(run.epochs)
+
+
+def tuning_table(results: Published) -> str:
+    """The trials that settings were chosen from, and which of them were used; empty without trials."""
+    tried = trials(results)
+    best = _best(tried)
+    others = [run for run in results.runs if run not in tried and not OTHER_RATE.search(run.name)]
+    users = {run.name: [each.name for each in others if _taken(each) == _taken(run)] for run in tried}
+    groups = [_group(run) for run in tried if users[run.name]]
+    body = []
+    for run in tried:
+        facts = [str(train_setting(run, key) or "") for key in ("epochs", "batch_size", "lr", "weight_decay")]
+        scores = [best_score(run, key) for key in (_CLEAN, _ATTACKED)]
+        texts = ["–" if score is None else f"{100 * score:.1f}" for score in scores]
+        choice = "best" if run in best else ""
+        if users[run.name]:
+            by = f" by {_names(users[run.name])}" if groups.count(_group(run)) > 1 else ""
+            edge = edge_of(learning_rate(run), {learning_rate(each) for each in tried if _group(each) == _group(run)})
+            at_edge = f", {edge} rate tried" if edge and run in best else ""
+            outdone = ", not the best" if run not in best and any(_group(each) == _group(run) for each in best) else ""
+            choice = f"used{by}{outdone}{at_edge}"
+        body.append([run.name, _data(run), network_of(run), _loss(run), *facts, *texts, choice])
+    header = ["trial", "data", "network", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
+    return markdown_table([*header, "best validation PGD-10", "choice"], body, 4) if body else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def untuned(results: Published, lenders: dict[str, str]) -> list[str]:
+    """Models without trials of their own that use the settings of another loss, each with that one's name."""
+    found = []
+    for model, lender in lenders.items():
+        taker, giver = results.run(model), results.run(lender)
+        if (
+            taker is not None
+            and giver is not None
+            and not own_trials(results, taker)
+            and _taken(taker)[4:] == _taken(giver)[4:]
+        ):
+            found.append(f"`{model}` (those of `{lender}`)")
+    return found
+
+
+def one_weight_decay(results: Published) -> list[str]:
+    """Networks whose trials without attack all used one weight decay."""
+    tried: dict[str, set[float]] = {}
+    for run in trials(results):
+        decay = train_setting(run, "weight_decay")
+        if best_score(run, _ATTACKED) is None and decay is not None:
+            tried.setdefault(f"{network_of(run)} on {_data(run)}", set()).add(float(decay))
+    return [f"{where} ({decays.pop():g})" for where, decays in tried.items() if len(decays) == 1]
+
+
+def best_score(run: RunSummary, key: str = _CLEAN) -> float | None:
+    """The best of its epochs on held-out images."""
+    return max((value for entry in run.epochs if isinstance(value := entry.get(key), float)), default=None)
+
+
+def _best(tried: Sequence[RunSummary]) -> list[RunSummary]:
+    """The best finished trial of each group."""
+    best: dict[tuple[object, ...], RunSummary] = {}
+    for run in tried:
+        if run.finished and best_score(run) is not None:
+            group = _group(run)
+            if group not in best or _rank(run) > _rank(best[group]):
+                best[group] = run
+    return list(best.values())
+
+
+def _rank(run: RunSummary) -> tuple[float, float]:
+    return (best_score(run, _ATTACKED) or 0.0, best_score(run) or 0.0)
+
+
+def _group(run: RunSummary) -> tuple[object, ...]:
+    """Trials that one is chosen among: with attack all of a network and loss, without attack those of one batch."""
+    attacked = best_score(run, _ATTACKED) is not None
+    batch = None if attacked else train_setting(run, "batch_size")
+    return (_data(run), network_of(run), _loss(run), attacked, batch)
+
+
+def _taken(run: RunSummary) -> tuple[object, ...]:
+    """What a training takes over from a trial."""
+    method = run.settings.get("method", {}).get("name")
+    settings = (train_setting(run, key) for key in ("batch_size", "lr", "weight_decay"))
+    return (_data(run), network_of(run), _loss(run), method, *settings)
+
+
+def _data(run: RunSummary) -> str:
+    source = str(run.settings.get("data", {}).get("source", data_of(run.name)))
+    return DATA.get(source, source)
+
+
+def _loss(run: RunSummary) -> str:
+    """With its centers if they are hierarchical, since these have trials of their own."""
+    name = str(run.settings.get("loss", {}).get("name", ""))
+    return f"{name}, hierarchical" if run.settings.get("centers", {}).get("name") == "hierarchical" else name
+
+
+def constant_loss(run: RunSummary) -> float | None:
+    """The least loss of a model that gives every image the same answer: of MMC, half the mean squared distance of the
+    centers to their mean (C²/2 if that is the origin); of SCE, the logarithm of the number of classes. None of others.
+    """
+    loss, source = run.settings.get("loss", {}), run.settings.get("data", {}).get("source")
+    if source not in SOURCES:
+        return None
+    classes = len(SOURCES[source].class_counts["test"])
+    if loss.get("name") == "sce":
+        return math.log(classes)
+    if loss.get("name") != "mmc" or loss.get("form", "squared") != "squared" or loss.get("scale", 1.0) != 1.0:
+        return None
+    try:
+        settings = from_table(Settings, dict(run.settings))
+        centers = preset_centers(settings, classes, SOURCES[source].superclasses).double()
+    except MaxmahalError:  # settings of another version, or a class tree that is gone
+        return None
+    return float((centers - centers.mean(dim=0)).square().sum(dim=1).mean()) / 2
+
+
+def training_losses(run: RunSummary) -> tuple[float, float] | None:
+    """Of the first and the last epoch; None if not recorded."""
+    first, last = (run.epochs[place].get("train_loss") if run.epochs else None for place in (0, -1))
+    return (first, last) if isinstance(first, float) and isinstance(last, float) else None
+
+
+def medians(values: Sequence[float]) -> list[float]:
+    """Each value's median with its neighbours, since test errors jump while learning rates are high."""
+    last = len(values) - 1
+    reach = [min(AROUND, place, last - place) for place in range(len(values))]
+    return [median(values[place - far : place + far + 1]) for place, far in enumerate(reach)]
+
+
+def tested(run: RunSummary) -> list[dict[str, Any]]:
+    """The epochs that a curve is drawn through."""
+    return [entry for entry in run.epochs if entry.get("test_accuracy") is not None and entry["train_seconds"] > 0]
+
+
+def why_not_timed(runs: Sequence[RunSummary]) -> str:
+    """Why the times of some runs do not belong on one axis, in few words; empty if they do."""
+    if any(run.sharing > 1 for run in runs):
+        return "not every training was alone on its GPU" if len(runs) > 1 else "the training was not alone on its GPU"
+    if not all(run.gpu for run in runs):
+        return "on which GPU the training ran is not known"
+    if len({batch_of(run) for run in runs}) > 1:
+        return "the batches differ"
+    return "the devices or networks differ" if len({_machine(run) for run in runs}) > 1 else ""
+
+
+def _machine(run: RunSummary) -> tuple[object, ...]:
+    data = run.settings.get("data", {}).get("source")
+    return (run.gpu, run.device, network_of(run), train_setting(run, "batch_size"), data)
+
+
+def reaches(run: RunSummary, level: float) -> list[tuple[int, bool]]:
+    """Each epoch, and whether the median of the test errors around it is at or below a level in percent."""
+    entries = tested(run)
+    # Rounded, as 100 * (1 - 0.85) is slightly above 15.
+    errors = medians([round(100 * (1 - float(entry["test_accuracy"])), 6) for entry in entries])
+    return [(int(entry["epoch"]), error <= level) for entry, error in zip(entries, errors, strict=True)]
+
+
+def first_epoch(run: RunSummary, level: float) -> int | None:
+    """The first epoch at or below a test error in percent."""
+    return next((epoch for epoch, below in reaches(run, level) if below), None)
+
+
+def reached_text(run: RunSummary, level: float, *, timed: bool) -> str:
+    """The first epoch at a level, its time if times can be compared, and the epoch after which it stays there."""
+    epoch = first_epoch(run, level)
+    if epoch is None:
+        return "never"
+    seconds = next(float(entry["train_seconds"]) for entry in run.epochs if entry["epoch"] == epoch)
+    text = f"epoch {epoch}" + (f" ({duration(seconds)})" if timed else "")
+    below = reaches(run, level)
+    states = [state for _, state in below]
+    since = max(place for place, state in enumerate([False, *states]) if not state)  # counts the epochs before it
+    if since == states.index(True):
+        return text
+    return f"{text}, permanently from {below[since][0]}" if since < len(states) else f"{text}, not permanently"

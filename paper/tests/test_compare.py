@@ -1,0 +1,265 @@
+"""A lead is a paired test and a point of accuracy; what many columns say together is no more than all of them allow."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_summaries import published, run, stage, summary
+
+from maxmahal.records.statistics import Comparison, Rate, points_apart
+from paper.pages.claims import Verdict, counted, leads_table, over_kinds
+from paper.pages.compare import (
+    Gap,
+    budgets,
+    hm_beside_mmc,
+    holm,
+    judge_columns,
+    leads,
+    loss_pairs,
+    of_counts,
+    of_distances,
+    of_images,
+    other_rates,
+    spread,
+    state_of,
+)
+from paper.pages.models import ADVERSARIAL_CIFAR100, PGD_8, SHORT
+from paper.pages.results import Measured
+from paper.summaries import Summary
+
+SCE, MMC, CENTER = "cifar10-sce", "cifar10-mmc", "cifar10-center"
+
+
+def under(model: str, values: dict[str, float], **changes: object) -> Summary:
+    return summary(model, "paper-table1", stages=values, **changes)  # type: ignore[arg-type]
+
+
+def gap(first: int, second: int, total: int = 10_000) -> Gap:
+    return of_images(Comparison(first, second, total))
+
+
+def test_holm_multiplies_by_how_many_are_left() -> None:
+    corrected = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+    assert corrected == pytest.approx({"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06})
+    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
+    assert holm({}) == {}
+
+
+@pytest.mark.parametrize(("only_first", "only_second"), [(0.1, 0.05), (0.03, 0.03), (0.3, 0.02), (0.01, 0.0)])
+def test_the_interval_of_a_paired_difference_covers_it(only_first: float, only_second: float) -> None:
+    """Summed over every outcome of so few images, weighted by its probability."""
+    total, covered = 60, 0.0
+    both = 1 - only_first - only_second
+    for first in range(total + 1):
+        for second in range(total + 1 - first):
+            ways = math.comb(total, first) * math.comb(total - first, second)
+            chance = ways * only_first**first * only_second**second * both ** (total - first - second)
+            low, high = gap(first, second, total).interval()
+            covered += chance * (low <= 100 * (only_first - only_second) <= high)
+    assert covered >= 0.94
+
+
+def test_the_interval_of_many_images_is_the_textbooks() -> None:
+    low, high = gap(362, 338).interval()
+    wald = 1.959964 * math.sqrt(700 - 24**2 / 10_000) / 100
+    assert (low, high) == pytest.approx((0.24 - wald, 0.24 + wald), abs=0.01)
+    assert gap(362, 338).interval(0.99)[1] > high
+    assert gap(362, 338).p_value == pytest.approx(0.385, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        (300, 150, "ahead"),
+        (180, 90, "open"),  # beyond chance, but less than a point
+        (6_0, 5_0, "no lead"),
+        (1_900, 1_800, "open"),  # a point, but not beyond chance
+        (90, 300, "no lead"),
+        (0, 0, "no lead"),
+    ],
+)
+def test_a_lead_is_beyond_chance_and_of_a_point(first: int, second: int, state: str) -> None:
+    (lead,) = judge_columns({"x": {"SCE": gap(first, second)}})
+    assert lead.state == state
+
+
+def test_the_same_difference_among_many_columns_is_no_lead() -> None:
+    close = gap(1_900, 1_775)  # p = 0.041
+    assert judge_columns({"x": {"SCE": close}})[0].state == "ahead"
+    many = judge_columns({name: {"SCE": close} for name in "abcdefgh"})
+    assert {lead.state for lead in many} == {"open"}
+    assert many[0].p_value == pytest.approx(8 * close.p_value)
+
+
+def test_what_is_ruled_out_is_so_for_all_columns_and_models_together() -> None:
+    edge = gap(480, 460)  # its own interval ends at 0.8 points, that of one column in eight above
+    assert edge.interval()[1] < 1 < gap(520, 480).interval(1 - 0.05 / 8)[1]
+    assert judge_columns({"x": {"SCE": gap(520, 485)}})[0].state == "no lead"
+    assert judge_columns({name: {"SCE": gap(520, 485)} for name in "abcdefgh"})[0].state == "open"
+    assert judge_columns({"x": {name: gap(520, 485) for name in "abcdefgh"}})[0].state == "open"
+
+
+def test_a_lead_is_over_each_of_the_others() -> None:
+    things = [under(SCE, {"pgd10-un-8": 5}), under(CENTER, {"pgd10-un-8": 20}), under(MMC, {"pgd10-un-8": 20})]
+    (lead,) = leads(published(*things), MMC, (SCE, CENTER), PGD_8)
+    assert (lead.state, lead.closest) == ("no lead", "Center loss")
+    (alone,) = leads(published(things[0], things[2]), MMC, (SCE, CENTER), PGD_8)
+    assert (alone.state, alone.closest) == ("ahead", "SCE")
+
+
+def test_answers_that_an_attack_turned_right_give_no_lead() -> None:
+    """60 % right under the attack against 55 %, but ten of them were wrong before it."""
+    turned = np.arange(2000) >= 800
+    ours = summary(MMC, "paper-table1", clean=70, more=(stage("pgd10-un-8", 60.0, right=turned),))
+    theirs = under(SCE, {"pgd10-un-8": 55}, clean=80.0)
+    (lead,) = leads(published(ours, theirs), MMC, (SCE,), PGD_8)
+    assert lead.state == "no lead"
+    assert lead.gap is not None
+    assert lead.gap.words == "−25.0 points (300 to 800 of 2,000 images)"
+
+
+def test_summaries_that_do_not_tell_images_apart_are_not_tested() -> None:
+    ours, theirs = under(MMC, {"pgd10-un-8": 50}), under(SCE, {"pgd10-un-8": 5})
+    older = replace(theirs, stages=tuple(replace(each, right=None) for each in theirs.stages))
+    elsewhere = replace(theirs, data_fingerprint="other images")
+    for other in (older, elsewhere):
+        (lead,) = leads(published(ours, other), MMC, (SCE,), PGD_8)
+        assert lead.state == "not tested"
+        assert "| PGD-10 un 8 | SCE | not tested | – | not tested |" in leads_table([lead])
+    (half,) = leads(published(ours, older, under(CENTER, {"pgd10-un-8": 5})), MMC, (SCE, CENTER), PGD_8)
+    assert half.state == "not tested"
+    (lost,) = leads(published(ours, older, under(CENTER, {"pgd10-un-8": 60})), MMC, (SCE, CENTER), PGD_8)
+    assert lost.state == "no lead", "one that it is behind of is enough"
+
+
+def distance(value: float, error: float | None = 0.001) -> Measured:
+    return Measured(None, value, 2000, False, error)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "state"),
+    [
+        (distance(0.2), distance(0.1), "ahead"),
+        (distance(0.104), distance(0.1), "open"),  # beyond chance, but hardly farther
+        (distance(0.12, 0.01), distance(0.1, 0.01), "open"),
+        (distance(0.1), distance(0.1), "no lead"),
+        (distance(math.nan), distance(0.1), "not tested"),
+        (distance(0.1), distance(math.nan), "not tested"),
+        (replace(distance(0.9), left=Rate(6.0, 100)), distance(0.1), "not tested"),
+        (distance(0.1), replace(distance(0.9), left=Rate(6.0, 100)), "not tested"),
+        (replace(distance(0.9), left=Rate(5.0, 100)), distance(0.1), "ahead"),
+        (distance(0.2, None), distance(0.1), "not tested"),
+    ],
+)
+def test_distances_lead_by_their_errors(ours: Measured, theirs: Measured, state: str) -> None:
+    assert judge_columns({"C&W": {"SCE": of_distances(ours, theirs)}})[0].state == state
+
+
+def test_counts_that_nobody_can_pair_are_compared_by_the_textbook() -> None:
+    """Two shares of 1,000: the pooled z-test by hand, and Newcombe's interval from the two's own."""
+    found = of_counts(Rate(245.0, 1000), Rate(220.0, 1000))
+    error = math.sqrt(0.2325 * 0.7675 * 2 / 1000)
+    assert found.p_value == pytest.approx(math.erfc(0.025 / error / math.sqrt(2)))
+    assert found.interval() == pytest.approx(points_apart(Rate(245.0, 1000), Rate(220.0, 1000))[1:])
+    assert found.words == "+2.5 points (unpaired counts of 1,000 images)"
+    assert of_counts(Rate(0.0, 1000), Rate(0.0, 1000)).p_value == 1.0
+
+
+def test_only_attacks_on_the_true_label_are_compared_by_counts() -> None:
+    values = {"spsa-un-8": 20.0, "pgd10-un-8": 20.0}
+    things = [under(MMC, values), under(SCE, dict.fromkeys(values, 5.0))]
+    few = [replace(each, stages=tuple(replace(x, right=None) for x in each.stages)) for each in things]
+    states = {lead.title: lead.state for lead in leads(published(*few), MMC, (SCE,), ("spsa-un-8", "pgd10-un-8"))}
+    assert states == {"SPSA un 8": "ahead", "PGD-10 un 8": "not tested"}
+    elsewhere = replace(few[1], data_fingerprint="other images")
+    fewer = replace(few[1], stages=(stage("spsa-un-8", 5.0, 1000, right=None),))
+    for other in (elsewhere, fewer):
+        (lead,) = leads(published(few[0], other), MMC, (SCE,), ("spsa-un-8",))
+        assert lead.state == "not tested"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "verdict"),
+    [
+        (("aa", "aa"), "holds"),
+        (("aa", ""), "holds"),
+        (("aa", "an"), "holds in part"),
+        (("an", "nn"), "does not hold"),
+        (("an", "ao"), "undecided"),
+        (("ao", ""), "undecided"),
+    ],
+)
+def test_one_column_of_many_is_not_a_part(kinds: tuple[str, str], verdict: Verdict) -> None:
+    sizes = {"a": gap(400, 100), "n": gap(10, 10), "o": gap(180, 90)}
+    found = [
+        judge_columns({f"{kind}{place}": {"SCE": sizes[letter]} for place, letter in enumerate(kind)}) for kind in kinds
+    ]
+    assert over_kinds(found) == verdict
+
+
+def test_columns_are_counted_by_what_was_seen() -> None:
+    found = judge_columns({"a": {"SCE": gap(400, 100)}, "b": {"SCE": gap(10, 10)}, "c": {"SCE": None}})
+    assert counted(found) == "1 of 3 columns (ruled out in 1, not tested in 1)"
+    assert state_of(found) == "no lead"
+    assert "| a | SCE | +3.0 points (400 to 100 of 10,000 images) | < 0.001 | yes |" in leads_table(found)
+
+
+def test_clean_accuracies_of_two_budgets_mix_no_sizes() -> None:
+    sce, mmc = SHORT
+    few = summary(f"{mmc}-seed1", "strict", clean=99, samples=1000, limited=True)
+    things = [summary(sce, "strict", clean=90), summary(mmc, "strict", clean=91), few]
+    things.append(summary(f"{sce}-seed1", "strict", clean=92))
+    assert budgets(published(*things)).clean == pytest.approx({"short": 91 - 91})
+    more = summary(f"{mmc}-seed1", "autoattack", clean=93)
+    assert budgets(published(*things, more)).clean == pytest.approx({"short": 92 - 91})
+
+
+def test_the_spread_over_seeds() -> None:
+    assert [spread(values) for values in ([], [41.0], [40.0, 41.0, 42.0])] == [
+        "not measured",
+        "41.0 (1 seed)",
+        "41.0 ± 1.0 (3 seeds)",
+    ]
+
+
+AT_SCE, AT_MMC, AT_HM = ADVERSARIAL_CIFAR100
+
+
+def attacked(model: str, robust: float, rate: float = 0.2, epochs: int = 40) -> Summary:
+    settings = {"train": {"epochs": epochs, "lr": rate}}
+    found = summary(model, "autoattack", robust=robust, samples=1000, data="cifar100")
+    return replace(found, model={"settings": settings})
+
+
+def test_losses_are_corrected_for_all_pairs() -> None:
+    models = [attacked(AT_SCE, 20), attacked(AT_MMC, 19.4)]
+    (two,) = loss_pairs(published(*models))
+    assert (two.first, two.second, two.p_value) == (AT_MMC, AT_SCE, pytest.approx(2 * 0.5**6))
+    assert two.interval == of_images(two.pair).interval()
+    assert two.text == "−0.6 points [−1.1, −0.1], p = 0.031, 0 to 6 of 1,000 images"
+    three = loss_pairs(published(*models, attacked(AT_HM, 20)))
+    assert three[0].p_value == pytest.approx(3 * 2 * 0.5**6)
+    assert three[0].interval == of_images(three[0].pair).interval(1 - 0.05 / 3)
+
+
+def test_another_learning_rate_is_compared_with_the_same_training_alone() -> None:
+    base = attacked(AT_HM, 17.6)
+    (found,) = other_rates(published(base, attacked(f"{AT_HM}-lr0.1", 20, 0.1)))
+    assert (found.first, found.second, found.pair.first_only) == (f"{AT_HM}-lr0.1", AT_HM, 24)
+    for other in (attacked(f"{AT_HM}-lr0.1", 20), attacked(f"{AT_HM}-lr0.1", 20, 0.1, epochs=80)):
+        assert other_rates(published(base, other)) == []
+
+
+def test_hm_and_mmc_are_paired_if_both_saw_every_image() -> None:
+    hm, mmc = (summary(f"cifar100-{name}", "strict", clean=value) for name, value in (("hm", 70.0), ("mmc", 69.0)))
+    found = hm_beside_mmc(published(hm, mmc))
+    assert found is not None
+    assert (found.gap.size, found.images) == (pytest.approx(1.0), 2000)
+    assert found.pair == Comparison(20, 0, 2000)
+    elsewhere = hm_beside_mmc(published(hm, replace(mmc, data_fingerprint="others")))
+    assert elsewhere is not None
+    assert (elsewhere.pair, elsewhere.gap.significant) == (None, False)
+    assert hm_beside_mmc(published(hm)) is None
+    fewer = summary("cifar100-mmc", "strict", samples=1000)
+    assert hm_beside_mmc(published(hm, fewer, run("other", [1.0]))) is None

@@ -1,0 +1,172 @@
+"""What trainings cost and how their settings were chosen, from made-up runs."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_up_summaries import published, run
+
+from maxmahal.settings import to_table
+from maxmahal.train import load_settings
+from paper import own
+from paper.pages.training import (
+    constant_loss,
+    cost_table,
+    edge_of,
+    medians,
+    one_weight_decay,
+    reached_text,
+    tuning_table,
+    unfinished,
+    untuned,
+    why_not_timed,
+)
+from paper.summaries import RunSummary
+
+SCE, MMC = "cifar10-sce", "cifar10-mmc"
+
+
+def cells(table: str, row: str) -> list[str]:
+    (line,) = [line for line in table.splitlines() if line.startswith(f"| {row} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def trial(
+    name: str, clean: float, pgd: float | None = None, batch: int = 256, lr: float = 0.1, **changes: Any
+) -> RunSummary:
+    decay = changes.pop("weight_decay", 2e-4)
+    centers = changes.pop("centers", "max-mahalanobis")
+    found = run(f"tune-{name}", [20.0], **changes)
+    found.epochs[0].update({"validation_accuracy": clean} | ({} if pgd is None else {"validation_pgd10": pgd}))
+    train = {"epochs": 1, "batch_size": batch, "lr": lr, "weight_decay": decay}
+    tables = {"loss": {"name": name.partition("-")[0]}, "train": train, "centers": {"name": centers}}
+    return replace(found, settings={**found.settings, **tables})
+
+
+def test_the_cost_is_of_finished_trainings() -> None:
+    both = published(run(SCE, [20.0, 8.5], 30), trial("sce-a", 0.8), run(MMC, [20.0, 10.0], finished=False))
+    assert cells(cost_table(both), SCE) == [SCE, "2", "50", "NVIDIA H200", "30.00 s", "1 min 00 s", "8.5"]
+    assert "tune-" not in cost_table(both)
+    assert MMC not in cost_table(both)
+    assert unfinished(both) == [f"`{MMC}` (2 epochs)"]
+    assert cells(cost_table(published(run(SCE, [20.0], gpu="", sharing=4))), SCE)[3] == "cuda:0, shared by 4"
+
+
+def test_the_best_trials_are_marked() -> None:
+    trials = [
+        trial("mmc-a", 0.359, 0.2685),
+        trial("mmc-b", 0.363, 0.2685),  # ties by validation accuracy
+        trial("mmc-c", 0.5, 0.2675),
+        trial("mmc-d", 0.9, 0.9, finished=False),
+        trial("sce-a", 0.3, 0.3),
+        trial("mmc-e", 0.86, batch=128),  # without attack, by batch size
+        trial("mmc-f", 0.80, batch=512),
+        trial("mmc-g", 0.75, batch=512),
+        trial("mmc-h", 0.99, batch=512, finished=False),
+    ]
+    table = tuning_table(published(*trials))
+    best = {each.name for each in trials if cells(table, each.name)[-1] == "best"}
+    assert best == {"tune-mmc-b", "tune-sce-a", "tune-mmc-e", "tune-mmc-f"}
+    assert cells(table, "tune-mmc-c")[-3:-1] == ["50.0", "26.8"]
+    assert tuning_table(published()) == ""
+
+
+def test_used_trials_say_whether_they_are_the_best_and_at_an_edge() -> None:
+    trials = [
+        trial("mmc-a", 0.80, batch=128, lr=0.02),
+        trial("mmc-b", 0.86, batch=128, lr=0.05),
+        trial("mmc-c", 0.85, batch=128, lr=0.1),
+        trial("mmc-d", 0.88, batch=50, lr=0.01),
+        trial("sce-a", 0.85, batch=128, lr=0.05),
+        trial("sce-b", 0.86, batch=128, lr=0.1),
+    ]
+    used = [replace(trials[place], name=name) for place, name in ((1, MMC), (5, SCE))]
+    table = tuning_table(published(*trials, *used))
+    wanted = ["", "used", "", "best", "", "used, highest rate tried"]
+    assert [cells(table, each.name)[-1] for each in trials] == wanted
+    worse = tuning_table(
+        published(*trials, *used, replace(trials[2], name="other"), replace(trials[2], name="another"))
+    )
+    assert cells(worse, "tune-mmc-c")[-1] == "used by other and 1 more, not the best"
+    assert cells(worse, "tune-mmc-b")[-1] == f"used by {MMC}"
+    elsewhere = tuning_table(published(*trials, replace(trials[2], name=f"{MMC}-lr0.1")))
+    assert cells(elsewhere, "tune-mmc-c")[-1] == "", "a training at another rate is no use of a trial"
+
+
+def test_hierarchical_centers_have_trials_of_their_own() -> None:
+    table = tuning_table(published(trial("mmc-a", 0.2, 0.1), trial("mmc-b", 0.1, 0.09, centers="hierarchical")))
+    assert [cells(table, f"tune-mmc-{end}")[-1] for end in "ab"] == ["best", "best"]
+    assert cells(table, "tune-mmc-b")[3] == "mmc, hierarchical"
+
+
+def test_a_weight_decay_that_was_not_tuned_is_named() -> None:
+    same = published(trial("a", 0.8, batch=128), trial("b", 0.8, batch=128))
+    assert one_weight_decay(same) == ["resnet32 on CIFAR-10 (0.0002)"]
+    assert one_weight_decay(published(*same.runs, trial("c", 0.8, weight_decay=5e-4))) == []
+    assert one_weight_decay(published(trial("a", 0.8, 0.4))) == [], "with attack they were"
+
+
+def test_models_without_trials_of_their_own_are_named_with_whose_settings_they_use() -> None:
+    mmc = replace(trial("mmc-a", 0.8, batch=128), name=MMC)
+    rand = replace(trial("mmc-b", 0.8, batch=128, centers="random"), name="cifar10-mmc-rand")
+    lenders = {"cifar10-mmc-rand": MMC}
+    assert untuned(published(mmc, rand), lenders) == [f"`cifar10-mmc-rand` (those of `{MMC}`)"]
+    other = replace(trial("mmc-b", 0.8, batch=128, lr=0.2, centers="random"), name="cifar10-mmc-rand")
+    assert untuned(published(mmc, other), lenders) == []
+    assert untuned(published(mmc, rand, trial("mmc-c", 0.8, batch=128, centers="random")), lenders) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "tried", "edge"),
+    [
+        (0.2, [0.1, 0.2], "highest"),
+        (0.1, [0.2, 0.1], "lowest"),
+        (0.2, [0.1, 0.2, 0.4], None),
+        (0.3, [0.1, 0.2], "highest"),  # beyond what was tried
+        (0.2, [0.2, 0.2], None),  # twice the same is no choice
+        (0.2, [], None),
+    ],
+)
+def test_a_choice_at_an_end_of_what_was_tried(value: float, tried: list[float], edge: str | None) -> None:
+    assert edge_of(value, tried) == edge
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"sharing": 2}, "not every training was alone on its GPU"),
+        ({"gpu": ""}, "on which GPU the training ran is not known"),
+        ({"gpu": "NVIDIA A100"}, "the devices or networks differ"),
+        ({"settings": {"train": {"batch_size": 128}}}, "the batches differ"),
+    ],
+)
+def test_times_are_compared_of_equal_machines(changes: dict[str, Any], why: str) -> None:
+    assert why_not_timed([run(SCE, [9.0]), run(MMC, [9.0], **changes)]) == why
+
+
+def test_medians_look_two_epochs_to_either_side() -> None:
+    assert medians([9.0, 1.0, 8.0, 7.0, 6.0, 0.0]) == [9.0, 8.0, 7.0, 6.0, 6.0, 0.0]
+
+
+def test_the_epoch_of_a_level_and_from_when_on_it_stays() -> None:
+    falls = [40.0] * 3 + [14.0] * 5
+    again, rises = run(SCE, [*falls, *[16.0] * 5, *[14.0] * 5]), run(MMC, [*falls, *[16.0] * 10])
+    assert reached_text(again, 15.0, timed=True) == "epoch 4 (40.0 s), permanently from 14"
+    assert reached_text(rises, 15.0, timed=False) == "epoch 4, not permanently"
+    assert reached_text(rises, 20.0, timed=False) == "epoch 4"
+    assert reached_text(rises, 10.0, timed=False) == "never"
+    assert reached_text(run(SCE, [15.0] * 3), 15.0, timed=False) == "epoch 1"  # 100 * (1 - 0.85) > 15
+
+
+def test_the_loss_of_a_constant_model() -> None:
+    def of(preset: str, **loss: Any) -> float | None:
+        settings = to_table(load_settings(own("preset", preset)))
+        settings["loss"] = {**settings["loss"], **loss}
+        return constant_loss(run("x", [9.0], settings=settings))
+
+    assert of("cifar100-at-sce-long") == pytest.approx(math.log(100))
+    assert of("cifar100-at-mmc-long") == pytest.approx(50)  # C²/2
+    assert of("cifar10-mmc", scale=2.0) is None
+    assert of("cifar10-mmlda") is None
