@@ -18,7 +18,8 @@ from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.target import load_target
 from maxmahal.train import Settings, train_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_tensors
-from paper.pages import ZOO, read_shelf
+from paper.pages.models import ZOO
+from paper.pages.results import read_published
 
 Make = Callable[..., Settings]
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +50,7 @@ def test_published_evaluations_are_of_the_published_models() -> None:
     found = [path for name in ZOO if (path := ROOT / "zoo" / f"{name}.safetensors").exists()]
     if not found:
         pytest.skip("a copy of the tree without its zoo")
-    evaluations = read_shelf(ROOT / "paper" / "results").evaluations
+    evaluations = read_published(ROOT / "paper" / "results").evaluations
     for path in found:
         published = {each.model_fingerprint for each in evaluations if each.name == ZOO[path.stem]}
         assert published == {fingerprint_model(maxmahal.load(path))}, path.stem
