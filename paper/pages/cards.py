@@ -19,10 +19,10 @@ from paper.summaries import RunSummary
 
 _UNKNOWN = "unknown"
 _TRUST = {
-    "held": "no sign of false robustness",
-    "mended": "signs of false robustness answered by added attacks",
-    "unresolved": "signs of false robustness are open",
-    "unchecked": "no diagnostics",
+    "held": "found no sign",
+    "mended": "found signs and answered them with added attacks",
+    "unresolved": "left signs open",
+    "unchecked": "has no diagnostics",
 }
 
 
@@ -40,6 +40,7 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
         classes=len(SOURCES[data].class_counts["test"]),
         hm=hm_beside_mmc(results) if model == HM else None,
         measured=_measured(results, model),
+        trust={suite: _TRUST[found.trust] for suite in STRONG if (found := results.find(model, suite)) is not None},
         protocol=any(results.measured(model, stage) for stage in (*PGD_8, *PGD_16)),
         rates=[each for each in other_rates(results) if each.second == model],
         rate=lambda each: results.settings(each).get("train", {}).get("lr"),
@@ -83,10 +84,7 @@ def _measured(results: Published, model: str) -> str:
             few = clean is not None and ours is not None and ours.samples < clean.samples
             first = f", first {ours.samples:,} images" if few and ours is not None else ""
             body.append([f"{TITLES[stage]}, paper's protocol{first}", paper, ours_text(ours)])
-    for suite in STRONG:
-        found = results.find(model, suite)
-        trust = "" if found is None else f" ({_TRUST.get(found.trust, found.trust)})"
-        body.append([f"worst case of `{suite}`{trust}", "–", ours_text(results.robust(model, suite))])
+    body += [[f"worst case of `{suite}`", "–", ours_text(results.robust(model, suite))] for suite in STRONG]
     return markdown_table(["accuracy", "paper", "ours"], body)
 
 

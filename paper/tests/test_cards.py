@@ -106,15 +106,16 @@ def test_what_does_not_apply_or_is_not_known_is_not_made_up() -> None:
 @pytest.mark.parametrize(
     ("trust", "said"),
     [
-        ("held", "no sign of false robustness"),
-        ("mended", "signs of false robustness answered by added attacks"),
-        ("unresolved", "signs of false robustness are open"),
-        ("unchecked", "no diagnostics"),
+        ("held", "found no sign"),
+        ("mended", "found signs and answered them with added attacks"),
+        ("unresolved", "left signs open"),
+        ("unchecked", "has no diagnostics"),
     ],
 )
 def test_a_worst_case_says_whether_false_robustness_was_looked_for(trust: str, said: str) -> None:
     text = card(published(measured(trust=trust)), NAME)
-    assert f"| worst case of `autoattack` ({said}) | – | 44.0 % [41.8, 46.2] |" in text
+    assert f"False robustness: `autoattack` {said}." in text
+    assert "| worst case of `autoattack` | – | 44.0 % [41.8, 46.2] |" in text
     assert "| worst case of `strict` | – | not run |" in text
 
 
