@@ -3,14 +3,10 @@
 import math
 from typing import Any
 
-from markupsafe import Markup
-
 from many_classes_measures import fit_power
-from maxmahal.report.scales import Axis
-from maxmahal.report.svg import Chart, element
-from paper.pages.drawing import as_file
+from maxmahal.report.chart import Axis, Chart, Key, arranged
 
-WIDTH, HEIGHT, TOP, LINE = 350.0, 300.0, 62.0, 20.0
+WIDTH, HEIGHT = 350.0, 300.0
 NAMES = {
     "mmc_loss": "MMC, training: loss and gradient",
     "sce_step": "SCE, training: head, loss, update",
@@ -30,15 +26,9 @@ FITTED_FROM, CENTERS_FITTED_FROM = 1_000, 3_000
 def draw(record: dict[str, Any]) -> str:
     """Three charts side by side under one legend."""
     title = f"Many classes: d = {record['dim']}, batch {record['batch_size']}, {record['device']}"
-    parts = [element("text", title, class_="head", x=14.0, y=LINE)]
-    for place, (field, (name, unit)) in enumerate(CHARTS.items()):
-        parts.append(element("text", name, class_="name", x=place * WIDTH + 52, y=2.3 * LINE))
-        parts.append(_placed(_chart(record["rows"], field, name, unit), place * WIDTH))
-    for slot, name in enumerate(NAMES.values()):
-        x, y = 24.0 + slot % 3 * WIDTH, TOP + HEIGHT + LINE * (1 + slot // 3)
-        parts.append(element("rect", class_=f"bar s{slot}", x=x, y=y - 9, width=10.0, height=10.0, rx=2))
-        parts.append(element("text", name, class_="name", x=x + 15, y=y))
-    return as_file(title, parts, len(CHARTS) * WIDTH, TOP + HEIGHT + 3 * LINE)
+    charts = [_chart(record["rows"], field, name, unit) for field, (name, unit) in CHARTS.items()]
+    legend = [Key(f"s{slot}", name) for slot, name in enumerate(NAMES.values())]
+    return arranged(title, charts, len(charts), legend).file()
 
 
 def _chart(rows: list[dict[str, Any]], field: str, name: str, unit: str) -> Chart:
@@ -76,8 +66,3 @@ def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 power = fit_power([row["num_classes"] for row in line], [row[field] for row in line])
                 found.append({"what": what, "of": field, "from": start, **vars(power)})
     return found
-
-
-def _placed(chart: Chart, x: float) -> Markup:
-    place = f'<svg x="{x:g}" y="{TOP - 10:g}" width="{WIDTH:g}" height="{HEIGHT:g}" '
-    return Markup(str(chart.render()).replace("<svg ", place, 1))

@@ -1,16 +1,14 @@
-"""Pictures of feature space: each figure is computed once into a small record and drawn from the record alone."""
+"""The paper's figures of feature space: each is computed once into a small record and drawn from the record alone."""
 
-from paper.gallery.output import check_format, write_figure
-from paper.gallery.page import render_gallery
-from paper.gallery.registry import FIGURES, find_figure
-from paper.gallery.store import default_folder, make_record, obtain_record, read_record
-from paper.gallery.types import Figure, Options, Record
+from paper.gallery.figure import FigureOptions, FigureRecord, GalleryFigure
+from paper.gallery.page import check_format, render_gallery, write_figure
+from paper.gallery.registry import FIGURES, default_folder, find_figure, make_record, obtain_record, read_record
 
 __all__ = [
     "FIGURES",
-    "Figure",
-    "Options",
-    "Record",
+    "FigureOptions",
+    "FigureRecord",
+    "GalleryFigure",
     "check_format",
     "default_folder",
     "find_figure",

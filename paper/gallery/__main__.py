@@ -26,11 +26,13 @@ def figure_command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A figure; without one they are listed.")] = None,
     records: Records = None,
     out: Annotated[Path | None, typer.Option(help="An .svg, .png, .gif or .html file (default: NAME.svg).")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute the record anew, even if there is one.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data sets lie (else $MAXMAHAL_DATA).")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute the record again, even if there is one.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder of the data sets (default: $MAXMAHAL_DATA).")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Compute a smaller record, for a first look.")] = False,
 ) -> None:
-    """Draw a figure from its record; the record is computed only where it is missing."""
+    """Draw a figure from its record; the record is computed if it is missing."""
     console, folder = Console(), gallery.default_folder() if records is None else records
     if name is None:
         _list(console, folder)
@@ -39,7 +41,7 @@ def figure_command(
     gallery.check_format(name, path)  # before minutes of computation
     if fresh or gallery.read_record(folder, name) is None:
         _say(console, f"Computing {name}.")
-    record = gallery.obtain_record(folder, name, gallery.Options(data_dir, quick), fresh=fresh)
+    record = gallery.obtain_record(folder, name, gallery.FigureOptions(data_dir, quick), fresh=fresh)
     gallery.write_figure(name, record, path)
     _say(console, f"Wrote {path} from {folder / name}.json.")
 
@@ -49,17 +51,20 @@ def gallery_command(
     out: Annotated[Path, typer.Option(help="The page.")],
     records: Records = None,
 ) -> None:
-    """Make one page of all figures that have a record; where none has, of those that are quickly made."""
+    """Make one page of all figures that have a record; if none has, of those that take a second."""
     folder, console = gallery.default_folder() if records is None else records, Console()
     if all(gallery.read_record(folder, name) is None for name in gallery.FIGURES):
         _say(console, f"{folder} holds no figure's record yet; computing those that take a second.")
         for name in (name for name, figure in gallery.FIGURES.items() if figure.cheap):
-            gallery.obtain_record(folder, name, gallery.Options())
+            gallery.obtain_record(folder, name, gallery.FigureOptions())
     kept = {name: record for name in gallery.FIGURES if (record := gallery.read_record(folder, name)) is not None}
     write_text_atomically(out, gallery.render_gallery(kept))
     missing = [name for name in gallery.FIGURES if name not in kept]
     if missing:
-        _say(console, f"Left out, as they have no record: {', '.join(missing)}; the command `figure NAME` makes one.")
+        _say(
+            console,
+            f"Left out, because they have no record: {', '.join(missing)}; the command `figure NAME` makes one.",
+        )
     _say(console, f"Wrote {out}.")
 
 

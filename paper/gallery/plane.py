@@ -1,11 +1,10 @@
-"""A square window on a plane of features: decision regions, clouds of features, centers."""
+"""A square window on a plane of features: decision regions, features, centers."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from paper.gallery.palette import CLASSES
-from paper.gallery.scene import Area, Dots, Line, Part, Point, Text, cross
+from maxmahal.report.chart import CLASSES, Area, Dots, Drawing, Line, Part, Point, Text, cross
 
 SIDE = 400.0
 
@@ -17,18 +16,19 @@ class Window:
         self.view, self.side = list(view), side
 
     def place(self, points: np.ndarray) -> list[Point]:
-        """Where points (n, 2) fall; y grows upwards in feature space and downwards in a drawing."""
+        """Where points (n, 2) are drawn; y grows upwards in feature space and downwards in a drawing."""
         relative = (np.asarray(points, dtype=np.float64).reshape(-1, 2) - self.view[:2]) / self.view[2]
         placed = self.side / 2 * (1 + relative * np.array([1, -1]))
         return [(float(x), float(y)) for x, y in placed]
 
-    def frame(self) -> Part:
-        """The window's rim."""
+    def drawing(self, title: str, parts: list[Part]) -> Drawing:
+        """The parts in a frame."""
         s = self.side
-        return Line([(0.0, 0.0), (s, 0.0), (s, s), (0.0, s), (0.0, 0.0)], "line", 1.0)
+        frame = Line([(0.0, 0.0), (s, 0.0), (s, s), (0.0, s), (0.0, 0.0)], "line", 1.0)
+        return Drawing(title, s, s, [*parts, frame])
 
     def cloud(self, points: np.ndarray, labels: np.ndarray, radius: float = 1.6, opacity: float = 0.55) -> list[Part]:
-        """Features in the colours of their classes; what lies outside the window is left out."""
+        """Features in the colours of their classes; those outside the window are left out."""
         inside = (np.abs(points - np.array(self.view[:2])) <= self.view[2] * 1.001).all(axis=1)
         return [
             Dots(self.place(points[inside & (labels == label)]), class_ink(int(label)), radius, opacity)
@@ -37,7 +37,7 @@ class Window:
         ]
 
     def regions(self, weights: np.ndarray, bias: np.ndarray, opacity: float = 0.1) -> list[Part]:
-        """Where each class wins, in its colour, with the boundaries between them."""
+        """The decision region of each class, in its colour."""
         parts: list[Part] = []
         for label, corners in enumerate(decision_regions(weights, bias, self.view)):
             if len(corners) >= 3:
@@ -51,14 +51,14 @@ class Window:
         return [part for x, y in self.place(centers) if self._holds(x, y) for part in cross(x, y)]
 
     def names(self, places: np.ndarray, names: Sequence[str]) -> list[Part]:
-        """The name of each class beside its place, pushed outwards and kept inside the window."""
+        """The name of each class beside its place, on the outer side but inside the window."""
         middle, parts = np.array(self.view[:2]), list[Part]()
         for place, name in zip(places, names, strict=True):
             away = np.asarray(place, dtype=np.float64) - middle
             length = float(np.linalg.norm(away)) or 1.0
             x, y = self.place(place + away / length * 0.1 * self.view[2])[0]
             inside = (min(max(x, 10.0), self.side - 10.0), min(max(y, 12.0), self.side - 8.0))
-            parts.append(Text(inside[0], inside[1] + 5, name, size=14.0, anchor="middle", halo=True))
+            parts.append(Text(inside[0], inside[1] + 5, name, "ink", 14.0, anchor="middle", halo=True))
         return parts
 
     def _holds(self, x: float, y: float) -> bool:
@@ -66,12 +66,12 @@ class Window:
 
 
 def class_ink(label: int) -> str:
-    """The ink of a class; beyond ten they take turns."""
+    """The colour of a class; with more than ten classes, colours repeat."""
     return f"c{label % CLASSES}"
 
 
 def decision_regions(weights: np.ndarray, bias: np.ndarray, view: Sequence[float]) -> list[np.ndarray]:
-    """The corners of the part of the window in which each class has the largest w·z + b; empty where it never wins.
+    """The corners of the part of the window in which each class has the largest w·z + b; empty if it never has.
 
     Heads with centers fit in: -½‖z - μ‖² is μ·z - ½‖μ‖² and a term that all classes share.
     """

@@ -1,20 +1,15 @@
-"""A forest plot: differences on one axis, a row each, with intervals; narrow, so that a telephone shows it unscaled."""
+"""A forest plot: differences with intervals on one axis, one row each; narrow enough for a phone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
-from maxmahal.report.scales import Axis
-from maxmahal.report.svg import element
-from paper.pages.drawing import LINE, MARGIN, as_file, wrapped
+from maxmahal.report.chart import LINE, MARGIN, Axis, Drawing, Line, Mark, Part, Text, wrapped
 
 _WIDTH = 400.0
 _LEFT, _RIGHT = 66.0, 236.0  # where the axis begins and ends
 _DIFFERENCE, _VALUES = 286.0, _WIDTH - MARGIN  # where the columns of numbers end
 _ZERO = 1e-9  # a tick that is the zero line
-_DOT = "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z"
-_DIAMOND = "M0-5.5L5.5 0L0 5.5L-5.5 0z"
+_DOT, _DIAMOND = 0, 2
 
 
 @dataclass(frozen=True)
@@ -40,30 +35,31 @@ class Group:
 def forest(title: str, what: str, columns: tuple[str, str], groups: Sequence[Group], note: str) -> str:
     """The groups one below the other, zero marked, as an SVG file; ``columns`` head the numbers on the right."""
     axis = _axis(what, [row for group in groups for row in group.rows])
-    head = wrapped(title, MARGIN, LINE, _WIDTH, "head")
+    inner = _WIDTH - 2 * MARGIN
+    head = wrapped(title, MARGIN, LINE, inner, bold=True)
     top = LINE * (1.6 + len(head))
-    parts: list[Markup] = []
+    parts: list[Part] = [
+        Text(x, top - 2, text, anchor="end") for text, x in zip(columns, (_DIFFERENCE, _VALUES), strict=True)
+    ]
     spans: list[tuple[float, float]] = []
-    for text, x in zip(columns, (_DIFFERENCE, _VALUES), strict=True):
-        parts.append(element("text", text, class_="note", x=x, y=top - 2, text_anchor="end"))
     y = top + 0.4 * LINE
     for group in groups:
-        parts.append(element("text", group.heading, class_="name", x=MARGIN, y=y + 14))
+        parts.append(Text(MARGIN, y + 14, group.heading, "ink"))
         y += 1.3 * LINE
         spans.append((y, y + LINE * len(group.rows)))
         for row in group.rows:
-            parts += _drawn(row, axis, y)
+            parts += _drawn(row, axis, y + LINE / 2)
             y += LINE
         y += 0.4 * LINE
-    below = wrapped(note, MARGIN, y + 2.9 * LINE, _WIDTH)
-    height = y + (2.6 + len(below)) * LINE
-    return as_file(title, [*head, *_frame(axis, spans, y), *parts, *below], _WIDTH, height)
+    below = wrapped(note, MARGIN, y + 2.9 * LINE, inner)
+    drawn = [*head, *_frame(axis, spans, y), *parts, *below]
+    return Drawing(title, _WIDTH, y + (2.6 + len(below)) * LINE, drawn).file()
 
 
 def _axis(what: str, rows: Sequence[Row]) -> Axis:
     ends = [0.0, *(row.value for row in rows), *(end for row in rows for end in row.interval or ())]
-    room = 0.06 * (max(ends) - min(ends)) or 1.0
-    return Axis(what, min(ends) - room, max(ends) + room, text=_tick)
+    axis = Axis.around(what, ends)
+    return Axis(what, axis.low, axis.high, text=_tick)
 
 
 def _tick(value: float) -> str:
@@ -71,7 +67,7 @@ def _tick(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Two digits behind the point, and a sign but for zero."""
+    """Two digits after the point, and a sign except for zero."""
     text = f"{abs(value):.2f}"
     return text if text == "0.00" else f"{'−' if value < 0 else '+'}{text}"
 
@@ -80,27 +76,22 @@ def _at(axis: Axis, value: float) -> float:
     return _LEFT + (_RIGHT - _LEFT) * axis.place(value)
 
 
-def _frame(axis: Axis, spans: Sequence[tuple[float, float]], floor: float) -> list[Markup]:
+def _frame(axis: Axis, spans: Sequence[tuple[float, float]], floor: float) -> list[Part]:
     """The axis, and its lines behind the rows but not behind the headings."""
-    parts = [element("path", class_="axis", d=f"M{_LEFT:g} {floor:g}H{_RIGHT:g}")]
+    parts: list[Part] = [Line([(_LEFT, floor), (_RIGHT, floor)], "soft", 1.0)]
     for tick in axis.ticks():
-        x = _at(axis, tick)
-        line = "rule" if abs(tick) <= _ZERO else "grid"
-        through = "".join(f"M{x:.2f} {top:g}V{bottom:g}" for top, bottom in spans)
-        parts.append(element("path", class_=line, d=f"{through}M{x:.2f} {floor:g}v4"))
-        parts.append(element("text", axis.text(tick), class_="tick", x=x, y=floor + 16, text_anchor="middle"))
-    middle = (_LEFT + _RIGHT) / 2
-    return [*parts, element("text", axis.label, class_="name", x=middle, y=floor + 34, text_anchor="middle")]
+        x, zero = _at(axis, tick), abs(tick) <= _ZERO
+        for top, bottom in (*spans, (floor, floor + 4)):
+            parts.append(Line([(x, top), (x, bottom)], "ink" if zero else "line", 1.0, dash=zero))
+        parts.append(Text(x, floor + 16, axis.text(tick), anchor="middle"))
+    return [*parts, Text((_LEFT + _RIGHT) / 2, floor + 34, axis.label, "ink", anchor="middle")]
 
 
-def _drawn(row: Row, axis: Axis, y: float) -> list[Markup]:
-    middle, slot = y + LINE / 2, 1 if row.is_mean else 0
-    parts = [element("text", row.label, class_="note", x=MARGIN, y=middle + 4)]
+def _drawn(row: Row, axis: Axis, y: float) -> list[Part]:
+    ink = "s1" if row.is_mean else "s0"
+    parts: list[Part] = [Text(MARGIN, y + 4, row.label)]
     if row.interval is not None:
-        low, high = (_at(axis, end) for end in row.interval)
-        parts.append(element("path", class_=f"line s{slot}", d=f"M{low:.2f} {middle:g}H{high:.2f}"))
-    move = f"translate({_at(axis, row.value):.2f} {middle:g})"
-    parts.append(element("path", class_=f"mark s{slot}", d=_DIAMOND if row.is_mean else _DOT, transform=move))
-    for text, x, look in ((signed(row.value), _DIFFERENCE, "name"), (row.values, _VALUES, "note")):
-        parts.append(element("text", text, class_=look, x=x, y=middle + 4, text_anchor="end"))
-    return parts
+        parts.append(Line([(_at(axis, end), y) for end in row.interval], ink))
+    parts.append(Mark(_at(axis, row.value), y, ink, _DIAMOND if row.is_mean else _DOT))
+    parts.append(Text(_DIFFERENCE, y + 4, signed(row.value), "ink", anchor="end"))
+    return [*parts, Text(_VALUES, y + 4, row.values, anchor="end")]

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from itertools import cycle
 
-from maxmahal.report.scales import Axis
-from maxmahal.report.svg import Chart
+from maxmahal.report.chart import SERIES, Axis, Chart, Key, arranged, heat_map
 from maxmahal.report.wording import listed
 from paper.pages.budgets_figure import budgets
 from paper.pages.compare import crafting, is_transfer
-from paper.pages.drawing import COLOURS, heat_map, with_legend
 from paper.pages.models import (
     ADVERSARIAL_CIFAR100,
     DATA,
@@ -62,12 +60,12 @@ def training(results: Published, names: Sequence[str]) -> str:
     what += " of adversarial training" if all(_is_adversarial(run) for run in runs.values()) else ""
     data = data_of(names[0])
     figure = " (Figure 3a)" if data == "cifar10" else ""  # which the paper draws of CIFAR-10 alone
-    chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=430.0, height=340.0)
+    chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=402.0, height=340.0)
     for slot, curve in zip(slots, curves, strict=True):
         chart.line([x for x, _ in curve], [y for _, y in curve], slot)
-    legend = list(zip(slots, _labels(runs), strict=True))
+    legend = [Key(f"s{slot}", label) for slot, label in zip(slots, _labels(runs), strict=True)]
     note = _note(why, {title: run for title, run in known.items() if not is_finished(run)})
-    return with_legend(chart, legend, note, _last_half(curves, slots, across.label))
+    return arranged(chart.title, [chart, *_last_half(curves, slots, across.label)], 1, legend, note).file()
 
 
 def _is_adversarial(run: RunSummary) -> bool:
@@ -87,7 +85,7 @@ def _last_half(curves: Sequence[Sequence[tuple[float, float]]], slots: Sequence[
     room = (max(errors) - min(errors) or 0.01) / 20
     across = Axis(label, min(x for end in ends for x, _ in end), last)
     upward = Axis("test error in %", max(min(errors) - room, 0.0), max(errors) + room, text=_percent)
-    chart = Chart("The last half, enlarged", across, upward, width=430.0, height=340.0)
+    chart = Chart("The last half, enlarged", across, upward, width=402.0, height=340.0)
     for slot, end in zip(slots, ends, strict=True):
         chart.line([x for x, _ in end], [error for _, error in end], slot)
     return [chart]
@@ -116,7 +114,8 @@ def _matrix(results: Published, what: str, targets: dict[str, dict[str, float]])
     names = sorted(targets, key=_place)
     shares = [[targets[name].get(source) for name in names] for source in sources]
     rows, columns = ([results.title(name) for name in each] for each in (sources, names))
-    return heat_map(f"{what}: crafted on (rows), shown to (columns), accuracy in %", rows, columns, shares)
+    matrix = heat_map(f"{what}: crafted on (rows), target (columns), accuracy in %", rows, columns, shares)
+    return arranged(matrix.title, [matrix]).file()
 
 
 def _place(model: str) -> tuple[int, str]:
@@ -141,7 +140,7 @@ def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:
 def _slots(runs: Sequence[RunSummary]) -> list[int]:
     """A colour a run: its loss's own, or the next of those that no run has."""
     own = [_SLOTS.get(run.name.partition("-")[2]) for run in runs]
-    free = cycle(slot for slot in range(COLOURS) if slot not in own)
+    free = cycle(slot for slot in range(SERIES) if slot not in own)
     return [next(free) if slot is None else slot for slot in own]
 
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.report.scales import Axis
-from maxmahal.report.svg import Chart
-from paper.pages.drawing import COLOURS, with_legend
+from maxmahal.report.chart import SERIES, Axis, Chart, Key, arranged
 from paper.pages.study import METRICS, Judged, Metric, Results, effect, judge
 from paper.pages.trees_scan import Apart, Beside, apart
 from paper.pages.trees_study import (
@@ -20,7 +18,7 @@ from paper.pages.trees_study import (
     Family,
 )
 
-_GREY = COLOURS - 1
+_GREY = SERIES - 1
 _SCANNED: tuple[Metric, ...] = ("clean", "near")
 _SLOT, _LETTER = 120.0, 6.5  # of a measure, at least, and of a letter of its name
 _APART = 0.14  # between two forms at one ratio
@@ -83,7 +81,8 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
         tip = f"{titles[each.contrast.arm]}, {NAMES[each.contrast.metric]}: {effect(each.difference)}"
         chart.line([x, x], [low, high], slot % _GREY)
         chart.points([x], [each.difference.mean], slot % _GREY, [tip])
-    return with_legend(chart, [(slot % _GREY, titles[arm]) for slot, arm in enumerate(arms)])
+    legend = [Key(f"s{slot % _GREY}", titles[arm]) for slot, arm in enumerate(arms)]
+    return arranged(chart.title, [chart], legend=legend).file()
 
 
 def draw_scan(results: Results, metric: Metric, beside: Beside) -> str:
@@ -112,8 +111,9 @@ def draw_scan(results: Results, metric: Metric, beside: Beside) -> str:
             told = f"{gap.size:+.1f} points [{gap.low:+.1f}, {gap.high:+.1f}]".replace("-", "−")
             tip = f"{family.title}, ratio {value}: {told}{', paired' if gap.paired else ''}"
             chart.points([x], [gap.size], slot, [tip])
-    legend = [(slot, family.title) for slot, family, _ in found]
-    return with_legend(chart, [*legend, (_GREY, "MMC-10")], _NOTE.format(_how(every, metric)))
+    legend = [Key(f"s{slot}", family.title) for slot, family, _ in found]
+    note = _NOTE.format(_how(every, metric))
+    return arranged(chart.title, [chart], 1, [*legend, Key(f"s{_GREY}", "MMC-10")], note).file()
 
 
 def draw_curves(results: Results) -> str:
@@ -131,8 +131,9 @@ def draw_curves(results: Results) -> str:
         height=360.0,
     )
     for slot, curve in enumerate(curves.values()):
-        chart.line([float(epoch) for epoch in range(1, len(curve) + 1)], curve, slot % COLOURS)
-    return with_legend(chart, [(slot % COLOURS, titles[arm]) for slot, arm in enumerate(curves)])
+        chart.line([float(epoch) for epoch in range(1, len(curve) + 1)], curve, slot % SERIES)
+    legend = [Key(f"s{slot % SERIES}", titles[arm]) for slot, arm in enumerate(curves)]
+    return arranged(chart.title, [chart], legend=legend).file()
 
 
 def _seeds(judged: Sequence[Judged]) -> str:

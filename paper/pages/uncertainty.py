@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from maxmahal.report.scales import Axis
-from maxmahal.report.svg import Chart
+from maxmahal.report.chart import Axis, Chart, Key, arranged
 from maxmahal.uncertainty import SCORES, Record, ScoreResult, read_record
-from paper.pages.drawing import with_legend
 from paper.pages.paired import ENOUGH, POINT, Difference, paired
 from paper.pages.study import effect, spread
 from paper.pages.text import NOT_RUN, markdown_table, render
@@ -155,7 +153,8 @@ def draw_uncertainty(record: Record) -> str:
     )
     for x, value, slot, tip in dots:
         chart.points([x], [value], slot, [tip])
-    return with_legend(chart, [(slot, _said(*which)) for slot, which in enumerate(_SHOWN)])
+    legend = [Key(f"s{slot}", _said(*which)) for slot, which in enumerate(_SHOWN)]
+    return arranged(chart.title, [chart], legend=legend).file()
 
 
 def _stranger(name: str) -> Callable[[ScoreResult], float]:

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from maxmahal.report.scales import Axis
-from maxmahal.report.svg import Chart
-from paper.pages.drawing import with_legend
+from maxmahal.report.chart import Axis, Chart, Key, arranged
 from paper.pages.study import Arm, Metric, Results, is_run
 
 _SERIES: tuple[tuple[Metric, str], ...] = (("clean", "clean images"), ("worst", "worst case"))
@@ -40,7 +38,8 @@ def draw(results: Results) -> str:
     chart = Chart(title, across, upward, width=max(420.0, 70 + _ROOM * len(arms)), height=320.0)
     for slot, (metric, _) in enumerate(_SERIES):
         _add(chart, results, arms, metric, slot)
-    return with_legend(chart, [(slot, f"{words}, with the mean") for slot, (_, words) in enumerate(_SERIES)])
+    legend = [Key(f"s{slot}", f"{words}, with the mean") for slot, (_, words) in enumerate(_SERIES)]
+    return arranged(title, [chart], legend=legend).file()
 
 
 def _add(chart: Chart, results: Results, arms: Sequence[Arm], metric: Metric, slot: int) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 
-from paper.gallery import FIGURES, Options, Record, make_record, read_record
+from paper.gallery import FIGURES, FigureOptions, FigureRecord, make_record, read_record
 
 DOWNLOADS = {"figure3b"}  # MNIST; figure3b-digits is the same figure on embedded data
 
@@ -17,10 +17,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # checking every step's shapes would double the time
         for name in FIGURES:
             if name not in DOWNLOADS:
-                make_record(out, name, Options(quick=True))
+                make_record(out, name, FigureOptions(quick=True))
     return out
 
 
 @pytest.fixture(scope="session")
-def records(folder: Path) -> dict[str, Record]:
+def records(folder: Path) -> dict[str, FigureRecord]:
     return {name: record for name in FIGURES if (record := read_record(folder, name)) is not None}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from maxmahal.evaluate.suite import load_suite
-from maxmahal.report.paper import paper_number
+from maxmahal.report.tables import paper_number
 from maxmahal.reproduce import load_grid
 from maxmahal.settings import to_table
 from maxmahal.train import load_settings

@@ -11,23 +11,23 @@ from maxmahal.attacks import cross_entropy, own_loss_difference
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
 from maxmahal.models import Classifier
-from paper.gallery import Record
+from paper.gallery import FigureRecord
+from paper.gallery.figure import restore, unpack
 from paper.gallery.figures import figure3b
-from paper.gallery.packing import restore, unpack
-from paper.gallery.paths import Walk, follow, zero_gradients
+from paper.gallery.models import PathSettings, follow, zero_gradients
 
 
 @pytest.fixture(scope="module")
-def record(records: dict[str, Record]) -> Record:
+def record(records: dict[str, FigureRecord]) -> FigureRecord:
     return records["figure3b-digits"]
 
 
-def mmc(record: Record) -> Record:
-    found: Record = next(each for each in record["models"] if each["name"] == "MMC")
+def mmc(record: FigureRecord) -> FigureRecord:
+    found: FigureRecord = next(each for each in record["models"] if each["name"] == "MMC")
     return found
 
 
-def test_adaptive_objectives_lead_where_they_say(record: Record) -> None:
+def test_adaptive_objectives_lead_where_they_say(record: FigureRecord) -> None:
     model = mmc(record)
     centers = np.array(model["centers"])
     for place, shown in enumerate(record["inputs"]):
@@ -43,7 +43,7 @@ def test_adaptive_objectives_lead_where_they_say(record: Record) -> None:
         assert lead["tar,2"][1] < lead["tar,2"][0] - 10
 
 
-def test_the_margin_crosses_the_boundary_and_the_record_knows_when(record: Record) -> None:
+def test_the_margin_crosses_the_boundary_and_the_record_knows_when(record: FigureRecord) -> None:
     for model in record["models"]:
         weights, bias = np.array(model["weights"]), np.array(model["bias"])
         for place, shown in enumerate(record["inputs"]):
@@ -55,7 +55,7 @@ def test_the_margin_crosses_the_boundary_and_the_record_knows_when(record: Recor
             assert predicted[-1] != shown["label"]
 
 
-def test_both_models_start_from_the_same_two_images_of_different_classes(record: Record) -> None:
+def test_both_models_start_from_the_same_two_images_of_different_classes(record: FigureRecord) -> None:
     first, second = record["inputs"]
     assert first["label"] != second["label"]
     assert all(each["label"] != each["target"] for each in record["inputs"])
@@ -70,13 +70,13 @@ def test_both_models_start_from_the_same_two_images_of_different_classes(record:
             assert starts[0] == pytest.approx(features[each["sample"]], abs=0.01 * model["view"][2])
 
 
-def test_shares_grow_from_the_clean_error(record: Record) -> None:
+def test_shares_grow_from_the_clean_error(record: FigureRecord) -> None:
     for model in record["models"]:
         for name, shares in model["fooled"].items():
             assert len(shares) == record["steps"] + 1
             assert shares[0] == model["fooled"]["cross-entropy"][0], name
             assert shares[-1] > shares[0]
-    rows = figure3b.sheet(record).rows
+    rows = figure3b.table(record).rows
     assert len(rows) == len(figure3b.OBJECTIVES) + len(figure3b.SCE_OBJECTIVES)
 
 
@@ -112,7 +112,7 @@ def test_cross_entropy_stays_where_its_gradient_is_zero_and_the_margin_does_not(
     labels = torch.zeros(4, dtype=torch.int64)
     assert zero_gradients(model, images, labels, cross_entropy()) == 1.0
     assert zero_gradients(model, images, labels, own_loss_difference(model.head)) == 0.0
-    walk = Walk(steps=6)
+    walk = PathSettings(steps=6)
     stayed = follow(model, images, labels, cross_entropy(), walk)
     went = follow(model, images, labels, own_loss_difference(model.head), walk)
     assert stayed.features.shape == (7, 4, 2)
@@ -123,7 +123,9 @@ def test_cross_entropy_stays_where_its_gradient_is_zero_and_the_margin_does_not(
 def test_a_path_keeps_inside_epsilon_and_takes_its_steps() -> None:
     model = far_centers()
     images = torch.full((1, 1, 4, 4), 0.5)
-    way = follow(model, images, torch.zeros(1, dtype=torch.int64), own_loss_difference(model.head), Walk(0.05, 0.02, 5))
+    way = follow(
+        model, images, torch.zeros(1, dtype=torch.int64), own_loss_difference(model.head), PathSettings(0.05, 0.02, 5)
+    )
     moves = np.linalg.norm(np.diff(way.features[:, 0], axis=0), axis=1)
     assert moves[0] == pytest.approx(moves[1], rel=1e-2)
     assert moves[2] == pytest.approx(moves[0] / 2, rel=3e-2)  # only half a step is left to the rim

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from paper.gallery import Record
+from paper.gallery import FigureRecord
 from paper.gallery.figures import figure5
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
-def test_centers_are_the_regular_simplex(records: dict[str, Record], classes: int) -> None:
+def test_centers_are_the_regular_simplex(records: dict[str, FigureRecord], classes: int) -> None:
     case = next(each for each in records["figure5"]["cases"] if each["classes"] == classes)
     centers = np.array(case["centers"])
     assert centers.shape == (classes, classes - 1)
@@ -19,7 +19,7 @@ def test_centers_are_the_regular_simplex(records: dict[str, Record], classes: in
     assert case["cosine"] == pytest.approx(-1 / (classes - 1), abs=1e-5)
 
 
-def test_the_triangle_is_the_known_one(records: dict[str, Record]) -> None:
+def test_the_triangle_is_the_known_one(records: dict[str, FigureRecord]) -> None:
     triangle = np.array(records["figure5"]["cases"][1]["centers"])
     known = 10 * np.array([[1, 0], [-0.5, 3**0.5 / 2], [-0.5, -(3**0.5) / 2]])
     assert triangle == pytest.approx(known, abs=1e-5)
@@ -42,7 +42,7 @@ def test_edges_behind_a_tetrahedron_are_known() -> None:
     assert not any(figure5.hidden(behind * [1, 1, -1], i, 3) for i in range(3))  # now it stands in front
 
 
-def test_the_turntable_gets_the_tetrahedron(records: dict[str, Record]) -> None:
+def test_the_turntable_gets_the_tetrahedron(records: dict[str, FigureRecord]) -> None:
     table = figure5.turntable(records["figure5"])
     points = np.array(table["points"])
     assert points.shape == (4, 3)

@@ -6,7 +6,7 @@ import torch
 
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
-from paper.gallery import Record
+from paper.gallery import FigureRecord
 from paper.gallery.figures import figure6
 from paper.gallery.figures.figure6 import LABEL, STEP, TARGET
 
@@ -40,7 +40,7 @@ def test_fields_are_the_papers(head: MMC, starts: torch.Tensor) -> None:
         torch.testing.assert_close(figure6.direction(head, name, starts), field, atol=1e-4, rtol=1e-4)
 
 
-def test_the_margin_takes_the_shortest_way_out(records: dict[str, Record]) -> None:
+def test_the_margin_takes_the_shortest_way_out(records: dict[str, FigureRecord]) -> None:
     record = records["figure6"]
     lengths = {name: each["misclassify"] for name, each in record["objectives"].items()}
     # The first step across the boundary is at most one step late.
@@ -62,13 +62,13 @@ def test_outcomes_in_closed_form(head: MMC, starts: torch.Tensor) -> None:
     torch.testing.assert_close(there - head.centers[TARGET], starts - head.centers[LABEL], atol=STEP, rtol=0)
 
 
-def test_each_goal_has_the_winner_that_the_symmetry_gives_it(records: dict[str, Record]) -> None:
+def test_each_goal_has_the_winner_that_the_symmetry_gives_it(records: dict[str, FigureRecord]) -> None:
     record = records["figure6"]
     assert record["best"] == {"leave": "un,1", "misclassify": "un,2", "target": "tar,2", "evade": "tar,1"}
     assert record["objectives"]["tar,1"]["evade"] == 1.0
     assert record["objectives"]["un,1"]["misclassified"] < 0.9  # away from its center is often away from all others
-    sheet = figure6.sheet(record)
-    assert {(sheet.rows[row][0][:5].rstrip(":"), column) for row, column in sheet.strong} == {
+    table = figure6.table(record)
+    assert {(table.rows[row][0][:5].rstrip(":"), column) for row, column in table.strong} == {
         ("un,1", 1), ("un,2", 2), ("tar,2", 3), ("tar,1", 4),
     }  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_winners_are_read_off_the_numbers() -> None:
     assert found == {"leave": "two", "misclassify": "two", "target": "one", "evade": "one"}
 
 
-def test_fields_on_the_grid_have_unit_length(records: dict[str, Record]) -> None:
+def test_fields_on_the_grid_have_unit_length(records: dict[str, FigureRecord]) -> None:
     for each in records["figure6"]["objectives"].values():
         lengths = np.linalg.norm(np.array(each["field"]), axis=1)
         assert lengths == pytest.approx(1.0, abs=2e-3)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from browsing import Visit
-from paper.gallery import Record, render_gallery
+from paper.gallery import FigureRecord, render_gallery
 
 # What a canvas shows, and in how many colours.
 LOOK = "canvas => canvas.toDataURL()"
@@ -16,7 +16,7 @@ COLOURS = """canvas => new Set(new Uint32Array(
 
 
 @pytest.fixture(scope="module")
-def file(records: dict[str, Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(records: dict[str, FigureRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "gallery.html"
     path.write_text(render_gallery(records), encoding="utf-8")
     return path
@@ -47,7 +47,7 @@ def wait_beyond(page: Page, name: str, passed: int) -> None:
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_in_silence_and_fits(
-    browser: Browser, file: Path, records: dict[str, Record], width: int, scheme: str
+    browser: Browser, file: Path, records: dict[str, FigureRecord], width: int, scheme: str
 ) -> None:
     visit = Visit(browser, file, width, scheme)
     page = visit.page
@@ -57,7 +57,7 @@ def test_it_opens_in_silence_and_fits(
     assert [url for url in visit.requests if url != file.as_uri() and not url.startswith("data:")] == []
     assert page.locator("main > section").count() == len(records)
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-    wide = """() => [...document.querySelectorAll("canvas, svg.scene, .controls, .legend li")]
+    wide = """() => [...document.querySelectorAll("canvas, svg.drawing, .controls, .legend li")]
         .filter(each => each.getBoundingClientRect().right > innerWidth + 1).length"""
     assert page.evaluate(wide) == 0
     # A canvas is as sharp as the screen, square, and not blank.
@@ -83,7 +83,7 @@ def test_a_film_plays_and_pauses(visit: Visit) -> None:
     assert 3 <= stopped < last
 
 
-def test_the_slider_sets_the_frame_and_the_picture(visit: Visit, records: dict[str, Record]) -> None:
+def test_the_slider_sets_the_frame_and_the_picture(visit: Visit, records: dict[str, FigureRecord]) -> None:
     player = film(visit.page, "figure3b-digits")
     canvas = player.locator("canvas").first
     end = canvas.evaluate(LOOK)
@@ -166,7 +166,7 @@ def test_the_solid_turns_by_finger(browser: Browser, file: Path) -> None:
 def test_the_theme_recolours_canvases_and_drawings(visit: Visit) -> None:
     page = visit.page
     canvas = page.locator("canvas").first
-    fill = "getComputedStyle(document.querySelector('#figure6 .k-bad')).stroke"
+    fill = """getComputedStyle(document.querySelector('#figure6 path[stroke="var(--bad)"]')).stroke"""
     before = canvas.evaluate(LOOK), page.evaluate(fill)
     page.get_by_role("button", name="Dark").click()
     page.wait_for_timeout(50)
@@ -175,7 +175,7 @@ def test_the_theme_recolours_canvases_and_drawings(visit: Visit) -> None:
     assert before[1] != after[1]
 
 
-def test_numbers_are_under_the_figures(visit: Visit, records: dict[str, Record]) -> None:
+def test_numbers_are_under_the_figures(visit: Visit, records: dict[str, FigureRecord]) -> None:
     table = visit.page.locator("#figure6 table")
     assert table.locator("tbody tr").count() == 4
     assert table.locator("td.strong").count() == len(records["figure6"]["best"])
@@ -185,8 +185,8 @@ def test_it_shows_stills_without_javascript(browser: Browser, file: Path) -> Non
     context = browser.new_context(java_script_enabled=False, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(file.as_uri())
-    assert page.locator("#training-movie svg.scene").count() == 3
-    assert page.locator("#training-movie svg.scene").first.is_visible()
+    assert page.locator("#training-movie svg.drawing").count() == 3
+    assert page.locator("#training-movie svg.drawing").first.is_visible()
     assert not page.locator("[data-player]").first.is_visible()
-    assert page.locator("#figure5 svg.scene").last.is_visible()
+    assert page.locator("#figure5 svg.drawing").last.is_visible()
     context.close()

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from paper.gallery import (
     FIGURES,
-    Figure,
-    Options,
+    FigureOptions,
+    GalleryFigure,
     make_record,
     obtain_record,
     read_record,
     render_gallery,
     write_figure,
 )
-from paper.gallery.packing import pack, quantise, restore, square_around, unpack
-from paper.gallery.store import FigureRecordError, record_path
+from paper.gallery.figure import pack, quantise, restore, square_around, unpack
+from paper.gallery.registry import FigureRecordError, record_path
 
 
 def refuse(*arguments: object, **options: object) -> Any:
@@ -46,37 +46,37 @@ def test_drawings_need_nothing_but_the_record(folder: Path, tmp_path: Path, monk
     monkeypatch.setattr(torch.nn.Module, "__call__", refuse)
     monkeypatch.setattr(torch.Tensor, "backward", refuse)
     monkeypatch.setattr(torch.autograd, "grad", refuse)
-    monkeypatch.setattr("paper.gallery.fitting.train_epoch", refuse)
-    monkeypatch.setattr("paper.gallery.paths.craft", refuse)
+    monkeypatch.setattr("paper.gallery.models.train_epoch", refuse)
+    monkeypatch.setattr("paper.gallery.models.craft", refuse)
     with pytest.raises(AssertionError, match="asked for a computation"):
-        make_record(tmp_path, "figure3b-digits", Options(quick=True))  # the traps are set
+        make_record(tmp_path, "figure3b-digits", FigureOptions(quick=True))  # the traps are set
     records = {}
     for name in sorted(path.stem for path in folder.glob("*.json")):
-        records[name] = obtain_record(folder, name, Options())
+        records[name] = obtain_record(folder, name, FigureOptions())
         write_figure(name, records[name], tmp_path / f"{name}.svg")
     assert "</html>" in render_gallery(records)
 
 
 def test_a_record_is_computed_when_missing_or_asked_for_afresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Options] = []
+    calls: list[FigureOptions] = []
 
-    def compute(options: Options) -> dict[str, Any]:
+    def compute(options: FigureOptions) -> dict[str, Any]:
         calls.append(options)
         return {"number": len(calls)}
 
-    monkeypatch.setitem(FIGURES, "made-up", Figure("Made up", "A number.", compute, draw=lambda record: "<svg/>"))
+    monkeypatch.setitem(FIGURES, "made-up", GalleryFigure("Made up", "A number.", compute, lambda record, frame: []))
     assert read_record(tmp_path, "made-up") is None
-    assert obtain_record(tmp_path, "made-up", Options(seed=3)) == {"number": 1}
-    assert obtain_record(tmp_path, "made-up", Options()) == {"number": 1}
-    assert obtain_record(tmp_path, "made-up", Options(), fresh=True) == {"number": 2}
+    assert obtain_record(tmp_path, "made-up", FigureOptions(seed=3)) == {"number": 1}
+    assert obtain_record(tmp_path, "made-up", FigureOptions()) == {"number": 1}
+    assert obtain_record(tmp_path, "made-up", FigureOptions(), fresh=True) == {"number": 2}
     assert [each.seed for each in calls] == [3, 0]
 
 
 def test_a_record_with_a_nan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bad = Figure("Bad", "Not a number.", lambda options: {"number": float("nan")}, draw=lambda record: "<svg/>")
+    bad = GalleryFigure("Bad", "Not a number.", lambda options: {"number": float("nan")}, lambda record, frame: [])
     monkeypatch.setitem(FIGURES, "bad", bad)
     with pytest.raises(ValueError, match="JSON compliant"):
-        make_record(tmp_path, "bad", Options())
+        make_record(tmp_path, "bad", FigureOptions())
     assert not record_path(tmp_path, "bad").exists()
 
 

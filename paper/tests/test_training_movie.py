@@ -9,18 +9,18 @@ import torch
 
 from maxmahal.train import RunFolder, Settings, load_model, train_model
 from maxmahal.train.splits import load_splits
-from paper.gallery import Record
+from paper.gallery import FigureRecord
+from paper.gallery.figure import restore, unpack
 from paper.gallery.figures.training_movie import moments, player
-from paper.gallery.fitting import fit
-from paper.gallery.packing import restore, unpack
+from paper.gallery.models import fit
 
 
-def film(records: dict[str, Record], name: str) -> Record:
-    found: Record = next(each for each in records["training-movie"]["films"] if each["name"] == name)
+def film(records: dict[str, FigureRecord], name: str) -> FigureRecord:
+    found: FigureRecord = next(each for each in records["training-movie"]["films"] if each["name"] == name)
     return found
 
 
-def test_features_gather_spread_and_collapse(records: dict[str, Record]) -> None:
+def test_features_gather_spread_and_collapse(records: dict[str, FigureRecord]) -> None:
     labels = unpack(records["training-movie"]["labels"])
     gathered = film(records, "MMC")
     centers = np.array(gathered["centers"][0])
@@ -34,7 +34,7 @@ def test_features_gather_spread_and_collapse(records: dict[str, Record]) -> None
     assert alone["within"][-1] < 0.5 * max(alone["within"])
 
 
-def test_only_the_centers_that_move_are_kept_for_every_frame(records: dict[str, Record]) -> None:
+def test_only_the_centers_that_move_are_kept_for_every_frame(records: dict[str, FigureRecord]) -> None:
     frames = len(records["training-movie"]["steps"])
     assert [len(film(records, name)["centers"]) for name in ("MMC", "SCE", "center loss alone")] == [1, 0, frames]
 
@@ -49,7 +49,7 @@ def test_looks_are_dense_at_first_and_end_with_the_training() -> None:
     assert gaps[0] < gaps[-1] == 20
 
 
-def test_the_player_gets_a_byte_a_coordinate(records: dict[str, Record]) -> None:
+def test_the_player_gets_a_byte_a_coordinate(records: dict[str, FigureRecord]) -> None:
     record = records["training-movie"]
     film = player(record)
     assert len(film["labels"]) == len(record["steps"])

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from maxmahal.density import compare_models, table
-from maxmahal.density.page import render_density_page
+from maxmahal.density import compare_models, render_density_page, table
 from maxmahal.errors import ArgumentError
 from maxmahal.train import Settings, train_model
 
@@ -70,7 +69,7 @@ def test_a_checkpoint_and_a_name_of_the_zoo(
         (("RUN", "--out", "page.pdf"), "--out must end in .html for a page or in .json"),
         (("RUN", "--limit", "0"), "--limit must be at least 1; got 0."),
         (("RUN", "--limit", "1"), "Take more images."),
-        (("RUN", "--data", "digits"), "tells 3 classes apart and digits has 10"),
+        (("RUN", "--data", "digits"), "has 3 classes and digits has 10"),
     ],
 )
 def test_mistakes_are_refused_in_one_sentence(run, runs: dict[str, Path], words: tuple[str, ...], part: str) -> None:

@@ -205,7 +205,7 @@ def test_features_that_coincide_leave_no_number_that_json_refuses() -> None:
 
 
 def test_callers_mistakes_are_named() -> None:
-    with pytest.raises(ArgumentError, match=r"tells 4 classes apart and dots has 3; choose the data"):
+    with pytest.raises(ArgumentError, match=r"has 4 classes and dots has 3; choose the data"):
         measure_model(Classifier(torch.nn.Flatten(), SCE(num_classes=4, feature_dim=4)), small_data())
     with pytest.raises(ArgumentError, match=r"only 1 of 3 have them"):
         measure_features(

@@ -14,22 +14,38 @@ from small_evaluations import make_columns, make_evaluation, make_rich_evaluatio
 from maxmahal.errors import ArgumentError
 from maxmahal.records import Finding
 from maxmahal.report import figures
-from maxmahal.report.figures import FIGURES, write_figures
+from maxmahal.report.chart import Area, Dots, Drawing, Line, Mark, Pixels, Text, palette
+from maxmahal.report.figures import FIGURES, paint, write_figures
+from maxmahal.report.layout import reported_models
 
-STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+STARTS = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
 BARE = {"findings": (), "pictures": (), "points": (), "training": [], "centers_xy": None}
 
 
-def drawn(name: str, *evaluations: object) -> Figure:
+def drawn(name: str, *evaluations: object) -> Drawing:
     """The figure of that name, which must exist."""
-    figure = FIGURES[name](list(evaluations))
-    assert figure is not None
-    return figure
+    drawing = FIGURES[name](reported_models(list(evaluations)))
+    assert drawing is not None
+    return drawing
 
 
-def line(figure: Figure, panel: int = 0, number: int = 0) -> tuple[list[float], list[float]]:
-    drawn_line = figure.axes[panel].lines[number]
-    return list(drawn_line.get_xdata()), list(drawn_line.get_ydata())
+def texts(drawing: Drawing) -> list[str]:
+    return [part.text for part in drawing.parts if isinstance(part, Text)]
+
+
+def tips(drawing: Drawing) -> list[str]:
+    return [part.tip for part in drawing.parts if isinstance(part, Mark | Area) and part.tip]
+
+
+def legend(drawing: Drawing) -> list[str]:
+    """The texts right of the legend's lines."""
+    starts = [part.points[-1] for part in drawing.parts if isinstance(part, Line) and part.width == 3]
+    return [
+        part.text
+        for x, y in starts
+        for part in drawing.parts
+        if isinstance(part, Text) and (part.x, part.y) == (x + 7, y + 4)
+    ]
 
 
 def test_every_figure_in_every_format(tmp_path: Path) -> None:
@@ -76,9 +92,9 @@ def test_a_failing_figure_leaves_no_half_of_a_file(tmp_path: Path, monkeypatch: 
 def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     odd = [make_rich_evaluation(name="$x_{$"), make_rich_evaluation(name="_hidden", model_fingerprint="m1")]
     write_figures(odd, tmp_path, ["svg"])
-    legend = drawn("training", *odd).axes[0].get_legend()
-    assert legend is not None
-    assert [text.get_text().strip() for text in legend.get_texts()] == ["$x_{$", "_hidden"]
+    assert legend(drawn("training", *odd)) == ["$x_{$", "_hidden"]
+    painted = paint(drawn("training", *odd)).axes[0].texts
+    assert {"$x_{$", "_hidden"} <= {text.get_text() for text in painted}
 
 
 def test_pyplot_stays_out_of_it(tmp_path: Path) -> None:
@@ -97,95 +113,106 @@ sys.exit("matplotlib.pyplot" in sys.modules)
 
 def test_accuracy_against_epsilon_and_budget() -> None:
     evaluation = make_rich_evaluation()
-    assert line(drawn("accuracy-by-epsilon", evaluation)) == ([0.0, 0.03, 0.06], [90.0, 50.0, 10.0])
-    figure = drawn("accuracy-by-budget", evaluation)
-    x, y = line(figure, 0)
-    assert (x, y) == ([10, 50, 100], pytest.approx([60, 55, 50]))
-    assert line(figure, 1) == ([1, 5], pytest.approx([55, 50]))
+    assert tips(drawn("accuracy-by-epsilon", evaluation)) == [
+        "mmc: 90.0 % at epsilon 0", "mmc: 50.0 % at epsilon 0.03", "mmc: 10.0 % at epsilon 0.06"
+    ]  # fmt: skip
+    assert [tip.split(": ")[1] for tip in tips(drawn("accuracy-by-budget", evaluation))] == [
+        "60.0 % at steps 10", "55.0 % at steps 50", "50.0 % at steps 100",
+        "55.0 % at restarts 1", "50.0 % at restarts 5",
+    ]  # fmt: skip
 
 
-def test_a_finding_without_one_of_its_curves_has_one_panel_less() -> None:
+def test_a_finding_without_one_of_its_curves_has_one_chart_less() -> None:
     numbers = {"steps": [10, 50], "accuracy_by_steps": [0.5, 0.4], "restarts": [], "accuracy_by_restarts": []}
     finding = Finding("still-falling", "Budget", False, "Flat.", "", numbers=numbers)
-    assert len(drawn("accuracy-by-budget", make_evaluation(findings=(finding,))).axes) == 1
-    assert FIGURES["accuracy-by-budget"]([make_evaluation(findings=(replace(finding, numbers={}),))]) is None
+    shown = texts(drawn("accuracy-by-budget", make_evaluation(findings=(finding,))))
+    assert "Accuracy against steps" in shown
+    assert "Accuracy against restarts" not in shown
+    nothing = reported_models([make_evaluation(findings=(replace(finding, numbers={}),))])
+    assert FIGURES["accuracy-by-budget"](nothing) is None
 
 
 def test_training_is_drawn_once_for_a_model_under_two_suites() -> None:
     both = [make_evaluation(), make_evaluation(suite="autoattack"), make_evaluation(name="sce", model_fingerprint="m1")]
-    figure = drawn("training", *both)
-    assert len(figure.axes[0].lines) == 2
-    assert line(figure) == ([2.0, 4.0], pytest.approx([50.0, 10.0]))
+    drawing = drawn("training", *both)
+    assert legend(drawing) == ["mmc", "sce"]
+    assert [tip.rpartition(", ")[2] for tip in tips(drawing)[:2]] == [
+        "2.0 s: test error 50.0 %",
+        "4.0 s: test error 10.0 %",
+    ]
 
 
 def test_epochs_without_a_test_are_left_out_of_the_training() -> None:
     training = [{"epoch": 1, "train_seconds": 2.0}, {"epoch": 2, "train_seconds": 4.0, "test_accuracy": 0.9}]
-    assert line(drawn("training", make_evaluation(training=training)))[0] == [4.0]
+    assert tips(drawn("training", make_evaluation(training=training))) == ["mmc, epoch 2, 4.0 s: test error 10.0 %"]
 
 
 def test_bars_add_up_to_every_sample() -> None:
     clean, pgd, square, *rest = make_stages()
     twin = make_stage("twin", make_columns([4, 9]), title=pgd.title)
-    figure = drawn("broken-by", make_evaluation(stages=(clean, pgd, square, twin, *rest)))
-    bars = {each.get_label(): each[0].get_width() for each in figure.axes[0].containers}
-    assert bars == {
-        "still right": 40.0,
-        "PGD-10, untargeted": 40.0,
-        "Square": 10.0,
-        "wrong before": 10.0,
-    }
-    assert next(iter(bars)) == "still right"
-    assert list(bars)[-1] == "wrong before"
+    drawing = drawn("broken-by", make_evaluation(stages=(clean, pgd, square, twin, *rest)))
+    assert sum(float(tip.rpartition(": ")[2].removesuffix(" %")) for tip in tips(drawing)) == pytest.approx(100)
+    assert tips(drawing)[0] == "wrong without an attack: 10.0 %"
+    assert tips(drawing)[-1] == "robust: 40.0 %"
+    assert {"PGD-10, untargeted: 30.0 %", "Square: 10.0 %"} <= {*tips(drawing)}
+    assert legend(drawing) == ["wrong without an attack", "PGD-10, untargeted", "Square", "robust"]
 
 
-def test_transfer_keeps_the_stronger_of_two_and_leaves_strangers_empty() -> None:
+def test_transfer_says_what_was_not_run() -> None:
     mine = make_rich_evaluation()
-    weaker = make_stage("weaker", make_columns([9]), kind="transfer", settings={"source": "sce"})
-    rest = make_stage("rest", make_columns([3], [3, 4]), kind="transfer", settings={"source": "sce"}, scope="survivors")
-    other = make_stage("from-mmc", make_columns([0, 1, 9]), kind="transfer", settings={"source": "mmc"})
+    other = make_stage("from-mmc", make_columns([0, 1, 9]), kind="transfer", settings={"source": "mmc"}, title="mmc")
     sce = make_evaluation(name="sce", stages=(make_stages()[0], other))
-    figure = drawn("transfer", replace(mine, stages=(*mine.stages, weaker, rest)), sce)
-    grid = np.ma.filled(figure.axes[0].images[0].get_array(), np.nan)
-    np.testing.assert_allclose(grid, [[80.0, np.nan], [np.nan, 70.0]])
-    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["sce", "mmc"]
+    shown = texts(drawn("transfer", mine, sce))
+    assert shown.count("not run") == 2
+    assert {"80.0", "70.0", "mmc", "sce"} <= {*shown}
 
 
-def test_distortions_are_of_the_images_that_were_turned() -> None:
-    figure = drawn("distortion", make_evaluation())
-    heights = figure.axes[0].patches[0].get_xy()[:, 1]
-    # A step outline passes each bin's height twice: eight samples of ten have a distance and were right before.
-    assert heights[1:-1].sum() == pytest.approx(2 * 8)
-    assert figure.axes[0].get_title() == "C&W"
+def test_distortions_are_those_of_the_broken_images() -> None:
+    drawing = drawn("distortion", make_evaluation())
+    # Eight samples of ten have a distance and were classified correctly before.
+    assert sum(int(tip.split(": ")[1].split()[0]) for tip in tips(drawing)) == 8
+    assert "mmc, C&W: distortions" in texts(drawing)
 
 
 def test_feature_space_shows_every_point_and_center() -> None:
-    figure = drawn("features", make_rich_evaluation())
-    clean, attacked = figure.axes
-    np.testing.assert_allclose(clean.collections[0].get_offsets(), make_rich_evaluation().points[0].xy)
-    assert len(clean.collections[1].get_offsets()) == 3
-    assert attacked.get_title() == "mmc: PGD-10, untargeted"
+    evaluation = make_rich_evaluation()
+    drawing = drawn("features", evaluation)
+    dots = [part for part in drawing.parts if isinstance(part, Dots)]
+    assert sum(len(part.points) for part in dots) == sum(len(points.sample) for points in evaluation.points)
+    assert "mmc: PGD-10, untargeted" in texts(drawing)
+    crosses = [part for part in drawing.parts if isinstance(part, Line) and part.ink == "ink"]
+    assert len(crosses) == 2 * 3 * len(evaluation.points)
     without = drawn("features", make_rich_evaluation(centers_xy=None))
-    assert len(without.axes[0].collections) == 1
+    assert not [part for part in without.parts if isinstance(part, Line) and part.ink == "ink"]
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_gallery_names_what_the_model_saw(channels: int) -> None:
+def test_images_are_those_of_the_record_with_the_predicted_classes(channels: int) -> None:
     picture = make_rich_evaluation().pictures[0]
     slim = replace(picture, clean=picture.clean[:channels], adversarial=picture.adversarial[:channels], prediction=7)
-    above, below = drawn("gallery", make_rich_evaluation(pictures=(slim,))).axes
-    assert (above.get_title(), below.get_title()) == ("cat", "7")
-    shown = np.asarray(above.images[0].get_array())
+    drawing = drawn("gallery", make_rich_evaluation(pictures=(slim,)))
+    assert texts(drawing)[-2:] == ["cat", "class 7"]
+    shown = np.asarray(paint(drawing).axes[0].images[0].get_array())
     np.testing.assert_allclose(shown, slim.clean[0] if channels == 1 else slim.clean.transpose(1, 2, 0))
 
 
-def test_the_gallery_is_cut_and_not_crowded() -> None:
-    many = make_rich_evaluation().pictures * 20
-    figure = drawn("gallery", make_rich_evaluation(pictures=many))
-    assert sum(bool(axis.images) for axis in figure.axes) == 2 * figures._PICTURES
+def test_images_are_limited_to_some_per_model() -> None:
+    picture = make_rich_evaluation().pictures[0]
+    many = tuple(replace(picture, sample=sample) for sample in range(20))
+    parts = drawn("gallery", make_rich_evaluation(pictures=many)).parts
+    assert sum(isinstance(part, Pixels) for part in parts) == 2 * figures._PICTURES
 
 
 def test_models_of_one_name_are_told_apart() -> None:
-    figure = drawn("accuracy-by-epsilon", make_rich_evaluation(), make_rich_evaluation(suite="autoattack"))
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["mmc (standard)", "mmc (autoattack)"]
+    drawing = drawn("accuracy-by-epsilon", make_rich_evaluation(), make_rich_evaluation(suite="autoattack"))
+    assert legend(drawing) == ["mmc (standard)", "mmc (autoattack)"]
+
+
+def test_what_matplotlib_paints_has_the_drawings_colours() -> None:
+    corner = [(10.0, 10.0), (30.0, 10.0), (30.0, 30.0), (10.0, 30.0)]
+    parts = [Area(corner, "c1"), Dots([(60.0, 20.0)], "c2", 5.0), Line([(0.0, 50.0), (80.0, 50.0)], "bad", 4.0)]
+    image = figures.to_image(Drawing("Parts", 80.0, 60.0, parts))
+    assert image.size == (80, 60)
+    shown = {ink: "#{:02x}{:02x}{:02x}".format(*image.getpixel(at)) for ink, at in  # type: ignore[misc]
+             {"c1": (20, 20), "c2": (60, 20), "bad": (40, 50), "card": (70, 40)}.items()}  # fmt: skip
+    assert shown == {ink: palette()[ink] for ink in shown}

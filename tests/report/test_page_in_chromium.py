@@ -79,7 +79,7 @@ def test_pointing_at_a_cell_and_at_a_mark_shows_its_tip(visit: Visit) -> None:
     cell.hover()
     assert tip.inner_text().startswith("MMC-10, Clean: ")
     assert tip.inner_text() == cell.get_attribute("data-tip")
-    mark = page.locator("#training .mark").nth(3)
+    mark = page.locator("#training path[data-tip]").nth(3)
     mark.hover()
     assert "test error" in tip.inner_text()
     page.mouse.move(5, 5)
@@ -91,7 +91,7 @@ def test_tips_come_to_the_keyboard_and_to_fingers(browser: Browser, file: Path) 
     page, tip = visit.page, visit.page.locator("#tip")
     page.locator("#breakdown svg.stack").first.focus()
     page.keyboard.press("ArrowRight")
-    assert "wrong from the start" in tip.inner_text()
+    assert "wrong without an attack" in tip.inner_text()
     page.keyboard.press("ArrowRight")
     assert "broken by APGD-100, margin" in tip.inner_text()
     page.keyboard.press("Escape")
@@ -100,8 +100,8 @@ def test_tips_come_to_the_keyboard_and_to_fingers(browser: Browser, file: Path) 
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto(file.as_uri())
-    page.locator("#breakdown svg.stack rect").first.tap()
-    assert "wrong from the start" in page.locator("#tip").inner_text()
+    page.locator("#breakdown svg.stack path").first.tap()
+    assert "wrong without an attack" in page.locator("#tip").inner_text()
     context.close()
 
 
@@ -124,7 +124,7 @@ def test_the_theme_switches_and_is_remembered(visit: Visit) -> None:
 
 
 def test_the_theme_recolours_the_drawings(visit: Visit) -> None:
-    fill = "getComputedStyle(document.querySelector('#curves .line')).stroke"
+    fill = """getComputedStyle(document.querySelector('#curves path[stroke^="var(--s"]')).stroke"""
     before = visit.page.evaluate(fill)
     visit.page.get_by_role("button", name="Dark").click()
     assert visit.page.evaluate(fill) != before

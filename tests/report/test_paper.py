@@ -5,7 +5,7 @@ from importlib import resources
 
 import pytest
 
-from maxmahal.report.paper import PaperNumber, paper_number
+from maxmahal.report.tables import PaperNumber, paper_number
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names
 

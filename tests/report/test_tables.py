@@ -10,12 +10,12 @@ from small_evaluations import make_columns, make_evaluation, make_stage, make_st
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import clopper_pearson
-from maxmahal.report.tables import Cell, Table, results_table, results_tables, to_csv, to_latex, to_markdown
+from maxmahal.report.tables import ResultsTable, TableCell, results_table, results_tables, to_csv, to_latex, to_markdown
 
 SCE = {"table": "Table 1, SCE; Table 5, CIFAR-10, SCE (Res.32)"}
 
 
-def cells(table: Table, row: int = 0) -> dict[str, Cell]:
+def cells(table: ResultsTable, row: int = 0) -> dict[str, TableCell]:
     """One row by its header."""
     return dict(zip(table.header, table.rows[row], strict=True))
 
@@ -36,29 +36,29 @@ def test_columns_and_numbers() -> None:
         "worst case (%)",
     )
     row = cells(table)
-    assert row["samples"] == Cell("10", 10)
-    assert row["clean (%)"] == Cell("90.0", 90.0)
-    assert row["PGD-10, untargeted (%)"] == Cell("60.0", 60.0)
-    assert row["paper: PGD-10, untargeted (%)"] == Cell("36.0", 36.0)
-    assert row["Square (%, cumulative)"] == Cell("50.0", 50.0)
-    assert row["FAB (%)"] == Cell("skipped")
+    assert row["samples"] == TableCell("10", 10)
+    assert row["clean (%)"] == TableCell("90.0", 90.0)
+    assert row["PGD-10, untargeted (%)"] == TableCell("60.0", 60.0)
+    assert row["paper: PGD-10, untargeted (%)"] == TableCell("36.0", 36.0)
+    assert row["Square (%, cumulative)"] == TableCell("50.0", 50.0)
+    assert row["FAB (%)"] == TableCell("skipped")
     # Sample 8 was not broken and has no distance; sample 9 was wrong to begin with.
     distance = row["C&W (mean distortion)"].value
     assert distance == pytest.approx(np.mean([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]))
     low, high = clopper_pearson(5.0, 10)
-    assert row["worst case (%)"] == Cell("50.0 [18.7, 81.3]", 50.0, (100 * low, 100 * high))
+    assert row["worst case (%)"] == TableCell("50.0 [18.7, 81.3]", 50.0, (100 * low, 100 * high))
 
 
 def test_values_are_not_rounded() -> None:
     thirds = make_evaluation(stages=(make_stage("clean", make_columns([9], [3, 4, 9])),), samples=3)
-    assert cells(results_table([thirds]))["clean (%)"] == Cell("66.7", 200 / 3)
+    assert cells(results_table([thirds]))["clean (%)"] == TableCell("66.7", 200 / 3)
     assert repr(200 / 3) in to_csv(results_table([thirds]))
 
 
 def test_none_right_is_a_bound_and_not_a_zero() -> None:
     nothing = make_evaluation(stages=(make_stages()[0], make_stage("apgd", make_columns(range(10)))))
     row = cells(results_table([nothing]))
-    assert row["apgd (%)"] == Cell("<= 30.85", 0.0)
+    assert row["apgd (%)"] == TableCell("<= 30.85", 0.0)
     assert (row["worst case (%)"].text, row["worst case (%)"].value) == ("<= 30.85", 0.0)
     assert r"$\leq$ 30.85" in to_latex(results_table([nothing]))
 
@@ -66,22 +66,22 @@ def test_none_right_is_a_bound_and_not_a_zero() -> None:
 def test_the_paper_s_tables_may_disagree_or_bound() -> None:
     stages = (*make_stages(), make_stage("pgd50-tar-8", make_columns([9]), title="PGD-50, targeted"))
     row = cells(results_table([make_evaluation(model=SCE, stages=stages)]))
-    assert row["paper: clean (%)"] == Cell("92.9 (Table 1), 93.6 (Table 5)")
-    assert row["paper: PGD-50, targeted (%)"] == Cell("<= 1")
+    assert row["paper: clean (%)"] == TableCell("92.9 (Table 1), 93.6 (Table 5)")
+    assert row["paper: PGD-50, targeted (%)"] == TableCell("<= 1")
 
 
 def test_without_a_row_in_the_paper_there_is_no_column_for_it() -> None:
     header = results_table([make_evaluation(model={"table": ""})]).header
     assert not [name for name in header if name.startswith("paper")]
     both = results_table([make_evaluation(model={"table": ""}), make_evaluation()])
-    assert cells(both, 0)["paper: clean (%)"] == Cell("")
-    assert cells(both, 1)["paper: clean (%)"] == Cell("92.7", 92.7)
+    assert cells(both, 0)["paper: clean (%)"] == TableCell("")
+    assert cells(both, 1)["paper: clean (%)"] == TableCell("92.7", 92.7)
 
 
 def test_a_model_that_met_other_attacks_leaves_the_rest_empty() -> None:
     extra = make_stage("apgd", make_columns([9]), title="APGD", origin="diagnosis")
     table = results_table([make_evaluation(), make_evaluation(name="sce", stages=(*make_stages(), extra))])
-    assert cells(table, 0)["APGD (%)"] == Cell("")
+    assert cells(table, 0)["APGD (%)"] == TableCell("")
     assert cells(table, 1)["APGD (%)"].value == 90.0
 
 
@@ -90,7 +90,7 @@ def test_the_same_attack_alone_and_cumulative_are_two_columns() -> None:
     alone = replace(square, scope="all", columns=make_columns([3, 9]))
     table = results_table([make_evaluation(), make_evaluation(name="sce", stages=(clean, pgd, alone))])
     assert cells(table, 0)["Square (%, cumulative)"].value == 50.0
-    assert cells(table, 0)["Square (%)"] == Cell("")
+    assert cells(table, 0)["Square (%)"] == TableCell("")
     assert cells(table, 1)["Square (%)"].value == 80.0
 
 
@@ -104,15 +104,15 @@ def test_unfinished_evaluations_say_so() -> None:
     half = replace(pgd, finished=False, columns=make_columns([0], range(5)), planned=10)
     waiting = replace(pgd, name="apgd", title="APGD", finished=False, columns=make_columns([], []))
     row = cells(results_table([make_evaluation(stages=(clean, half, waiting), finished=False, samples=20)]))
-    assert row["samples"] == Cell("10 of 20", 10)
-    assert row["PGD-10, untargeted (%)"] == Cell("80.0 so far", 80.0)
-    assert row["APGD (%)"] == Cell("not run yet")
-    assert row["worst case (%)"] == Cell("no attack finished yet")
+    assert row["samples"] == TableCell("10 of 20", 10)
+    assert row["PGD-10, untargeted (%)"] == TableCell("80.0 so far", 80.0)
+    assert row["APGD (%)"] == TableCell("not run yet")
+    assert row["worst case (%)"] == TableCell("no attack finished yet")
     row = cells(results_table([make_evaluation(stages=(clean, pgd, waiting), finished=False)]))
     assert row["worst case (%)"].text.endswith("] so far")
     nothing = cells(results_table([make_evaluation(stages=(), finished=False)]))
-    assert nothing["samples"] == Cell("0 of 10", 0)
-    assert nothing["worst case (%)"] == nothing["clean (%)"] == Cell("not run yet")
+    assert nothing["samples"] == TableCell("0 of 10", 0)
+    assert nothing["worst case (%)"] == nothing["clean (%)"] == TableCell("not run yet")
 
 
 def test_one_table_for_each_suite_data_set_and_threat() -> None:
@@ -148,7 +148,7 @@ def test_two_evaluations_of_one_model_are_told_apart() -> None:
 def test_all_of_the_samples_are_shown_with_their_interval() -> None:
     clean = make_stage("clean", make_columns([]), title="clean")
     row = cells(results_table([make_evaluation(stages=(clean, make_stage("pgd", make_columns([]), title="PGD")))]))
-    assert row["clean (%)"] == row["PGD (%)"] == Cell("100.0 [69.2, 100.0]", 100.0)
+    assert row["clean (%)"] == row["PGD (%)"] == TableCell("100.0 [69.2, 100.0]", 100.0)
     assert row["worst case (%)"].text == "100.0 [69.2, 100.0]"
 
 

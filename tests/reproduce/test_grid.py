@@ -6,7 +6,7 @@ import pytest
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.suite import load_suite
-from maxmahal.report.paper import paper_number
+from maxmahal.report.tables import paper_number
 from maxmahal.reproduce import grid_names, load_grid, make_plan
 from maxmahal.settings import to_table
 

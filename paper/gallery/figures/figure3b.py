@@ -1,4 +1,4 @@
-"""Figure 3b: attacks on their way through a two-dimensional feature space, MMC and beside it SCE."""
+"""Figure 3b: the paths of attacks through a two-dimensional feature space, for MMC and SCE."""
 
 from functools import partial
 from typing import Any
@@ -12,17 +12,34 @@ from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 from maxmahal.random import generator
+from maxmahal.report.chart import Area, Dots, Drawing, Key, Part, haloed
 from maxmahal.train import load_settings
 from maxmahal.train.splits import load_splits
-from paper.gallery.compose import compose
-from paper.gallery.fitting import centers_of, features_of, fit, linear_logits
-from paper.gallery.packing import bytes_text, pack, quantise, restore, rounded, square_around, unpack
-from paper.gallery.paths import Followed, Walk, follow, zero_gradients
+from paper.gallery.figure import (
+    FigureOptions,
+    FigureRecord,
+    FigureTable,
+    bytes_text,
+    pack,
+    quantise,
+    restore,
+    rounded,
+    square_around,
+    unpack,
+)
+from paper.gallery.models import (
+    AttackPaths,
+    PathSettings,
+    centers_of,
+    features_of,
+    fit,
+    follow,
+    linear_logits,
+    zero_gradients,
+)
 from paper.gallery.plane import Window, class_ink, decision_regions
-from paper.gallery.scene import Area, Dots, Part, Scene, haloed
-from paper.gallery.types import Key, Options, Record, Sheet
 
-# What each line is: its ink, whether it is dashed, and what the attacker makes small.
+# The colour, the dash and the name of each objective, which the attacker minimises.
 OBJECTIVES = {
     "cross-entropy": Key("ink", "cross-entropy, not adaptive", dash=True),
     "un,1": Key("bad", "un,1: −L(z, y)"),
@@ -36,9 +53,9 @@ LOOKED_AT = (5, 10, 20, 50)
 MNIST = ("data.limit=20000", "data.augment=none", "train.epochs=6", "train.lr=0.02", "train.schedule=cosine")
 
 
-def compute(options: Options, source: str = "digits") -> Record:
+def compute(options: FigureOptions, source: str = "digits") -> FigureRecord:
     """Train both models with two features and follow every objective from the same images."""
-    walk = Walk(steps=12, step_size=0.025) if options.quick else Walk()
+    walk = PathSettings(steps=12, step_size=0.025) if options.quick else PathSettings()
     fitted: dict[str, Classifier] = {}
     for name in ("mmc", "sce"):
         settings = load_settings(f"{source}-{name}", _overrides(source, options))
@@ -69,20 +86,22 @@ def compute(options: Options, source: str = "digits") -> Record:
     }
 
 
-def _overrides(source: str, options: Options) -> list[str]:
+def _overrides(source: str, options: FigureOptions) -> list[str]:
     chosen = ["model.feature_dim=2", f"train.seed={options.seed}", *(MNIST if source == "mnist" else ())]
     return [*chosen, "train.epochs=6"] if options.quick else chosen
 
 
 def _two_inputs(models: list[Classifier], data: ImageData, seed: int) -> Tensor:
-    """Two random images of different classes that every model gets right."""
+    """Two random images of different classes that every model classifies correctly."""
     order = torch.randperm(len(data), generator=generator("inputs", seed))[:500]
     some = data.select(order)
     right = torch.stack([model(some.float_images()).argmax(dim=1) == some.labels for model in models]).all(dim=0)
     candidates = order[right]
     others = candidates[data.labels[candidates] != data.labels[candidates[:1]]] if len(candidates) else candidates
     if not len(others):
-        raise ArgumentError("Both models must get two images of different classes right; train them for longer.")
+        raise ArgumentError(
+            "Both models must classify two images of different classes correctly; train them for longer."
+        )
     return torch.stack([candidates[0], others[0]])
 
 
@@ -94,12 +113,12 @@ def objective_of(name: str, head: Head) -> tuple[Objective, bool]:
 
 
 def model_record(
-    name: str, model: Classifier, everyone: ImageData, chosen: ImageData, targets: Tensor, walk: Walk
-) -> Record:
-    """One model: its features, its regions, and where every objective led; the first two of ``chosen`` are drawn."""
+    name: str, model: Classifier, everyone: ImageData, chosen: ImageData, targets: Tensor, walk: PathSettings
+) -> FigureRecord:
+    """One model: its features, its regions and the path of every objective; the first two of ``chosen`` are drawn."""
     features = features_of(model, everyone)
     images, labels = chosen.float_images(), chosen.labels
-    paths: dict[str, Followed] = {}
+    paths: dict[str, AttackPaths] = {}
     for each in OBJECTIVES if centers_of(model) is not None else SCE_OBJECTIVES:
         objective, aimed = objective_of(each, model.head)
         paths[each] = follow(model, images, labels, objective, walk, targets if aimed else None)
@@ -130,18 +149,18 @@ def model_record(
 
 
 def _view(features: np.ndarray, drawn: np.ndarray) -> list[float]:
-    """Nearly all features, and every path as long as it does not leave the clusters far behind."""
+    """Nearly all features, and the paths as far as they stay near them."""
     inner = square_around(features, share=0.998)
     near = np.clip(drawn, np.array(inner[:2]) - 1.6 * inner[2], np.array(inner[:2]) + 1.6 * inner[2])
     low, high = np.array(inner[:2]) - inner[2], np.array(inner[:2]) + inner[2]
     return square_around(np.concatenate([near, [low, high]]), margin=1.03)
 
 
-def panels(record: Record, frame: int | None = None) -> list[Scene]:
-    """A row a model and a column an input; up to a step, or all of the way."""
+def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:
+    """One row per model, one column per input; up to a step, or the whole path."""
     labels = unpack(record["labels"])
     last = record["steps"] if frame is None else frame
-    scenes = []
+    drawings = []
     for model in record["models"]:
         window = Window(model["view"])
         features = restore(unpack(model["features"]), model["view"])
@@ -157,22 +176,21 @@ def panels(record: Record, frame: int | None = None) -> list[Scene]:
             start = np.array(next(iter(model["paths"].values()))[place][0])
             title = f"{model['name']}: a {record['class_names'][shown['label']]}"
             title += f", target {record['class_names'][shown['target']]}"
-            parts = [*ground, *ways, *names, *_star(window, start), window.frame()]
-            scenes.append(Scene(title, window.side, window.side, parts))
-    return scenes
+            drawings.append(window.drawing(title, [*ground, *ways, *names, *_star(window, start)]))
+    return drawings
 
 
 def _radius(labels: np.ndarray) -> float:
     return 1.2 if len(labels) > 3000 else 2.2
 
 
-def _class_places(model: Record, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _class_places(model: FigureRecord, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if model["centers"] is not None:
         return np.array(model["centers"])
     return np.stack([np.quantile(features[labels == label], 0.5, axis=0) for label in np.unique(labels)])
 
 
-def _way(window: Window, model: Record, name: str, place: int, last: int) -> list[Part]:
+def _way(window: Window, model: FigureRecord, name: str, place: int, last: int) -> list[Part]:
     points = window.place(np.array(model["paths"][name][place][: last + 1]))
     points = [(min(max(x, 0.0), window.side), min(max(y, 0.0), window.side)) for x, y in points]
     key = OBJECTIVES[name]
@@ -197,22 +215,17 @@ def _star(window: Window, start: np.ndarray) -> list[Part]:
     return [Area(corners(11.0), "card"), Area(corners(8.5), "ink")]
 
 
-def legend(record: Record) -> list[Key]:  # noqa: ARG001
-    """One entry an objective."""
+def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
+    """One entry per objective."""
     return list(OBJECTIVES.values())
 
 
-def draw(record: Record) -> str:
-    """All panels as one SVG."""
-    return compose(f"Figure 3b: {SOURCES[record['data']]}", panels(record), 2, legend(record))
-
-
-def frames(record: Record) -> int:
+def frames(record: FigureRecord) -> int:
     """The clean inputs and every step."""
     return int(record["steps"]) + 1
 
 
-def caption(record: Record) -> str:
+def caption(record: FigureRecord) -> str:
     """Sizes, settings and accuracies."""
     accuracies = ", ".join(f"{each['name']} {100 * each['test_accuracy']:.1f} %" for each in record["models"])
     return (
@@ -223,8 +236,8 @@ def caption(record: Record) -> str:
     )
 
 
-def sheet(record: Record) -> Sheet:
-    """How many of the first test images each objective fools, and how soon."""
+def table(record: FigureRecord) -> FigureTable:
+    """The share of the first test images that each objective breaks, by step."""
     stops = [step for step in LOOKED_AT if step <= record["steps"]]
     rows = []
     for model in record["models"]:
@@ -233,7 +246,7 @@ def sheet(record: Record) -> Sheet:
             reached = f"{100 * model['reached'][name][-1]:.0f}" if name in model["reached"] else "–"
             rows.append([model["name"], OBJECTIVES[name].text, *shares, reached])
     zeros = " and ".join(f"{100 * each['zero_gradients']:.0f} % ({each['name']})" for each in record["models"])
-    return Sheet(
+    return FigureTable(
         f"Wrong answers in % of the first {record['judged']} test images",
         ["model", "objective", *(f"step {step}" for step in stops), "target reached"],
         rows,
@@ -243,7 +256,7 @@ def sheet(record: Record) -> Sheet:
     )
 
 
-def player(record: Record) -> Record:
+def player(record: FigureRecord) -> FigureRecord:
     """The same panels for the page's player."""
     labels = unpack(record["labels"])
     out: list[Any] = []

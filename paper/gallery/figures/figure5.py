@@ -1,4 +1,4 @@
-"""Figure 5: Max-Mahalanobis centers of two, three and four classes; the last can be turned in space."""
+"""Figure 5: Max-Mahalanobis centers of two, three and four classes; the last can be rotated."""
 
 from itertools import combinations
 
@@ -6,18 +6,16 @@ import numpy as np
 import torch
 
 from maxmahal.centers import max_mahalanobis_centers
-from paper.gallery.compose import compose
-from paper.gallery.packing import rounded
+from maxmahal.report.chart import Area, Dots, Drawing, Line, Part, Point, Text
+from paper.gallery.figure import FigureOptions, FigureRecord, FigureTable, rounded
 from paper.gallery.plane import class_ink
-from paper.gallery.scene import Area, Dots, Line, Part, Point, Scene, Text
-from paper.gallery.types import Options, Record, Sheet
 
 SIDE, NORM = 300.0, 10.0
 SHAPES = {2: "a segment", 3: "a triangle", 4: "a tetrahedron"}
-TURN = (0.5, 0.42)  # how the still is turned: about the vertical, then towards the reader
+TURN = (0.5, 0.42)  # rotation of the still: about the vertical, then towards the reader
 
 
-def compute(options: Options) -> Record:
+def compute(options: FigureOptions) -> FigureRecord:
     """The centers of L classes in L - 1 dimensions, where the paper's algorithm is exact."""
     cases = []
     for classes in SHAPES:
@@ -64,12 +62,12 @@ def _faces_reader(points: np.ndarray, face: tuple[int, int, int], other: int) ->
     return bool(outward[2] > 0)
 
 
-def panels(record: Record, frame: int | None = None) -> list[Scene]:  # noqa: ARG001
-    """One panel a number of classes."""
+def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+    """One panel per number of classes."""
     return [_panel(case, record["norm"]) for case in record["cases"]]
 
 
-def _panel(case: Record, norm: float) -> Scene:
+def _panel(case: FigureRecord, norm: float) -> Drawing:
     centers = np.array(case["centers"])
     flat = centers.shape[1] < 3
     points = in_space(centers) / norm
@@ -104,21 +102,16 @@ def _panel(case: Record, norm: float) -> Scene:
         dx, dy = float(points[k, 0]), -float(points[k, 1])
         length = max((dx * dx + dy * dy) ** 0.5, 0.2)
         parts.append(
-            Text(x + 22 * dx / length, y + 22 * dy / length + 5, _name(int(k)), size=15.0, anchor="middle", halo=True)
+            Text(x + 22 * dx / length, y + 22 * dy / length + 5, _name(int(k)), "ink", 15.0, anchor="middle", halo=True)
         )
-    return Scene(f"L = {case['classes']}: {SHAPES[case['classes']]}", SIDE, SIDE, parts)
+    return Drawing(f"L = {case['classes']}: {SHAPES[case['classes']]}", SIDE, SIDE, parts)
 
 
 def _name(label: int) -> str:
     return f"μ{'₁₂₃₄'[label]}"
 
 
-def draw(record: Record) -> str:
-    """All panels as one SVG."""
-    return compose("Figure 5: Max-Mahalanobis centers", panels(record), 3)
-
-
-def sheet(record: Record) -> Sheet:
+def table(record: FigureRecord) -> FigureTable:
     """How far apart the centers are."""
     rows = [
         [
@@ -130,15 +123,15 @@ def sheet(record: Record) -> Sheet:
         for case in record["cases"]
     ]
     head = ["classes L", "dimensions", "every cosine, −1/(L−1)", "every distance"]
-    return Sheet(f"Centers of length {record['norm']:g}", head, rows)
+    return FigureTable(f"Centers of length {record['norm']:g}", head, rows)
 
 
-def turntable(record: Record) -> Record:
+def turntable(record: FigureRecord) -> FigureRecord:
     """The four centers in space, their names and the sphere they lie on."""
     case = record["cases"][-1]
     points = in_space(np.array(case["centers"])) / record["norm"]
     return {
-        "title": f"L = {case['classes']}: {SHAPES[case['classes']]}, to be turned",
+        "title": f"L = {case['classes']}: {SHAPES[case['classes']]}, to rotate",
         "points": rounded(points, 5),
         "names": [_name(label) for label in range(len(points))],
         "inks": [class_ink(label) for label in range(len(points))],

@@ -1,4 +1,4 @@
-"""Figure 6: where the four adaptive objectives (appendix B.4) push a feature, and what each of them is best for."""
+"""Figure 6: the directions of the four adaptive objectives (appendix B.4), and the best one for each goal."""
 
 import math
 
@@ -10,16 +10,14 @@ from maxmahal.attacks import Objective, Outputs, own_loss, own_loss_difference
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
 from maxmahal.random import generator
-from paper.gallery.compose import compose
-from paper.gallery.packing import rounded
+from maxmahal.report.chart import Drawing, Key, Line, Part, Text, arrow, cross, haloed
+from paper.gallery.figure import FigureOptions, FigureRecord, FigureTable, rounded
 from paper.gallery.plane import Window, class_ink
-from paper.gallery.scene import Line, Part, Scene, Text, arrow, cross, haloed
-from paper.gallery.types import Key, Options, Record, Sheet
 
 NORM, SPREAD, THRESHOLD = 10.0, 1.5, 4.0
 LABEL, TARGET = 0, 1
 STEP = 0.1
-FAR = 1.5  # an attack does not know when to stop: walks go on for half as long again as the way between two centers
+FAR = 1.5  # a walk is 1.5 times as long as the distance of two centers, as an attack does not know when to stop
 TITLES = {
     "un,1": "un,1: −L(z, y)",
     "un,2": "un,2: L(z, ỹ) − L(z, y)",
@@ -31,11 +29,11 @@ GOALS = {
     "leave": "lower the true class's confidence",
     "misclassify": "any wrong class",
     "target": "the target class",
-    "evade": "a wrong class unseen by the detector",
+    "evade": "a wrong class, not detected",
 }
 
 
-def compute(options: Options) -> Record:
+def compute(options: FigureOptions) -> FigureRecord:
     """Fields on a grid, and walks of unit speed against the gradient from many starts around the true center."""
     head = MMC(max_mahalanobis_centers(3, 2, NORM))
     count = 200 if options.quick else 2000
@@ -86,12 +84,12 @@ def direction(head: MMC, name: str, features: Tensor) -> Tensor:
 
 
 def walk(head: MMC, name: str, starts: Tensor, length: float) -> Tensor:
-    """Every start's way, (steps + 1, n, 2), of this length; tar,1 stops where it arrives."""
+    """The path from every start, (steps + 1, n, 2); tar,1 stops at its target."""
     here, places = starts, [starts]
     for _ in range(math.ceil(length / STEP)):
         way = direction(head, name, here)
         if name == "tar,1":
-            # The last step is as long as what is left, or the walk would tremble about the center.
+            # The last step is shorter, or the walk would oscillate around the center.
             left = torch.linalg.vector_norm(head.centers[TARGET] - here, dim=1, keepdim=True)
             way = way * (left / STEP).clamp(max=1.0)
         here = here + STEP * way
@@ -99,8 +97,8 @@ def walk(head: MMC, name: str, starts: Tensor, length: float) -> Tensor:
     return torch.stack(places)
 
 
-def outcome(head: MMC, walks: Tensor) -> Record:
-    """What the walks achieve: how soon, how far, how well hidden."""
+def outcome(head: MMC, walks: Tensor) -> FigureRecord:
+    """How soon the walks are misclassified, how far they go, and whether they are detected."""
     labels = head.logits(walks.flatten(0, 1)).argmax(dim=1).reshape(walks.shape[:2])
     nearest = torch.cdist(walks.flatten(0, 1), head.centers).amin(dim=1).reshape(walks.shape[:2])
     hidden = (labels != LABEL) & (nearest <= THRESHOLD)
@@ -117,7 +115,7 @@ def outcome(head: MMC, walks: Tensor) -> Record:
 
 
 def _length_until(reached: Tensor) -> float:
-    """The mean length of the way until something is so; the whole length for walks that never get there."""
+    """The mean path length until this happens; the whole length for walks where it never does."""
     steps = torch.where(reached.any(dim=0), reached.int().argmax(dim=0), len(reached) - 1)
     return round(float(steps.double().mean()) * STEP, 4)
 
@@ -131,8 +129,8 @@ def shortest_way_out(head: MMC, starts: Tensor) -> float:
     return float(ways.amin(dim=1).mean())
 
 
-def winners(objectives: dict[str, Record]) -> dict[str, str]:
-    """The best objective for each goal: farthest from the true center, soonest wrong, soonest there, best hidden."""
+def winners(objectives: dict[str, FigureRecord]) -> dict[str, str]:
+    """The best objective for each goal."""
 
     def best(goal: str, sign: int) -> str:
         return max(objectives, key=lambda name: sign * float(objectives[name][goal]))
@@ -141,14 +139,14 @@ def winners(objectives: dict[str, Record]) -> dict[str, str]:
     return {goal: best(goal, sign) for goal, sign in signs.items()}
 
 
-def panels(record: Record, frame: int | None = None) -> list[Scene]:  # noqa: ARG001
-    """One panel an objective."""
+def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+    """One panel per objective."""
     centers = np.array(record["centers"])
     view = [0.0, 0.0, 1.6 * float(np.linalg.norm(centers[0]))]
     return [_panel(record, name, centers, Window(view)) for name in record["objectives"]]
 
 
-def _panel(record: Record, name: str, centers: np.ndarray, window: Window) -> Scene:
+def _panel(record: FigureRecord, name: str, centers: np.ndarray, window: Window) -> Drawing:
     parts: list[Part] = window.regions(centers, -0.5 * (centers**2).sum(axis=1))
     parts += _detector_rings(window, centers, record["threshold"])
     grid, field = np.array(record["grid"]), np.array(record["objectives"][name]["field"])
@@ -163,7 +161,7 @@ def _panel(record: Record, name: str, centers: np.ndarray, window: Window) -> Sc
     for label, (x, y) in enumerate(window.place(centers)):
         parts += cross(x, y)
         parts.append(Text(x + 11, y - 9, NAMES[label], class_ink(label), 17.0, halo=True))
-    return Scene(TITLES[name], window.side, window.side, [*parts, window.frame()])
+    return window.drawing(TITLES[name], parts)
 
 
 def _detector_rings(window: Window, centers: np.ndarray, radius: float) -> list[Part]:
@@ -172,32 +170,27 @@ def _detector_rings(window: Window, centers: np.ndarray, radius: float) -> list[
     return [part for center in centers for part in haloed(window.place(center + ring), "accent", 1.4, dash=True)]
 
 
-def legend(record: Record) -> list[Key]:  # noqa: ARG001
+def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
     """What is drawn."""
     return [
-        Key("soft", "against the gradient"),
+        Key("soft", "descent direction"),
         Key("bad", "walks from around the center of y"),
-        Key("accent", "where the detector is silent", dash=True),
+        Key("accent", "no detection inside", dash=True),
     ]
 
 
-def draw(record: Record) -> str:
-    """All panels as one SVG."""
-    return compose("Figure 6: what the adaptive objectives do", panels(record), 2, legend(record))
-
-
-def caption(record: Record) -> str:
+def caption(record: FigureRecord) -> str:
     """What was computed."""
     return (
         f"Three classes, y the true one and yₜ the target; {record['starts']:,} starts around the true center "
-        f"(spread {record['spread']}), each walking {record['length']:.1f} units, one and a half times the way "
-        f"between two centers, as an attack does not know when to stop. The detector refuses features farther "
+        f"(spread {record['spread']}), each walking {record['length']:.1f} units, 1.5 times the distance between two "
+        f"centers, as an attack does not know when to stop. The detector rejects features farther "
         f"than {record['threshold']:g} from every center."
     )
 
 
-def sheet(record: Record) -> Sheet:
-    """Goals against objectives; the best of each column stands out."""
+def table(record: FigureRecord) -> FigureTable:
+    """Goals against objectives; the best of each column is bold."""
     names = list(record["objectives"])
     rows = []
     for name in names:
@@ -216,13 +209,13 @@ def sheet(record: Record) -> Sheet:
     head = [
         "objective",
         "distance from y's center at the end",
-        "way to any wrong class (share)",
-        "way to the target (share)",
-        "wrong and unseen at the end",
-        "at some moment",
+        "path to any wrong class (share)",
+        "path to the target (share)",
+        "wrong and not detected at the end",
+        "at any time",
     ]
     note = (
-        f"Bold: best for the goal. Ways are mean lengths, the whole walk where it never got there; the shortest "
-        f"possible way to a wrong class is {record['shortest']:.2f}."
+        f"Bold: best for the goal. Paths are mean lengths, the whole walk if it never gets there; the shortest "
+        f"possible path to a wrong class is {record['shortest']:.2f}."
     )
-    return Sheet("Which objective for which goal", head, rows, note, strong=strong)
+    return FigureTable("Which objective for which goal", head, rows, note, strong=strong)

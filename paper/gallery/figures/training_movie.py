@@ -1,4 +1,4 @@
-"""Features while a model learns: they gather under MMC, spread under SCE, and collapse with center loss alone."""
+"""Features during training: they cluster under MMC, spread under SCE, and collapse with center loss alone."""
 
 from typing import Any
 
@@ -6,23 +6,32 @@ import numpy as np
 
 from maxmahal.data import ImageData
 from maxmahal.models import Classifier
+from maxmahal.report.chart import Drawing, Key, Part, Text
 from maxmahal.train import Settings, load_settings
 from maxmahal.train.loop import steps_per_epoch
 from maxmahal.train.splits import load_splits
-from paper.gallery.compose import compose
-from paper.gallery.fitting import centers_of, features_of, fit
-from paper.gallery.packing import bytes_text, pack, quantise, restore, rounded, square_around, unpack
+from paper.gallery.figure import (
+    FigureOptions,
+    FigureRecord,
+    FigureTable,
+    bytes_text,
+    pack,
+    quantise,
+    restore,
+    rounded,
+    square_around,
+    unpack,
+)
+from paper.gallery.models import centers_of, features_of, fit
 from paper.gallery.plane import Window, class_ink
-from paper.gallery.scene import Part, Scene, Text
-from paper.gallery.types import Key, Options, Record, Sheet
 
 PRESETS = {"MMC": "digits-mmc", "SCE": "digits-sce", "center loss alone": "digits-center-alone"}
 EARLY = (0, 1, 2, 3, 5, 7, 10, 14, 18)  # steps: most happens in the first epoch
 POINTS = 360
 
 
-def compute(options: Options) -> Record:
-    """Train the three models on the same images and look at the same test images from time to time."""
+def compute(options: FigureOptions) -> FigureRecord:
+    """Train the three models on the same images and record the same test images after some steps."""
     overrides = ["model.feature_dim=2", f"train.seed={options.seed}", f"train.epochs={8 if options.quick else 30}"]
     films = []
     for name, preset in PRESETS.items():
@@ -44,7 +53,7 @@ def compute(options: Options) -> Record:
 
 
 def moments(epochs: int, per_epoch: int) -> list[int]:
-    """After which steps to look: densely at first, twice an epoch for four epochs, then after each."""
+    """The recorded steps: many at first, two per epoch for four epochs, then one per epoch."""
     dense = [step for step in EARLY if step < per_epoch]
     halves = [per_epoch * half // 2 for half in range(2, 9)]
     whole = [per_epoch * epoch for epoch in range(1, epochs + 1)]
@@ -52,8 +61,8 @@ def moments(epochs: int, per_epoch: int) -> list[int]:
     return sorted({step for step in [*dense, *halves, *whole] if step <= most})
 
 
-def film(name: str, settings: Settings, train: ImageData, shown: ImageData, looks: list[int]) -> Record:
-    """One training, a frame a look."""
+def film(name: str, settings: Settings, train: ImageData, shown: ImageData, looks: list[int]) -> FigureRecord:
+    """One training, one frame per look."""
     wanted, features, centers = set(looks), list[np.ndarray](), list[np.ndarray]()
 
     def watch(model: Classifier, step: int) -> None:
@@ -79,9 +88,9 @@ def film(name: str, settings: Settings, train: ImageData, shown: ImageData, look
 
 
 def _view(features: np.ndarray, centers: np.ndarray | None) -> list[float]:
-    """A square for nearly all features of the second half, in which little moves, and for every center.
+    """A square around nearly all features of the second half of training and every center.
 
-    Features that overshoot it early on are put on its rim: with them inside, nothing else could be seen.
+    Features outside it are drawn on its border: with them inside, nothing else could be seen.
     """
     view = square_around(features[len(features) // 2 :], share=0.995)
     low, high = np.array(view[:2]) - view[2], np.array(view[:2]) + view[2]
@@ -98,63 +107,60 @@ def _spread(features: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     return float(within), float(gaps.min(axis=1).mean())
 
 
-def panels(record: Record, frame: int | None = None) -> list[Scene]:
-    """One panel a loss, at a frame or at the end."""
+def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:
+    """One panel per loss, at a frame or at the end."""
     labels = unpack(record["labels"])
     at = frames(record) - 1 if frame is None else frame
-    scenes = []
+    drawings = []
     for each in record["films"]:
         window = Window(each["view"], 340.0)
         points = restore(unpack(each["features"])[at], each["view"])
         parts: list[Part] = window.cloud(points, labels, 2.4, 0.7)
         if each["centers"]:
             parts += window.crosses(np.array(each["centers"][min(at, len(each["centers"]) - 1)]))
-        parts += [window.frame(), Text(10.0, 22.0, _moment(record, at), "soft", 13.0, halo=True)]
-        scenes.append(Scene(each["name"], window.side, window.side, parts))
-    return scenes
+        parts.append(Text(10.0, 22.0, _moment(record, at), "soft", 13.0, halo=True))
+        drawings.append(window.drawing(each["name"], parts))
+    return drawings
 
 
-def _moment(record: Record, at: int) -> str:
+def _moment(record: FigureRecord, at: int) -> str:
     step, per_epoch = record["steps"][at], record["steps_per_epoch"]
     return f"epoch {step / per_epoch:.3g}, step {step}" if step else "before training"
 
 
-def legend(record: Record) -> list[Key]:
-    """One entry a class."""
+def legend(record: FigureRecord) -> list[Key]:
+    """One entry per class."""
     return [Key(class_ink(label), f"{name}") for label, name in enumerate(record["class_names"])]
 
 
-def draw(record: Record) -> str:
-    """The last frame of all panels as one SVG."""
-    return compose("Features while a model learns", panels(record), 3, legend(record))
-
-
-def frames(record: Record) -> int:
-    """One a look."""
+def frames(record: FigureRecord) -> int:
+    """One per recorded step."""
     return len(record["steps"])
 
 
-def caption(record: Record) -> str:
+def caption(record: FigureRecord) -> str:
     """What is seen."""
     epochs = record["steps"][-1] // record["steps_per_epoch"]
     return (
         f"{len(unpack(record['labels']))} test images of the embedded digits in a network with two features, over "
-        f"{epochs} epochs, with more frames where more happens; centers as crosses. What "
-        "overshoots the window is shown on its rim."
+        f"{epochs} epochs, with more frames where more happens; centers as crosses. Features "
+        "outside the window are drawn on its border."
     )
 
 
-def sheet(record: Record) -> Sheet:
-    """How tight and how far apart the classes are, before and after."""
+def table(record: FigureRecord) -> FigureTable:
+    """Distances within and between the classes, before and after."""
     rows = []
     for each in record["films"]:
         numbers = (each["within"][0], each["within"][-1], each["between"][0], each["between"][-1])
         rows.append([each["name"], *(f"{value:.2g}" for value in numbers)])
     head = ["loss", "to its class mean, before", "after", "between class means, before", "after"]
-    return Sheet("Mean distances in feature space", head, rows, "Between class means: from each to the nearest other.")
+    return FigureTable(
+        "Mean distances in feature space", head, rows, "Between class means: from each to the nearest other."
+    )
 
 
-def player(record: Record) -> Record:
+def player(record: FigureRecord) -> FigureRecord:
     """The same panels for the page's player."""
     out: list[Any] = [
         {

@@ -1,19 +1,21 @@
-"""Trained models side by side: from run folders, checkpoints and zoo names to one record and one table."""
+"""Trained models side by side: from run folders, checkpoints and zoo names to one record, a table and a page."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from maxmahal.data import load_dataset
-from maxmahal.density.measure import QUANTILES, measure_model
+from maxmahal.density.measure import QUANTILES, DensityRecord, measure_model
 from maxmahal.errors import ArgumentError
+from maxmahal.files import write_text_atomically
 from maxmahal.imports import only_named
+from maxmahal.report.chart import SERIES, Axis, Chart, Drawing, Key, Text, arranged
+from maxmahal.report.layout import Section, html_page, render
 from maxmahal.train import load_card, load_model
 from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint
 
-Record = dict[str, Any]
 FORMAT = "maxmahal-density-1"
 DASH = "-"
 
@@ -27,7 +29,7 @@ def compare_models(
     trusted: Sequence[str] = (),
     data_dir: Path | None = None,
     device: torch.device | str = "cpu",
-) -> Record:
+) -> DensityRecord:
     """Measure every model on the same part of its data (or of ``data``); the result can be written as JSON.
 
     Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
@@ -55,7 +57,7 @@ def find_checkpoint(target: str | Path) -> Path:
     return path / "last.safetensors" if path.is_dir() else path
 
 
-def table(record: Record) -> tuple[list[str], list[list[str]]]:
+def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
     """The names of the columns, a model each, and the rows under a first column of what is measured."""
     models = record["models"]
     rows = [
@@ -79,14 +81,42 @@ def table(record: Record) -> tuple[list[str], list[list[str]]]:
     return ["", *(each["name"] for each in models)], rows
 
 
-def _quantile_rows(models: Sequence[Record]) -> list[list[str]]:
+def write_density_page(record: DensityRecord, path: Path) -> None:
+    """The comparison as one HTML file."""
+    write_text_atomically(path, render_density_page(record))
+
+
+def render_density_page(record: DensityRecord) -> str:
+    """The page's HTML: the table, and the distributions of the losses."""
+    head, rows = table(record)
+    body = render("density.html.j2", head=head, rows=rows, chart=draw_losses(record))
+    section = Section("density", "Comparison", "Comparison", body)
+    return html_page("Sample density in feature space", head[1:], [section], kicker="Density report")
+
+
+def draw_losses(record: DensityRecord) -> Drawing:
+    """Each model's distribution of losses on a logarithmic axis; losses of different models have different units."""
+    models = [each for each in record["models"] if each["losses"]["counts"]]
+    title = "Share of samples per step of log C"
+    if not models:
+        return Drawing(title, 400.0, 40.0, [Text(14.0, 24.0, "Every loss is 0 in double precision.")])
+    shares = [[count / each["samples"] for count in each["losses"]["counts"]] for each in models]
+    across = Axis.around("loss C", [edge for each in models for edge in each["losses"]["edges"]], "log")
+    chart = Chart(title, across, Axis("share of samples", 0.0, 1.1 * max(map(max, shares))), width=640.0)
+    for slot, (each, heights) in enumerate(zip(models, shares, strict=True)):
+        chart.line(each["losses"]["edges"], [*heights, heights[-1]], slot % SERIES, steps=True)
+    legend = [Key(f"s{slot % SERIES}", each["name"]) for slot, each in enumerate(models)]
+    return arranged(title, [chart], legend=legend)
+
+
+def _quantile_rows(models: Sequence[DensityRecord]) -> list[list[str]]:
     return [
         [f"loss at {100 * place:.0f} %", *(_number(each["losses"]["quantiles"][str(place)]) for each in models)]
         for place in QUANTILES
     ]
 
 
-def _shell_rows(models: Sequence[Record]) -> list[list[str]]:
+def _shell_rows(models: Sequence[DensityRecord]) -> list[list[str]]:
     rows = []
     for place, quantile in enumerate(QUANTILES):
         cells = [each["shells"]["log_density"][place] for each in models]
@@ -98,13 +128,13 @@ def _shell_rows(models: Sequence[Record]) -> list[list[str]]:
     return rows
 
 
-def _commonest(model: Record) -> str:
+def _commonest(model: DensityRecord) -> str:
     """The mean share of a class that its most frequent runner-up takes; 1/(L-1) if they were all alike."""
     rows = [row for row in model["runners_up"]["pair_counts"] if sum(row)]
     return f"{100 * _mean([max(row) / sum(row) for row in rows]):.0f} %"
 
 
-def _pair_mean(model: Record) -> float:
+def _pair_mean(model: DensityRecord) -> float:
     classes = int(model["classes"])
     return float(model["samples"]) / (classes * (classes - 1)) if classes > 1 else float(model["samples"])
 
@@ -113,7 +143,7 @@ def _mean(values: Sequence[float | int]) -> float:
     return sum(values) / len(values)
 
 
-def _angles(found: Record | None) -> str:
+def _angles(found: DensityRecord | None) -> str:
     if found is None:
         return DASH
     return f"{found['smallest']:.0f}° to {found['largest']:.0f}°, mean {found['mean']:.0f}°"

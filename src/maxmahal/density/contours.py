@@ -1,4 +1,4 @@
-"""The level sets of the losses: where in feature space a sample with loss C can be.
+"""The level sets of the losses in feature space, where they have a closed form.
 
 MMC's are spheres around a class's center (Eq. 8). Those of g-SCE for a class k against one runner-up k̃ (Eq. 5 and 6)
 are spheres too when both precisions are multiples of the identity, ellipsoids when the difference of the precisions is
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from maxmahal.density.volumes import log_ball_volume, log_shell_volume, log_sphere_area
 from maxmahal.errors import ArgumentError
+from maxmahal.models import Head
 
 
 def log_expm1(losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
@@ -23,7 +24,7 @@ def log_expm1(losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
 
 
 class Contours(ABC):
-    """Nested surfaces, one for each value of the loss, each known by its squared radius."""
+    """Nested surfaces, one for each value of the loss, each with a squared radius."""
 
     center: Tensor
     log_stretch: float = 0.0
@@ -44,7 +45,7 @@ class Contours(ABC):
 
     @abstractmethod
     def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-        """log |d(r²)/dC|: how fast the contour moves as the loss changes. The paper leaves this out."""
+        """log |d(r²)/dC|: how fast the contour grows with the loss. The paper omits this."""
 
     def log_area(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
         """log of the surface of the sphere of radius r(C)."""
@@ -115,15 +116,6 @@ class PairSpheres(Contours):
         losses = losses.to(torch.float64)
         return -(-torch.expm1(-losses)).log() - torch.log(torch.full_like(losses, abs(self.gap)))
 
-    @property
-    def bound(self) -> float:
-        """C*: the least loss there is when σ_k > σ_k̃, the largest when σ_k < σ_k̃; found at M."""
-        return float(self.loss_at(torch.zeros((), dtype=torch.float64)))
-
-    def leading_squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-        """B + log(C)/(σ_k - σ_k̃), what r² becomes as C -> 0: for σ_k < σ_k̃ it grows as |log C|/(σ_k̃ - σ_k)."""
-        return self.offset + losses.to(torch.float64).log() / self.gap
-
 
 @dataclass(frozen=True, eq=False)
 class PairEllipsoids(Contours):
@@ -167,7 +159,7 @@ def pair_contours(
 ) -> PairSpheres | PairEllipsoids | PairHyperplanes:
     """The contours of log(1 + e^(h_k̃ - h_k)) for quadratic logits (Eq. 4): row 0 is class k, row 1 its runner-up.
 
-    With two classes this is the g-SCE loss itself. Precisions are one number, one diagonal or one matrix a class.
+    With two classes this is the g-SCE loss itself. Precisions are one number, one diagonal or one matrix per class.
     """
     own, other = centers.detach().to(torch.float64)
     weights = precisions.detach().to(torch.float64)
@@ -201,3 +193,30 @@ def _general(own: Tensor, other: Tensor, weights: Tensor, bias_gap: float) -> Pa
     constant = float(center @ pull - own @ weights[0] @ own + other @ weights[1] @ other) + bias_gap
     sign = 1.0 if float(eigenvalues.min()) > 0 else -1.0
     return PairEllipsoids(center, sign * difference, sign, constant, -0.5 * float(eigenvalues.abs().log().sum()))
+
+
+HeadContours = Contours | PairHyperplanes | None
+
+
+def head_centers(head: Head) -> Float[Tensor, "l d"] | None:
+    """One point per class; for SCE ½W, as the paper reads its logits (Sec. 3.2); None if unknown."""
+    centers, logits = head.class_centers, head.quadratic_logits
+    if centers is None and logits is not None:
+        centers = logits.centers
+    return None if centers is None else centers.detach()
+
+
+def head_contours(head: Head, label: int, runner_up: int) -> HeadContours:
+    """The level sets of the head's loss for class k (against k̃, if it depends on it); None without a closed form."""
+    if (loss := head.distance_loss) is not None:
+        return CenterSpheres(loss.centers[label].detach().double(), loss.scale, float(loss.shifts[label]))
+    if (logits := head.quadratic_logits) is not None:
+        return pair_contours(*(each.detach().double()[[label, runner_up]] for each in logits))
+    return None
+
+
+def why_none(contours: HeadContours) -> str:
+    """Why no density can be counted between these contours; empty if it can."""
+    if contours is None:
+        return "no closed form"
+    return "contours are planes" if isinstance(contours, PairHyperplanes) else ""

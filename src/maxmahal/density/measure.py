@@ -1,4 +1,4 @@
-"""What a trained model's features look like: losses, spread, angles, densities, and runners-up, as one record."""
+"""Measures of a trained model's features: losses, spread, angles, densities and runners-up, as one record."""
 
 import copy
 import math
@@ -9,29 +9,29 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.data import ImageData
-from maxmahal.density.contours import CenterSpheres, Contours
-from maxmahal.density.counting import log_neighbour_density, runners_up
-from maxmahal.density.heads import head_centers, head_contours, why_none
+from maxmahal.density.contours import CenterSpheres, Contours, head_centers, head_contours, why_none
+from maxmahal.density.volumes import log_ball_volume
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 from maxmahal.models.predict import eval_mode, map_batches
 
-Record = dict[str, Any]
+DensityRecord = dict[str, Any]
+"""Measured values that can be written as JSON."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-_SHELL_SAMPLES = 40  # that a shell at a quantile should hold: its density is then known to a sixth
-_HALF_BANDS = (0.005, 0.05)  # but no less than a hundredth of its class, and no more than a tenth
+_SHELL_SAMPLES = 40  # in the shell at a quantile: its density has a relative error of about 1/6
+_HALF_BANDS = (0.005, 0.05)  # but a shell holds at least 1 % and at most 10 % of its class
 _BINS = 24
-_LEAST = 1e-12  # float64 cannot tell a smaller softmax loss from 0
+_LEAST = 1e-12  # a smaller softmax loss is 0 up to rounding
 _NEIGHBOURS = 5
-_QUERIES = 500  # of each class: a median needs no more, and the work grows with their number
+_QUERIES = 500  # per class: enough for a median
 
 
-def measure_model(model: Classifier, data: ImageData) -> Record:
+def measure_model(model: Classifier, data: ImageData) -> DensityRecord:
     """Everything about one model's features of these images; lengths are in the features' own units."""
     if data.num_classes != model.head.num_classes:
         raise ArgumentError(
-            f"The model tells {model.head.num_classes} classes apart and {data.name} has {data.num_classes}; "
-            "choose the data it was trained for."
+            f"The model has {model.head.num_classes} classes and {data.name} has {data.num_classes}; "
+            "choose the data that it was trained on."
         )
     with eval_mode(model):
         features = map_batches(model.features, data).cpu().double()
@@ -43,8 +43,8 @@ def measure_model(model: Classifier, data: ImageData) -> Record:
     return measure_features(head, features, data.labels.cpu())
 
 
-def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Record:
-    """The same from features that are already there; ``head`` in float64, on the CPU."""
+def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> DensityRecord:
+    """The same for given features; ``head`` in float64, on the CPU."""
     with torch.no_grad():
         losses, logits = head.per_sample(features, labels), head.logits(features)
     second = runners_up(logits, labels)
@@ -76,11 +76,36 @@ def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Ten
     }
 
 
-def loss_histogram(losses: Float[Tensor, " n"]) -> Record:
-    """p(C): counts between edges that are even in log C, and quantiles; losses of (nearly) 0 are counted apart."""
+def runners_up(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """ỹ: the class with the highest logit among the wrong ones."""
+    return logits.scatter(1, labels[:, None], -torch.inf).argmax(dim=1)
+
+
+def log_neighbour_density(
+    features: Float[Tensor, "n d"], neighbours: int = 5, *, queries: int | None = None
+) -> Float[Tensor, " m"]:
+    """Eq. 2 with ΔB the ball that reaches to a sample's k-th nearest neighbour: log(k / Vol), whatever the loss.
+
+    Neighbours are searched among all features; ``queries`` limits the result to the first so many features.
+    """
+    if not 1 <= neighbours < len(features):
+        raise ArgumentError(
+            f"neighbours must lie in 1..{len(features) - 1} because there are {len(features)} features; "
+            f"got {neighbours}."
+        )
+    exact = features.to(torch.float64)
+    rows = torch.split(exact[:queries], max(1, 4_000_000 // len(exact)))
+    # Not by one matrix product: its rounding error is larger than the distances of features that nearly coincide.
+    kind = "donot_use_mm_for_euclid_dist"
+    reaches = [torch.cdist(part, exact, compute_mode=kind).kthvalue(neighbours + 1, dim=1).values for part in rows]
+    return math.log(neighbours) - log_ball_volume(features.shape[1], torch.cat(reaches))
+
+
+def loss_histogram(losses: Float[Tensor, " n"]) -> DensityRecord:
+    """p(C): counts between edges that are even in log C, and quantiles; losses of (nearly) 0 are counted separately."""
     seen = losses[losses > _LEAST]
     places = torch.tensor(QUANTILES, dtype=losses.dtype)
-    record: Record = {"quantiles": dict(zip(map(str, QUANTILES), losses.quantile(places).tolist(), strict=True))}
+    record: DensityRecord = {"quantiles": dict(zip(map(str, QUANTILES), losses.quantile(places).tolist(), strict=True))}
     record |= {"mean": float(losses.mean()), "none": len(losses) - len(seen), "edges": [], "counts": [], "density": []}
     if not len(seen):
         return record
@@ -91,7 +116,7 @@ def loss_histogram(losses: Float[Tensor, " n"]) -> Record:
     return record | {"edges": edges.tolist(), "counts": counts.tolist(), "density": density.tolist()}
 
 
-def angles(points: Float[Tensor, "l d"]) -> Record:
+def angles(points: Float[Tensor, "l d"]) -> DensityRecord:
     """Between any two points, seen from the mean of all, in degrees."""
     away = points.double() - points.double().mean(dim=0)
     directions = torch.nn.functional.normalize(away, dim=1)
@@ -102,11 +127,11 @@ def angles(points: Float[Tensor, "l d"]) -> Record:
 
 def shell_densities(
     head: Head, losses: Float[Tensor, " n"], labels: Int[Tensor, " n"], second: Int[Tensor, " n"], unit: float
-) -> Record:
+) -> DensityRecord:
     """Eq. 2 between exact contours around each quantile of a class's losses, and the classes' mean.
 
     Where contours depend on the runner-up, a class is its largest D_{k,k̃}. ``unit_free`` takes the mean distance
-    between class means as the unit of length, so that models with features of other sizes can be compared.
+    between class means as the unit of length, so that models whose features differ in size can be compared.
     """
     rows, reasons = [], []
     for label in sorted(set(labels.tolist())):
@@ -128,11 +153,11 @@ def shell_densities(
     }
 
 
-def _shells(contours: Contours, losses: Float[Tensor, " n"]) -> Record:
+def _shells(contours: Contours, losses: Float[Tensor, " n"]) -> DensityRecord:
     places = torch.tensor(QUANTILES, dtype=torch.float64)
     half = min(max(0.5 * _SHELL_SAMPLES / max(len(losses), 1), _HALF_BANDS[0]), _HALF_BANDS[1])
     low, high = (losses.double().quantile(places + step) for step in (-half, half))
-    result: Record = {"samples": len(losses), "low": low.tolist(), "high": high.tolist(), "log_density": []}
+    result: DensityRecord = {"samples": len(losses), "low": low.tolist(), "high": high.tolist(), "log_density": []}
     for one, other in zip(low, high, strict=True):
         inside = int(((losses >= one) & (losses <= other)).sum())
         closed = bool(contours.squared_radius(torch.stack([one, other])).max() > 0) and bool(one < other)
@@ -143,7 +168,7 @@ def _shells(contours: Contours, losses: Float[Tensor, " n"]) -> Record:
 
 def _neighbour_densities(
     features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], present: list[int], unit: float
-) -> Record:
+) -> DensityRecord:
     each = [
         log_neighbour_density(features[labels == label], _NEIGHBOURS, queries=_QUERIES)
         for label in present
@@ -163,7 +188,7 @@ def _unit_free(log_density: float | None, dim: int, unit: float) -> float | None
     return None if log_density is None or unit <= 0 else log_density + dim * math.log(unit)
 
 
-def _matrix(labels: Int[Tensor, " n"], second: Int[Tensor, " n"], classes: int) -> Record:
+def _matrix(labels: Int[Tensor, " n"], second: Int[Tensor, " n"], classes: int) -> DensityRecord:
     """N_k, and N_{k,k̃} as a matrix of runners-up."""
     pairs = torch.bincount(labels * classes + second, minlength=classes**2).reshape(classes, classes)
     return {"class_counts": pairs.sum(dim=1).tolist(), "pair_counts": pairs.tolist()}

@@ -1,8 +1,8 @@
-"""What Theorems 1 and 2 say about the sample density at loss C, in the paper's form and in the exact one.
+"""The sample density at loss C by Theorems 1 and 2, in the paper's form and in the exact one.
 
 Both start from ΔN = N·p(C)·ΔC samples between the contours of C and C + ΔC. The paper takes the volume between them as
-area times ΔC, which is right only if the radius grew by one for each unit of loss. The shell's thickness is
-dr = |dr/dC|·dC, and so the exact density is
+area times ΔC, which holds only if the radius grows by one per unit of loss. The shell's thickness is
+dr = |dr/dC|·dC, so the exact density is
 
     SD = N·p(C) / (area · |dr/dC|) = N·p(C) / |dV/dC|.
 
@@ -23,10 +23,10 @@ from maxmahal.errors import ArgumentError
 def log_exact_density(
     contours: Contours, losses: Float[Tensor, "*s"], loss_density: Float[Tensor, "*s"], samples: int
 ) -> Float[Tensor, "*s"]:
-    """log of N·p(C)/|dV/dC|: what a count in a thin shell finds.
+    """log of N·p(C)/|dV/dC|: the density that a count in a thin shell finds.
 
     ``loss_density`` is p(C), ``samples`` N_k of Theorem 2 or N_{k,k̃} of Theorem 1. For g-SCE with more than two classes
-    the shell is an approximation, and ``runner_up_errors`` says how good a one.
+    the shell is an approximation.
     """
     return _log_count(loss_density, samples) - contours.log_volume_rate(losses)
 
@@ -34,7 +34,7 @@ def log_exact_density(
 def log_paper_density(
     contours: Contours, losses: Float[Tensor, "*s"], loss_density: Float[Tensor, "*s"], samples: int
 ) -> Float[Tensor, "*s"]:
-    """log of N·p(C) over the paper's power of C (Eq. 7 or 9), without the constant that the paper leaves open."""
+    """log of N·p(C) over the paper's power of C (Eq. 7 or 9), without the constant, which the paper does not give."""
     if isinstance(contours, CenterSpheres):
         radial = losses.to(torch.float64) / contours.scale - contours.shift
     elif isinstance(contours, PairSpheres):
@@ -45,11 +45,6 @@ def log_paper_density(
             "Use log_exact_density."
         )
     return _log_count(loss_density, samples) - 0.5 * (contours.dim - 1) * radial.log()
-
-
-def log_missing_factor(contours: Contours, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-    """log |dr/dC|, the thickness of the shell for each unit of loss: what the paper's volumes leave out."""
-    return contours.log_growth(losses) - math.log(2) - 0.5 * contours.squared_radius(losses).log()
 
 
 def _log_count(loss_density: Float[Tensor, "*s"], samples: int) -> Float[Tensor, "*s"]:

@@ -1,264 +1,252 @@
-"""Figures from records, as files for papers and slides. A new one is one more function, and a line in ``FIGURES``."""
+"""The report's charts as files for papers and slides. A new one is one more function, and a line in ``FIGURES``."""
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import style
+from matplotlib import patheffects, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from PIL import Image
 
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.files import write_atomically
-from maxmahal.records.naming import tell_apart
-from maxmahal.records.types import Evaluation, Finding, Picture, StageRecords
-from maxmahal.records.verdict import CLEAN, give_verdict, stands
+from maxmahal.records.types import Evaluation, Points
+from maxmahal.report.chart import (
+    CLASSES,
+    MARGIN,
+    SERIES,
+    Area,
+    Dots,
+    Drawing,
+    Key,
+    Mark,
+    Part,
+    Pixels,
+    Text,
+    arranged,
+    cross,
+    heat_map,
+    palette,
+)
+from maxmahal.report.layout import ReportedModel, group_models, reported_models
+from maxmahal.report.sections.breakdown import breakdowns
+from maxmahal.report.sections.curves import curve_charts
+from maxmahal.report.sections.distortions import distortion_histograms
+from maxmahal.report.sections.feature_space import SIDE, bounds_of, place_points
+from maxmahal.report.sections.gallery import choose, class_name
+from maxmahal.report.sections.training import training_chart
+from maxmahal.report.sections.transfer import transfer_matrices
 
-# No dates, and ids that are drawn from a fixed salt: the same records give the same bytes.
-METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-# The user's own matplotlibrc changes nothing, and a dollar sign in a model's name opens no formula.
-_STYLE: list[str | dict[str, Any]] = ["default", {"svg.hashsalt": "maxmahal", "text.parse_math": False}]
-_Numbers = Sequence[Any]  # out of JSON: whole ones among them, and None where something was not measured
-_PICTURES = 8  # of each model in the gallery
-_COLORS = 10  # that matplotlib goes through before it begins again
+# No dates: the same records give the same bytes.
+METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {}, "pdf": {"CreationDate": None}}
+# The user's own matplotlibrc changes nothing, and a dollar sign in a model's name starts no formula.
+STYLE: list[str | dict[str, Any]] = ["default", {"text.parse_math": False}]
+_DPI = 100  # at which a unit of a drawing is a pixel
+_PICTURES = 8  # per model
+_PICTURE = 92.0
+_BAR = 420.0
 
 
 def write_figures(evaluations: Sequence[Evaluation], folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Every figure that the records have something for, in every format: ``folder/NAME.FORMAT``."""
+    """Every figure that the records have data for, in every format: ``folder/NAME.FORMAT``."""
     for wrong in [each for each in formats if each not in METADATA]:
         raise ArgumentError(f"Figures cannot be written as '{wrong}'; {did_you_mean(wrong, METADATA)}")
-    written = []
-    with style.context(_STYLE):
-        for name, draw in FIGURES.items():
-            if (figure := draw(evaluations)) is not None:
-                written += [_save(figure, folder / f"{name}.{each}", each) for each in formats]
+    models, written = reported_models(evaluations) if evaluations else [], []
+    for name, draw in FIGURES.items():
+        if models and (drawing := draw(models)) is not None:
+            for each in formats:
+                write_drawing(drawing, folder / f"{name}.{each}", each)
+                written.append(folder / f"{name}.{each}")
     return written
 
 
-def epsilon_curves(evaluations: Sequence[Evaluation]) -> Figure | None:
+def write_drawing(drawing: Drawing, path: Path, format: str) -> None:
+    """An SVG as it is, or what matplotlib makes of it."""
+
+    def write(temporary: Path) -> None:
+        if format == "svg":
+            temporary.write_text(drawing.file(), encoding="utf-8")
+        else:
+            with style.context(STYLE):
+                paint(drawing).savefig(temporary, dpi=2 * _DPI, format=format, metadata=METADATA[format])
+
+    write_atomically(path, write)
+
+
+def paint(drawing: Drawing) -> Figure:
+    """The drawing on matplotlib's canvas, in the colours of the light theme."""
+    figure = Figure(figsize=(drawing.width / _DPI, drawing.height / _DPI), dpi=_DPI, facecolor=palette()["card"])
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    for order, part in enumerate(drawing.parts):
+        _paint(axis, part, order)
+    axis.set_xlim(0, drawing.width)
+    axis.set_ylim(drawing.height, 0)
+    return figure
+
+
+def to_image(drawing: Drawing, scale: float = 1.0) -> Image.Image:
+    """The drawing as pixels, ``scale`` of them per unit."""
+    stream = io.BytesIO()
+    with style.context(STYLE):
+        paint(drawing).savefig(stream, dpi=scale * _DPI, format="png")
+    return Image.open(stream).convert("RGB")
+
+
+def _paint(axis: Axes, part: Part, order: int) -> None:
+    unit = 72 / _DPI  # matplotlib measures lines and letters in points
+    if isinstance(part, Pixels):
+        image = np.clip(part.image, 0, 1)
+        shown = image.transpose(1, 2, 0) if len(image) == 3 else image[0]
+        extent = (part.x, part.x + part.side, part.y + part.side, part.y)
+        axis.imshow(shown, "gray", vmin=0, vmax=1, extent=extent, aspect="auto", interpolation="nearest", zorder=order)
+        return
+    colour = palette()[part.ink]
+    if isinstance(part, Text):
+        halo = [patheffects.withStroke(linewidth=3.5 * unit, foreground=palette()["card"])] if part.halo else []
+        look: dict[str, Any] = {"ha": {"start": "left", "middle": "center", "end": "right"}[part.anchor]}
+        look |= {"va": "baseline", "rotation": 90, "rotation_mode": "anchor"} if part.upright else {"va": "baseline"}
+        look |= {"weight": "bold" if part.bold else "normal", "path_effects": halo, "zorder": order}
+        axis.text(part.x, part.y, part.text, color=colour, size=part.size * unit, **look)
+    elif isinstance(part, Mark):
+        look = {"markersize": 7 * unit, "markeredgecolor": palette()["card"], "markeredgewidth": unit}
+        axis.plot(part.x, part.y, "osD^"[part.shape], color=colour, zorder=order, **look)
+    elif isinstance(part, Area):
+        axis.fill(*zip(*part.points, strict=True), color=colour, alpha=part.opacity, linewidth=0, zorder=order)
+    elif isinstance(part, Dots):
+        look = {"markersize": 2 * part.radius * unit, "markeredgewidth": 0, "linestyle": "none"}
+        axis.plot(*zip(*part.points, strict=True), marker="o", color=colour, alpha=part.opacity, zorder=order, **look)
+    else:
+        dash = (0, (5 / part.width, 4 / part.width)) if part.dash else "-"
+        look = {"linewidth": part.width * unit, "linestyle": dash, "solid_capstyle": "round"}
+        axis.plot(*zip(*part.points, strict=True), color=colour, alpha=part.opacity, zorder=order, **look)
+
+
+def _legend(models: Sequence[ReportedModel]) -> list[Key]:
+    return [Key(f"s{model.slot}", model.label) for model in models]
+
+
+def _curves(models: Sequence[ReportedModel], title: str, check: str) -> Drawing | None:
+    found = [each for group in group_models(models) for each in curve_charts(group) if each.check == check]
+    if not found:
+        return None
+    shown = {line.model.label: line.model for each in found for line in each.lines}
+    return arranged(title, [each.chart for each in found], 2, _legend(list(shown.values())))
+
+
+def epsilon_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     """Accuracy against epsilon."""
-    return _curves(evaluations, "epsilon-growth", [("epsilons", "accuracies", "epsilon")])
+    return _curves(models, "Accuracy against epsilon", "epsilon-growth")
 
 
-def budget_curves(evaluations: Sequence[Evaluation]) -> Figure | None:
+def budget_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     """Accuracy against the number of steps and of restarts."""
-    panels = [("steps", "accuracy_by_steps", "steps"), ("restarts", "accuracy_by_restarts", "restarts")]
-    return _curves(evaluations, "still-falling", panels)
+    return _curves(models, "Accuracy against steps and restarts", "still-falling")
 
 
-def training_curves(evaluations: Sequence[Evaluation]) -> Figure | None:
+def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     """Test error against training time (paper Fig. 3a)."""
-    lines = []
     # Several suites share one training: it is drawn once.
-    trained = list({each.model_fingerprint: each for each in evaluations}.values())
-    for evaluation in trained:
-        measured = [entry for entry in evaluation.training if entry.get("test_accuracy") is not None]
-        seconds = [entry["train_seconds"] for entry in measured]
-        lines.append((_name(evaluation, trained), seconds, [1 - entry["test_accuracy"] for entry in measured]))
-    figure, (axis,) = _panels(1)
-    _lines(axis, lines, "training time (s)", "test error (%)")
-    return figure if axis.lines else None
+    trained = list({each.evaluation.model_fingerprint: each.evaluation for each in reversed(models)}.values())[::-1]
+    once = reported_models(trained)
+    chart = training_chart(once)
+    with_training = [model for model in once if model.evaluation.training]
+    return None if chart is None else arranged(chart.title, [chart], legend=_legend(with_training))
 
 
-def broken_bars(evaluations: Sequence[Evaluation]) -> Figure | None:
-    """Which attack broke what, in the order of the plan."""
-    started = [each for each in evaluations if _started(each)]
-    shares: dict[str, dict[int, float]] = {}
-    for row, evaluation in enumerate(started):
-        total = len(evaluation.stage(CLEAN).columns)
-        standing = int(stands(evaluation).sum())
-        broke = [(each.stage.title, each.broke) for each in give_verdict(evaluation).stages if each.broke]
-        wrong = total - standing - sum(count for _, count in broke)
-        for part, count in [("still right", standing), *broke, ("wrong before", wrong)]:
-            of_part = shares.setdefault(part, {})  # two stages may share a title
-            of_part[row] = of_part.get(row, 0.0) + 100 * count / total
-    if not any(part not in ("still right", "wrong before") for part in shares):
+def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
+    """Which attack broke what share of the samples, in the order of the plan."""
+    bars = breakdowns(models)
+    outcomes = dict.fromkeys(part.title for bar in bars for part in bar.parts if part.kind == "broke" and part.count)
+    if not outcomes:
         return None
-    figure, (axis,) = _panels(1, height=1.6 + 0.4 * len(started))
-    left = np.zeros(len(started))
-    for part in sorted(shares, key=lambda part: (part != "still right", part == "wrong before")):
-        widths = np.array([shares[part].get(row, 0.0) for row in range(len(started))])
-        color = {"still right": "#d9d9d9", "wrong before": "#525252"}.get(part)
-        axis.barh(np.arange(len(started)), widths, left=left, label=_legible(part), color=color)
-        left += widths
-    axis.set_yticks(np.arange(len(started)), [_name(each, evaluations) for each in started])
-    axis.invert_yaxis()
-    axis.set_xlabel("samples (%)")
-    axis.set_xlim(0, 100)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    return figure
+    names = 16 + 7.2 * max(len(bar.model.label) for bar in bars)
+    inks = {title: f"s{slot % SERIES}" for slot, title in enumerate(outcomes)}
+    parts: list[Part] = []
+    for row, bar in enumerate(bars):
+        left, top = names, 30.0 * row
+        parts.append(Text(names - 8, top + 16, bar.model.label, "ink", anchor="end"))
+        for each in (share for share in bar.parts if share.count):
+            right = left + _BAR * each.share
+            box = [(left, top), (right, top), (right, top + 22), (left, top + 22)]
+            parts.append(Area(box, inks.get(each.title, each.kind), tip=f"{each.title}: {100 * each.share:.1f} %"))
+            left = right
+    legend = [Key("wrong", "wrong without an attack"), *(Key(ink, title) for title, ink in inks.items())]
+    drawing = Drawing("Which attack broke which samples", names + _BAR, 30.0 * len(bars), parts)
+    return arranged(drawing.title, [drawing], legend=[*legend, Key("stand", "robust")])
 
 
-def transfer_matrix(evaluations: Sequence[Evaluation]) -> Figure | None:
-    """Accuracy of each model (rows) on images crafted on another (columns); the lower where a pair has several."""
-    cells: dict[tuple[str, str], float] = {}
-    for evaluation in evaluations:
-        for stage in _stages(evaluation, "transfer"):
-            key = (_name(evaluation, evaluations), str(stage.settings.get("source", stage.title)))
-            cells[key] = min(cells.get(key, 1.0), float(stage.columns.right_share.mean()))
-    if not cells:
-        return None
-    models, sources = (list(dict.fromkeys(key[place] for key in cells)) for place in (0, 1))
-    grid = np.array([[cells.get((model, source), np.nan) for source in sources] for model in models])
-    figure, (axis,) = _panels(1, width=2.5 + 0.9 * len(sources), height=1.8 + 0.6 * len(models))
-    image = axis.imshow(100 * grid, vmin=0, vmax=100, cmap="viridis", aspect="auto")
-    for (row, column), share in np.ndenumerate(grid):
-        text = "" if np.isnan(share) else f"{100 * share:.1f}"
-        axis.text(column, row, text, ha="center", va="center", color="black" if share > 0.6 else "white")
-    axis.set_xticks(np.arange(len(sources)), sources, rotation=30, ha="right")
-    axis.set_yticks(np.arange(len(models)), models)
-    axis.set_xlabel("crafted on")
-    axis.set_ylabel("shown to")
-    figure.colorbar(image, label="accuracy (%)")
-    return figure
+def transfer_matrix(models: Sequence[ReportedModel]) -> Drawing | None:
+    """Accuracy of each model on images crafted on another."""
+    maps = []
+    for matrix in (matrix for group in group_models(models) for matrix in transfer_matrices(group)):
+        rates = [[cell.rate.value if cell.rate else None for cell in cells] for _, cells in matrix.rows]
+        names = [target.label for target in matrix.targets]
+        maps.append(heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
+    return arranged("Accuracy in %: crafted on (rows), target (columns)", maps) if maps else None
 
 
-def distortion_histograms(evaluations: Sequence[Evaluation]) -> Figure | None:
-    """How far the Carlini-Wagner attacks had to go, one panel an attack."""
-    panels: dict[str, dict[str, np.ndarray]] = {}
-    for evaluation in evaluations:
-        for stage in _stages(evaluation, "carlini"):
-            columns = stage.columns
-            found = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
-            if len(found):
-                panels.setdefault(stage.title, {})[_name(evaluation, evaluations)] = found
-    if not panels:
-        return None
-    figure, axes = _panels(len(panels))
-    for axis, (title, models) in zip(axes, panels.items(), strict=True):
-        bins = np.linspace(0, max(found.max() for found in models.values()) or 1.0, 31).tolist()
-        for name, found in models.items():
-            axis.hist(found, bins=bins, histtype="step", linewidth=1.5, label=_legible(name))
-        axis.set_title(title)
-        axis.set_xlabel("distance of the nearest adversarial image")
-        axis.set_ylabel("samples")
-        axis.legend(frameon=False)
-    return figure
+def distortion_charts(models: Sequence[ReportedModel]) -> Drawing | None:
+    """The distortions of the Carlini-Wagner attacks, one chart per attack and model."""
+    charts = [each.chart for group in group_models(models) for each in distortion_histograms(group)]
+    return arranged("Distortion that C&W needs", charts, 2) if charts else None
 
 
-def feature_space(evaluations: Sequence[Evaluation]) -> Figure | None:
-    """Features in the plane in the colours of their classes, a row a model and a column a stage; centers as crosses."""
-    shown = [each for each in evaluations if each.points]
+def feature_space(models: Sequence[ReportedModel]) -> Drawing | None:
+    """Two-dimensional views of the features in the colours of their classes; centers as crosses."""
+    shown = [model for model in models if model.evaluation.points]
     if not shown:
         return None
-    width = max(len(each.points) for each in shown)
-    figure = Figure(figsize=(4.0 * width, 3.6 * len(shown)), layout="constrained")
-    for row, axes in zip(shown, figure.subplots(len(shown), width, squeeze=False), strict=True):
-        for axis in axes[len(row.points) :]:
-            axis.set_axis_off()
-        for axis, points in zip(axes, row.points, strict=False):
-            colors = [f"C{label % _COLORS}" for label in points.label]
-            axis.scatter(points.xy[:, 0], points.xy[:, 1], s=9, alpha=0.7, linewidths=0, c=colors)
-            if row.centers_xy is not None:
-                axis.scatter(row.centers_xy[:, 0], row.centers_xy[:, 1], marker="x", s=60, color="black", zorder=3)
-            titles = {stage.name: stage.title for stage in row.stages}
-            axis.set_title(f"{_name(row, evaluations)}: {titles.get(points.stage, points.stage)}", fontsize=9)
-            axis.set_aspect("equal", adjustable="datalim")
-            axis.grid(alpha=0.2)
-    names = {each.class_names for each in shown}
-    if len(names) == 1 and len(shown[0].class_names) <= _COLORS:  # beyond that a colour names no class
-        handles = [
-            Line2D([], [], color=f"C{label}", marker="o", linestyle="", label=_legible(name))
-            for label, name in enumerate(shown[0].class_names)
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
-    return figure
+    names = {model.evaluation.class_names for model in shown}
+    legend = [Key(f"c{label}", name) for label, name in enumerate(shown[0].evaluation.class_names)]
+    few = len(names) == 1 and len(legend) <= CLASSES  # with more classes than colours, a colour names no class
+    columns = max(len(model.evaluation.points) for model in shown)
+    panels = []
+    for model in shown:  # one row per model
+        row = [_scatter(model, points) for points in model.evaluation.points]
+        panels += row + [Drawing("", SIDE, SIDE)] * (columns - len(row))
+    return arranged("Feature space", panels, columns, legend if few else ())
 
 
-def gallery(evaluations: Sequence[Evaluation]) -> Figure | None:
-    """Clean images above those that broke them, two rows of pictures a model."""
-    shown = [each for each in evaluations if each.pictures]
-    if not shown:
-        return None
-    width = min(_PICTURES, max(len(each.pictures) for each in shown))
-    figure = Figure(figsize=(1.3 * width + 1, 3.2 * len(shown)), layout="constrained")
-    grid = figure.subplots(2 * len(shown), width, squeeze=False)
-    for axis in grid.flat:
-        axis.set_axis_off()
-    for row, evaluation in enumerate(shown):
-        for column, picture in enumerate(evaluation.pictures[:_PICTURES]):
-            _show_pair(grid[2 * row, column], grid[2 * row + 1, column], picture, evaluation.class_names)
-        grid[2 * row, 0].text(0, 1.35, _name(evaluation, evaluations), transform=grid[2 * row, 0].transAxes, fontsize=9)
-    return figure
+def _scatter(model: ReportedModel, points: Points) -> Drawing:
+    evaluation, bounds = model.evaluation, bounds_of(model.evaluation)
+    places, finite = place_points(points.xy, bounds).tolist(), np.isfinite(points.xy).all(axis=1)
+    parts: list[Part] = []
+    for label in np.unique(points.label):
+        chosen = [tuple(places[row]) for row in np.flatnonzero(finite & (points.label == label))]
+        parts.append(Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
+    if evaluation.centers_xy is not None:
+        parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in cross(x, y)]
+    title = next((stage.title for stage in evaluation.stages if stage.name == points.stage), points.stage)
+    return Drawing(f"{model.label}: {title}", SIDE, SIDE, parts)
 
 
-FIGURES: dict[str, Callable[[Sequence[Evaluation]], Figure | None]] = {
+def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
+    """Clean images above the adversarial ones, with the model's predictions."""
+    rows = []
+    for model in (model for model in models if model.evaluation.pictures):
+        parts: list[Part] = []
+        for place, each in enumerate(choose(model.evaluation.pictures)[:_PICTURES]):
+            x = place * (_PICTURE + MARGIN)
+            pair = ((each.clean, each.clean_prediction), (each.adversarial, each.prediction))
+            for line, (image, prediction) in enumerate(pair):
+                y = line * (_PICTURE + 24)
+                parts.append(Text(x, y + 12, class_name(model.evaluation, prediction), "ink"))
+                parts.append(Pixels(x, y + 18, _PICTURE, image))
+        rows.append(Drawing(model.label, x + _PICTURE, 2 * (_PICTURE + 24), parts))
+    return arranged("Clean and adversarial images", rows) if rows else None
+
+
+FIGURES: dict[str, Callable[[Sequence[ReportedModel]], Drawing | None]] = {
     "accuracy-by-epsilon": epsilon_curves,
     "accuracy-by-budget": budget_curves,
     "training": training_curves,
     "broken-by": broken_bars,
     "transfer": transfer_matrix,
-    "distortion": distortion_histograms,
+    "distortion": distortion_charts,
     "features": feature_space,
-    "gallery": gallery,
+    "gallery": adversarial_images,
 }
-
-
-def _save(figure: Figure, path: Path, each: str) -> Path:
-    options: dict[str, Any] = {"dpi": 130, "format": each, "metadata": METADATA[each]}
-    write_atomically(path, lambda temporary: figure.savefig(temporary, **options), within=path.parent)
-    return path
-
-
-def _panels(count: int, width: float = 4.8, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width * count, height), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
-
-
-def _curves(evaluations: Sequence[Evaluation], check: str, panels: Sequence[tuple[str, str, str]]) -> Figure | None:
-    """One panel for each pair of lists that a check's findings hold, one line a model."""
-    found = [(each, finding) for each in evaluations for finding in each.findings if finding.check == check]
-    pairs = [panel for panel in panels if any(_has(finding, *panel[:2]) for _, finding in found)]
-    if not pairs:
-        return None
-    figure, axes = _panels(len(pairs))
-    for axis, (x, y, label) in zip(axes, pairs, strict=True):
-        having = [(each, finding.numbers) for each, finding in found if _has(finding, x, y)]
-        lines = [(_name(each, evaluations), numbers[x], numbers[y]) for each, numbers in having]
-        _lines(axis, lines, label, "accuracy (%)")
-    return figure
-
-
-def _has(finding: Finding, x: str, y: str) -> bool:
-    return bool(finding.numbers.get(x)) and bool(finding.numbers.get(y))
-
-
-def _lines(axis: Axes, lines: Sequence[tuple[str, _Numbers, _Numbers]], x: str, y: str) -> None:
-    for name, places, shares in lines:
-        if places:
-            axis.plot(places, 100 * np.array(shares, dtype=float), marker="o", markersize=3, label=_legible(name))
-    axis.set_xlabel(x)
-    axis.set_ylabel(y)
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.2)
-    if axis.lines:
-        axis.legend(frameon=False)
-
-
-def _show_pair(above: Axes, below: Axes, picture: Picture, names: Sequence[str]) -> None:
-    pairs = ((above, picture.clean, picture.clean_prediction), (below, picture.adversarial, picture.prediction))
-    for axis, image, prediction in pairs:
-        gray = image.shape[0] == 1
-        pixels = image[0] if gray else image.transpose(1, 2, 0)
-        axis.imshow(np.clip(pixels, 0, 1), cmap="gray" if gray else None, vmin=0, vmax=1)
-        axis.set_title(names[prediction] if prediction < len(names) else str(prediction), fontsize=8)
-
-
-def _started(evaluation: Evaluation) -> bool:
-    return any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
-
-
-def _stages(evaluation: Evaluation, kind: str) -> list[StageRecords]:
-    """The stages of a kind that say something about every sample, not only about who was left."""
-    return [each for each in evaluation.stages if each.kind == kind and each.scope == "all" and len(each.columns)]
-
-
-def _name(evaluation: Evaluation, among: Sequence[Evaluation]) -> str:
-    """The model's name, with what tells it from others of the same name."""
-    return next(name for each, name in zip(among, tell_apart(among), strict=True) if each is evaluation)
-
-
-def _legible(label: str) -> str:
-    return f" {label}" if label.startswith("_") else label  # matplotlib leaves out labels with an underscore in front

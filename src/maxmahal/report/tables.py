@@ -1,23 +1,26 @@
-"""Tables of results: one neutral structure made from records, written as Markdown, CSV or LaTeX."""
+"""Tables of results with the paper's numbers beside them, written as Markdown, CSV or LaTeX."""
 
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.distances import is_minimum_norm, mean_distortion
-from maxmahal.records.naming import tell_apart
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Evaluation, StageRecords
-from maxmahal.records.verdict import CLEAN, StageVerdict, Verdict, give_verdict
-from maxmahal.report.paper import paper_number
+from maxmahal.records.verdict import CLEAN, StageVerdict
+from maxmahal.report.layout import ReportedModel, reported_models
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What people read, and the unrounded number behind it (None where it is no single number)."""
+class TableCell:
+    """The text, and the unrounded number behind it (None if it is no single number)."""
 
     text: str
     value: float | int | None = None
@@ -25,27 +28,34 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultsTable:
     """A title, a header and rows as wide as it; accuracies are in percent."""
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
 
 @dataclass(frozen=True)
-class _Row:
-    evaluation: Evaluation
-    name: str
-    verdict: Verdict | None
-    """None as long as not even the clean images are done."""
+class PaperNumber:
+    """One cell of the paper's tables."""
+
+    source: str
+    """The table and its row, such as "Table 1, MMC-10"."""
+    text: str
+    """As printed: "36.0", "<= 1"."""
+    value: float
+    """In percent, or a mean L2 distance for the Carlini-Wagner attacks; of a bound, the bound itself."""
+    bound: bool
+    """Whether the paper only says that the number is at most this."""
 
 
-_Column = tuple[str, Callable[[_Row], Cell]]
-_NOT_YET = Cell("not run yet")
+_Column = tuple[str, Callable[[ReportedModel], TableCell]]
+_NOT_YET = TableCell("not run yet")
+_BOUND = "<= "
 
 
-def results_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
+def results_tables(evaluations: Sequence[Evaluation]) -> list[ResultsTable]:
     """One table for each suite, data set and threat: only within these can models be compared."""
     groups: dict[str, list[Evaluation]] = {}
     for evaluation in evaluations:
@@ -53,18 +63,17 @@ def results_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     return [results_table(group) for group in groups.values()]
 
 
-def results_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Models of one suite, data set and threat: a row each, and a column for every attack that any of them met."""
+def results_table(evaluations: Sequence[Evaluation]) -> ResultsTable:
+    """Models of one suite, data set and threat: one row each, and a column for every attack on any of them."""
     titles = list(dict.fromkeys(_title(evaluation) for evaluation in evaluations))
     if len(titles) != 1:
         raise ArgumentError(
             f"One table holds evaluations of one suite, data set and threat; got {' and '.join(titles) or 'none'}. "
             "Call results_tables for one table each."
         )
-    names = tell_apart(evaluations)
-    rows = [_Row(each, name, _verdict(each)) for each, name in zip(evaluations, names, strict=True)]
+    rows = reported_models(evaluations)
     columns: list[_Column] = [
-        ("model", lambda row: Cell(row.name)),
+        ("model", lambda row: TableCell(row.label)),
         ("samples", _samples),
         ("clean (%)", _clean),
         *_paper_column("clean (%)", CLEAN, rows),
@@ -73,18 +82,28 @@ def results_table(evaluations: Sequence[Evaluation]) -> Table:
         columns += [(header, _stage_column(*key)), *_paper_column(header, key[0], rows)]
     columns.append(("worst case (%)", _worst_case))
     cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
-    return Table(titles[0], tuple(header for header, _ in columns), cells)
+    return ResultsTable(titles[0], tuple(header for header, _ in columns), cells)
 
 
-def to_markdown(table: Table) -> str:
+def paper_number(table: str, stage_name: str) -> list[PaperNumber]:
+    """What each table prints for the rows that a preset's ``table`` names, in order; they need not agree."""
+    numbers = []
+    for place in table.split(";"):
+        name, _, row = place.strip().partition(", ")
+        for source in (name, *_tables().get(name, {}).get("also", ())):
+            numbers += _cells(source, row, stage_name)
+    return numbers
+
+
+def to_markdown(table: ResultsTable) -> str:
     """A pipe table below its title."""
     lines = [_markdown_row(table.header), "|---|" + "---:|" * (len(table.header) - 1)]
     lines += [_markdown_row([cell.text for cell in row]) for row in table.rows]
     return "\n".join([f"**{_escape_markdown(table.title)}**", "", *lines, ""])
 
 
-def to_csv(table: Table) -> str:
-    """Unrounded numbers, and text where a cell is no number; an interval gets two columns of its own."""
+def to_csv(table: ResultsTable) -> str:
+    """Unrounded numbers, and text if a cell is no number; an interval gets two columns of its own."""
     wide = [any(row[place].interval for row in table.rows) for place in range(len(table.header))]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -101,7 +120,7 @@ def to_csv(table: Table) -> str:
     return stream.getvalue()
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: ResultsTable) -> str:
     r"""A ``tabular`` for the booktabs package; its title is a comment, as the caption is the author's."""
     lines = [
         f"% {' '.join(table.title.split())}",
@@ -116,37 +135,46 @@ def to_latex(table: Table) -> str:
     return "\n".join([*lines, ""])
 
 
+def _cells(table: str, row: str, stage_name: str) -> list[PaperNumber]:
+    content = _tables().get(table, {"rows": {}})
+    if row not in content["rows"] or stage_name not in content["stages"]:
+        return []
+    text = content["rows"][row][content["stages"].index(stage_name)]
+    return [PaperNumber(f"{table}, {row}", text, float(text.removeprefix(_BOUND)), text.startswith(_BOUND))]
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    text = (resources.files("maxmahal") / "report" / "assets" / "paper.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
 def _title(evaluation: Evaluation) -> str:
     version = f"{evaluation.suite} version {evaluation.suite_version}"
     return f"{evaluation.data}, {evaluation.norm} {evaluation.epsilon}, suite {version}"
 
 
-def _verdict(evaluation: Evaluation) -> Verdict | None:
-    started = any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
-    return give_verdict(evaluation) if started else None
-
-
-def _samples(row: _Row) -> Cell:
+def _samples(row: ReportedModel) -> TableCell:
     planned, done = row.evaluation.samples, row.verdict.clean.total if row.verdict else 0
-    return Cell(str(done) if done == planned else f"{done} of {planned}", done)
+    return TableCell(str(done) if done == planned else f"{done} of {planned}", done)
 
 
-def _clean(row: _Row) -> Cell:
+def _clean(row: ReportedModel) -> TableCell:
     return _rate_cell(row.verdict.clean) if row.verdict else _NOT_YET
 
 
-def _worst_case(row: _Row) -> Cell:
+def _worst_case(row: ReportedModel) -> TableCell:
     if row.verdict is None:
         return _NOT_YET
     if not row.verdict.attacked:
-        return Cell("no attack applies" if row.evaluation.finished else "no attack finished yet")
+        return TableCell("no attack applies" if row.evaluation.finished else "no attack finished yet")
     robust = row.verdict.robust
     low, high = robust.interval
     so_far = "" if row.evaluation.finished else " so far"
-    return Cell(str(robust).replace(" %", "") + so_far, _percent(robust), (100 * low, 100 * high))
+    return TableCell(str(robust).replace(" %", "") + so_far, _percent(robust), (100 * low, 100 * high))
 
 
-def _stage_headers(rows: Sequence[_Row]) -> dict[tuple[str, bool], str]:
+def _stage_headers(rows: Sequence[ReportedModel]) -> dict[tuple[str, bool], str]:
     """Headers by the stage's name and whether it is cumulative; a title that two stages share gets their names."""
     found: dict[tuple[str, bool], StageRecords] = {}
     for row in rows:
@@ -164,46 +192,46 @@ def _stage_headers(rows: Sequence[_Row]) -> dict[tuple[str, bool], str]:
     return headers
 
 
-def _stage_column(name: str, cumulative: bool) -> Callable[[_Row], Cell]:
-    def cell(row: _Row) -> Cell:
+def _stage_column(name: str, cumulative: bool) -> Callable[[ReportedModel], TableCell]:
+    def cell(row: ReportedModel) -> TableCell:
         for column in row.verdict.stages if row.verdict else ():
             if (column.stage.name, column.cumulative) == (name, cumulative):
                 return _stage_cell(column)
-        return Cell("")
+        return TableCell("")
 
     return cell
 
 
-def _stage_cell(column: StageVerdict) -> Cell:
+def _stage_cell(column: StageVerdict) -> TableCell:
     stage = column.stage
     if stage.skipped:
-        return Cell("skipped")
+        return TableCell("skipped")
     if column.accuracy is None:
         return _NOT_YET
     if is_minimum_norm(stage):
         distance = mean_distortion(stage)
-        cell = Cell("none broken") if distance is None else Cell(f"{distance:.3f}", distance)
+        cell = TableCell("none broken") if distance is None else TableCell(f"{distance:.3f}", distance)
     else:
         cell = _rate_cell(column.accuracy)
-    return cell if stage.finished else Cell(f"{cell.text} so far", cell.value)
+    return cell if stage.finished else TableCell(f"{cell.text} so far", cell.value)
 
 
-def _paper_column(header: str, stage_name: str, rows: Sequence[_Row]) -> list[_Column]:
+def _paper_column(header: str, stage_name: str, rows: Sequence[ReportedModel]) -> list[_Column]:
     """A column of the paper's numbers, unless it has none for any of these models."""
 
-    def cell(row: _Row) -> Cell:
+    def cell(row: ReportedModel) -> TableCell:
         numbers = paper_number(row.evaluation.model.get("table", ""), stage_name)
         if len({number.text for number in numbers}) > 1:
-            return Cell(", ".join(f"{number.text} ({number.source.partition(',')[0]})" for number in numbers))
-        return Cell(numbers[0].text, None if numbers[0].bound else numbers[0].value) if numbers else Cell("")
+            return TableCell(", ".join(f"{number.text} ({number.source.partition(',')[0]})" for number in numbers))
+        return TableCell(numbers[0].text, None if numbers[0].bound else numbers[0].value) if numbers else TableCell("")
 
     return [(f"paper: {header}", cell)] if any(cell(row).text for row in rows) else []
 
 
-def _rate_cell(rate: Rate) -> Cell:
-    """Without its interval, unless it is none or all of the samples: 0.0 would claim more than they show."""
+def _rate_cell(rate: Rate) -> TableCell:
+    """Without its interval, unless it is 0 or 100 %: a bare 0.0 would claim more than the samples show."""
     extreme = rate.count in (0, rate.total)
-    return Cell(str(rate).replace(" %", "") if extreme else f"{_percent(rate):.1f}", _percent(rate))
+    return TableCell(str(rate).replace(" %", "") if extreme else f"{_percent(rate):.1f}", _percent(rate))
 
 
 def _percent(rate: Rate) -> float:

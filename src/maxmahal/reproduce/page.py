@@ -1,24 +1,18 @@
 """The report of a grid: a page about the evaluations of this grid, or about its trainings if it attacks nothing."""
 
-import base64
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-
-from markupsafe import Markup
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import Evaluation, read_evaluations
 from maxmahal.files import write_text_atomically
 from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
-from maxmahal.report.render import asset, render
+from maxmahal.report.layout import html_page, reported_models
 from maxmahal.report.sections.training import training_section
-from maxmahal.report.subjects import make_subjects
 from maxmahal.reproduce.jobs import ReportJob
 from maxmahal.reproduce.states import EvaluationKey, read_epochs
 from maxmahal.train import RunFolder
-from maxmahal.version import __version__
 
 
 def write_report(job: ReportJob) -> None:
@@ -45,22 +39,10 @@ def _key(each: Evaluation) -> EvaluationKey:
 def _render_curves(runs: Mapping[str, Path], title: str) -> str:
     """A page of test error against training time of all runs that have an epoch; empty if there is none."""
     begun = [_unattacked(name, RunFolder(path)) for name, path in runs.items() if read_epochs(RunFolder(path))]
-    section = training_section(make_subjects(begun)) if begun else None
+    section = training_section(reported_models(begun)) if begun else None
     if section is None:
         return ""
-    script = asset("script.js")
-    page = render(
-        "template.html.j2",
-        title=title,
-        subtitle=["trained, not attacked"],
-        sections=[section],
-        unfinished=[],
-        style=Markup(asset("style.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
-        version=__version__,
-    )
-    return str(page)
+    return html_page(title, ["trained, not attacked"], [section])
 
 
 def _unattacked(name: str, folder: RunFolder) -> Evaluation:

@@ -1,8 +1,8 @@
-"""The page's sections, one file each; the list is the order in which they are read."""
+"""The page's sections, one file each, listed in their order on the page."""
 
 from collections.abc import Callable, Sequence
 
-from maxmahal.report.render import Section
+from maxmahal.report.layout import ReportedModel, Section
 from maxmahal.report.sections.breakdown import breakdown_section
 from maxmahal.report.sections.cost import cost_section
 from maxmahal.report.sections.curves import curves_section
@@ -15,9 +15,8 @@ from maxmahal.report.sections.table import table_section
 from maxmahal.report.sections.training import training_section
 from maxmahal.report.sections.transfer import transfer_section
 from maxmahal.report.sections.verdict import verdict_section
-from maxmahal.report.subjects import Subject
 
-SECTIONS: list[Callable[[Sequence[Subject]], Section | None]] = [
+SECTIONS: list[Callable[[Sequence[ReportedModel]], Section | None]] = [
     verdict_section,
     table_section,
     curves_section,

@@ -1,24 +1,21 @@
-"""Which attack broke what: every sample of a model in one bar, by the first attack of the plan that broke it."""
+"""Which attack broke which samples: one bar per model, each sample counted for the first attack that broke it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, Verdict, stands
-from maxmahal.report.render import Section, render
+from maxmahal.report.chart import Area, Drawing, Part
+from maxmahal.report.layout import ReportedModel, Section, render, stages_run
 from maxmahal.report.sections.table import merged
-from maxmahal.report.subjects import Subject, counted
-from maxmahal.report.svg import element, picture
 from maxmahal.report.wording import percent, whole
 
 _WIDTH, _HEIGHT = 1000.0, 44.0
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some samples with one fate."""
+class SampleShare:
+    """The samples with one outcome."""
 
     title: str
     count: int
@@ -30,66 +27,61 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Breakdown:
     """One model."""
 
-    subject: Subject
-    parts: tuple[Part, ...]
-    drawing: Markup
+    model: ReportedModel
+    parts: tuple[SampleShare, ...]
+    drawing: Drawing
     total: int
 
 
-def breakdown_section(subjects: Sequence[Subject]) -> Section | None:
-    """None as long as no model has a single number."""
-    order = merged([[stage.name for stage in _counting(subject.evaluation)] for subject in subjects])
-    bars = [_bar(subject, subject.verdict, order) for subject in subjects if subject.verdict]
+def breakdown_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if no model has a result yet."""
+    bars = breakdowns(models)
     if not bars:
         return None
     body = render("sections/breakdown.html.j2", bars=bars)
-    return Section("breakdown", "Which attack broke what", "Breakdown", body)
+    return Section("breakdown", "Which attack broke which samples", "Breakdown", body)
 
 
-def _bar(subject: Subject, verdict: Verdict, order: list[str]) -> Bar:
+def breakdowns(models: Sequence[ReportedModel]) -> list[Breakdown]:
+    """One per model that has a verdict."""
+    order = merged([[stage.name for stage in _counting(model.evaluation)] for model in models])
+    return [_breakdown(model, model.verdict, order) for model in models if model.verdict]
+
+
+def _breakdown(model: ReportedModel, verdict: Verdict, order: list[str]) -> Breakdown:
     total = verdict.clean.total
-    standing = int(stands(subject.evaluation).sum())
+    robust = int(stands(model.evaluation).sum())
     broke = {each.stage.name: each.broke for each in verdict.stages}
-    counting = _counting(subject.evaluation)
-    wrong = total - standing - sum(broke[stage.name] for stage in counting)
-    parts = [_part("wrong from the start", wrong, total, "wrong", 0)]
+    counting = _counting(model.evaluation)
+    wrong = total - robust - sum(broke[stage.name] for stage in counting)
+    parts = [SampleShare("wrong without an attack", wrong, wrong / total, "wrong", 0)]
     for stage in counting:
         depth = 100 * order.index(stage.name) // max(len(order) - 1, 1)
-        parts.append(_part(stage.title, broke[stage.name], total, "broke", depth))
-    parts.append(_part("standing", standing, total, "stand", 0))
-    return Bar(subject, tuple(parts), _draw(subject, parts), total)
+        count = broke[stage.name]
+        parts.append(SampleShare(stage.title, count, count / total, "broke", depth))
+    parts.append(SampleShare("robust", robust, robust / total, "stand", 0))
+    return Breakdown(model, tuple(parts), _draw(model, parts), total)
 
 
 def _counting(evaluation: Evaluation) -> list[StageRecords]:
-    ran = [stage for stage in counted(evaluation) if stage.counts]
-    return [stage for stage in ran if stage.kind != CLEAN]
+    return [stage for stage in stages_run(evaluation) if stage.counts and stage.kind != CLEAN]
 
 
-def _part(title: str, count: int, total: int, kind: str, depth: int) -> Part:
-    return Part(title, count, count / total, kind, depth)
-
-
-def _draw(subject: Subject, parts: list[Part]) -> Markup:
-    drawn, left = [], 0.0
-    for part in parts:
-        width = _WIDTH * part.share
-        word = f"broken by {part.title}" if part.kind == "broke" else part.title
-        tip = f"{subject.label}: {whole(part.count)} samples ({percent(part.share)} %) {word}"
-        if part.count:
-            drawn.append(
-                element(
-                    "rect",
-                    class_=f"part {part.kind}",
-                    style=f"--t:{part.depth}%",
-                    x=left,
-                    y=0,
-                    width=width,
-                    height=_HEIGHT,
-                    data_tip=tip,
-                )
-            )
-        left += width
-    return picture(f"Fate of the samples of {subject.label}", drawn, _WIDTH, _HEIGHT, "stack", stretch=True)
+def _draw(model: ReportedModel, shares: list[SampleShare]) -> Drawing:
+    parts: list[Part] = []
+    left = 0.0
+    for each in shares:
+        right = left + _WIDTH * each.share
+        end = max(right - 1, left + 0.5)  # a gap between the parts
+        box = [(left, 0.0), (end, 0.0), (end, _HEIGHT), (left, _HEIGHT)]
+        outcome = f"broken by {each.title}" if each.kind == "broke" else each.title
+        tip = f"{model.label}: {whole(each.count)} samples ({percent(each.share)} %) {outcome}"
+        if each.count and each.kind == "broke":
+            parts += [Area(box, "broke-low"), Area(box, "broke-high", each.depth / 100, tip)]
+        elif each.count:
+            parts.append(Area(box, each.kind, tip=tip))
+        left = right
+    return Drawing(f"Outcome of the samples of {model.label}", _WIDTH, _HEIGHT, parts)

@@ -1,16 +1,15 @@
-"""What each attack cost."""
+"""The cost of each attack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.types import StageRecords
-from maxmahal.report.render import Section, render
-from maxmahal.report.subjects import Subject, counted
+from maxmahal.report.layout import ReportedModel, Section, render, stages_run
 
 
 @dataclass(frozen=True)
-class Bill:
-    """One stage; None for what an outside package does not tell."""
+class StageCost:
+    """One stage; None for what an outside package does not report."""
 
     stage: StageRecords
     forward: int | None
@@ -18,18 +17,18 @@ class Bill:
     queries: int | None
 
 
-def cost_section(subjects: Sequence[Subject]) -> Section | None:
-    """None as long as nothing ran."""
-    models = [(subject, [_bill(stage) for stage in counted(subject.evaluation)]) for subject in subjects]
-    models = [(subject, bills) for subject, bills in models if bills]
-    if not models:
+def cost_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if nothing ran yet."""
+    costs = [(model, [_cost(stage) for stage in stages_run(model.evaluation)]) for model in models]
+    costs = [(model, stages) for model, stages in costs if stages]
+    if not costs:
         return None
-    return Section("cost", "What it cost", "Cost", render("sections/cost.html.j2", models=models))
+    return Section("cost", "Cost", "Cost", render("sections/cost.html.j2", models=costs))
 
 
-def _bill(stage: StageRecords) -> Bill:
+def _cost(stage: StageRecords) -> StageCost:
     columns, rating = stage.columns, stage.rating
-    return Bill(
+    return StageCost(
         stage,
         None if (columns.forward < 0).any() else rating.forward,
         None if (columns.backward < 0).any() else rating.backward,

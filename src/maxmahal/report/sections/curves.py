@@ -1,31 +1,28 @@
-"""How accuracy falls as the threat or the effort grows: a curve that does not flatten means an attack not done yet."""
+"""Accuracy against epsilon, steps and restarts: a curve that still falls at its end means too weak an attack."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from markupsafe import Markup
 
 from maxmahal.records.distances import is_minimum_norm
 from maxmahal.records.types import StageRecords
-from maxmahal.report.render import Section, render
-from maxmahal.report.scales import Axis
-from maxmahal.report.subjects import Group, Subject, make_groups
-from maxmahal.report.svg import Chart
+from maxmahal.report.chart import Axis, Chart
+from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
 from maxmahal.report.wording import percent, short, whole
 
-_DRAWN = 240  # points of an exact curve: more than its drawing has pixels to tell apart
+_DRAWN = 240  # points of an exact curve: its drawing has no more pixels
 _MARKED = 24
-_WRITTEN = 32  # 255ths that people write as such
-_ROOM = 0.12  # of the axis, for the name of a tick
+_WRITTEN = 32  # at most so many 255ths are written as a fraction
+_ROOM = 0.12  # share of the axis that the text of a tick takes
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """One model in one chart, in shares."""
 
-    subject: Subject
+    model: ReportedModel
     xs: tuple[float, ...]
     ys: tuple[float, ...]
 
@@ -36,20 +33,22 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Curves:
+class CurveChart:
     """One chart with the numbers behind it."""
 
+    check: str
+    """The diagnostic that measured it; empty for exact curves."""
     title: str
     note: str
     x_name: str
-    chart: Markup
-    lines: tuple[Line, ...]
+    chart: Chart
+    lines: tuple[Curve, ...]
     tabulated: bool
 
 
-def curves_section(subjects: Sequence[Subject]) -> Section | None:
-    """None where no finding holds a curve and no attack looked for the smallest distortion."""
-    groups = [(group, _curves_of(group)) for group in make_groups(subjects)]
+def curves_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if no finding holds a curve and no attack searched for the smallest distortion."""
+    groups = [(group, curve_charts(group)) for group in group_models(models)]
     shown = [(group, _drawn_in(group, curves), curves) for group, curves in groups if curves]
     if not shown:
         return None
@@ -57,13 +56,14 @@ def curves_section(subjects: Sequence[Subject]) -> Section | None:
     return Section("curves", "Accuracy against epsilon and effort", "Curves", body)
 
 
-def _drawn_in(group: Group, curves: list[Curves]) -> list[Subject]:
-    labels = {line.subject.label for each in curves for line in each.lines}
-    return [subject for subject in group.subjects if subject.label in labels]
+def _drawn_in(group: ModelGroup, curves: list[CurveChart]) -> list[ReportedModel]:
+    labels = {line.model.label for each in curves for line in each.lines}
+    return [model for model in group.models if model.label in labels]
 
 
-def _curves_of(group: Group) -> list[Curves]:
-    linf = group.subjects[0].evaluation.norm == "Linf"
+def curve_charts(group: ModelGroup) -> list[CurveChart]:
+    """One chart per kind of curve, one line per model."""
+    linf = group.models[0].evaluation.norm == "Linf"
     text = _as_written if linf else short
     wanted = [
         ("epsilon-growth", "epsilons", "accuracies", "epsilon", "A model that no epsilon breaks hides its gradients."),
@@ -72,22 +72,23 @@ def _curves_of(group: Group) -> list[Curves]:
     ]
     found = []
     for check, x_key, y_key, x_name, note in wanted:
-        lines = [line for subject in group.subjects if (line := _from_findings(subject, check, x_key, y_key))]
+        lines = [line for model in group.models if (line := _from_findings(model, check, x_key, y_key))]
         if lines:
             written = text if x_name == "epsilon" else short
-            found.append(_draw(f"Accuracy against {x_name}", note, x_name, lines, written))
+            found.append(_draw(check, note, x_name, lines, written))
     return found + _exact_curves(group)
 
 
-def _from_findings(subject: Subject, check: str, x_key: str, y_key: str) -> Line | None:
-    for finding in subject.evaluation.findings:
+def _from_findings(model: ReportedModel, check: str, x_key: str, y_key: str) -> Curve | None:
+    for finding in model.evaluation.findings:
         xs, ys = finding.numbers.get(x_key), finding.numbers.get(y_key)
         if finding.check == check and xs and ys and len(xs) == len(ys):
-            return Line(subject, tuple(float(x) for x in xs), tuple(float(y) for y in ys))
+            return Curve(model, tuple(float(x) for x in xs), tuple(float(y) for y in ys))
     return None
 
 
-def _draw(title: str, note: str, x_name: str, lines: list[Line], text: Callable[[float], str]) -> Curves:
+def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable[[float], str]) -> CurveChart:
+    title = f"Accuracy against {x_name}"
     places = sorted({x for line in lines for x in line.xs})
     wide = places[-1] > 10 * max(min((place for place in places if place), default=0.0), 1e-12)
     scale: Literal["root", "linear"] = "root" if wide else "linear"
@@ -95,14 +96,14 @@ def _draw(title: str, note: str, x_name: str, lines: list[Line], text: Callable[
     axis = Axis(name, places[0], places[-1], scale, text)
     chart = Chart(title, replace(axis, at=_apart(places, axis)), _share_axis())
     for line in lines:
-        chart.line(line.xs, line.ys, line.subject.slot)
-        tips = [f"{line.subject.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
-        chart.points(line.xs, line.ys, line.subject.slot, tips)
-    return Curves(title, note, x_name, chart.render(), tuple(lines), True)
+        chart.line(line.xs, line.ys, line.model.slot)
+        tips = [f"{line.model.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
+        chart.points(line.xs, line.ys, line.model.slot, tips)
+    return CurveChart(check, title, note, x_name, chart, tuple(lines), True)
 
 
 def _apart(places: list[float], axis: Axis) -> tuple[float, ...]:
-    """Those of the measured places that have room for their names, from the far end on."""
+    """The measured places whose texts do not overlap, starting at the high end."""
     kept: list[float] = []
     for place in reversed(places):
         if not kept or axis.place(kept[-1]) - axis.place(place) >= _ROOM:
@@ -110,12 +111,12 @@ def _apart(places: list[float], axis: Axis) -> tuple[float, ...]:
     return tuple(reversed(kept))
 
 
-def _exact_curves(group: Group) -> list[Curves]:
-    stages: dict[str, list[tuple[Subject, StageRecords]]] = {}
-    for subject in group.subjects:
-        for stage in subject.evaluation.stages:
+def _exact_curves(group: ModelGroup) -> list[CurveChart]:
+    stages: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
+    for model in group.models:
+        for stage in model.evaluation.stages:
             if is_minimum_norm(stage) and _is_exact(stage):
-                stages.setdefault(stage.name, []).append((subject, stage))
+                stages.setdefault(stage.name, []).append((model, stage))
     return [_exact(members) for members in stages.values()]
 
 
@@ -124,24 +125,24 @@ def _is_exact(stage: StageRecords) -> bool:
     return stage.finished and len(distances) > 0 and bool(np.isfinite(distances).all())
 
 
-def _exact(members: list[tuple[Subject, StageRecords]]) -> Curves:
+def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:
     stage = members[0][1]
     norm = norm_of(members[0][0], stage)
-    lines = [Line(subject, *survival(each.columns.distortion)) for subject, each in members]
+    lines = [Curve(model, *survival(each.columns.distortion)) for model, each in members]
     high = max(line.xs[-1] for line in lines) or 1.0
     name = f"distortion ({norm})"
     chart = Chart(
-        f"Share of samples that {stage.title} needs more than a distortion for", Axis(name, 0.0, high), _share_axis()
+        f"Share of samples for which {stage.title} needs a larger distortion", Axis(name, 0.0, high), _share_axis()
     )
     for line in lines:
-        chart.line(line.xs, line.ys, line.subject.slot, steps=True)
+        chart.line(line.xs, line.ys, line.model.slot, steps=True)
         some = np.unique(np.linspace(0, len(line.xs) - 1, _MARKED).astype(int))
         xs, ys = [line.xs[index] for index in some], [line.ys[index] for index in some]
-        tips = [f"{line.subject.label}: {percent(y)} % beyond {short(x)}" for x, y in zip(xs, ys, strict=True)]
-        chart.points(xs, ys, line.subject.slot, tips)
+        tips = [f"{line.model.label}: {percent(y)} % need more than {short(x)}" for x, y in zip(xs, ys, strict=True)]
+        chart.points(xs, ys, line.model.slot, tips)
     total = whole(len(stage.columns))
-    note = f"Exact: the share of {total} samples whose smallest found distortion lies beyond each epsilon."
-    return Curves(f"{stage.title}: accuracy at every epsilon", note, name, chart.render(), tuple(lines), False)
+    note = f"Exact: the share of {total} samples whose smallest distortion found is larger than each epsilon."
+    return CurveChart("", f"{stage.title}: accuracy at every epsilon", note, name, chart, tuple(lines), False)
 
 
 def survival(distortions: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -154,9 +155,9 @@ def survival(distortions: np.ndarray) -> tuple[tuple[float, ...], tuple[float, .
     return tuple(places.tolist()), tuple(beyond.tolist())
 
 
-def norm_of(subject: Subject, stage: StageRecords) -> str:
-    """In what a stage's distortions are measured: C&W's attack knows nothing but L2."""
-    return str(stage.settings.get("norm") or ("L2" if stage.kind == "carlini" else subject.evaluation.norm))
+def norm_of(model: ReportedModel, stage: StageRecords) -> str:
+    """The norm of a stage's distortions; C&W's attack has only L2."""
+    return str(stage.settings.get("norm") or ("L2" if stage.kind == "carlini" else model.evaluation.norm))
 
 
 def _share_axis() -> Axis:
@@ -164,7 +165,7 @@ def _share_axis() -> Axis:
 
 
 def _as_written(epsilon: float) -> str:
-    """Such as 8/255 or 16/256, where it is so many of them."""
+    """Such as 8/255 or 16/256, if it is such a fraction."""
     for parts in (255, 256):
         count = round(epsilon * parts)
         if 0 < count <= _WRITTEN and abs(epsilon * parts - count) < 1e-4:

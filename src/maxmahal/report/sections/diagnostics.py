@@ -1,17 +1,16 @@
-"""Every sign of false robustness that was looked for, those that were found first."""
+"""The checks for false robustness, those with a warning first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.types import Evaluation, Finding
 from maxmahal.records.verdict import unanswered
-from maxmahal.report.render import Section, render
-from maxmahal.report.subjects import Subject
+from maxmahal.report.layout import ReportedModel, Section, render
 
 
 @dataclass(frozen=True)
-class Checked:
-    """One finding and what came of it."""
+class CheckedFinding:
+    """One finding, and the attacks that were added because of it."""
 
     finding: Finding
     added: tuple[str, ...]
@@ -19,33 +18,33 @@ class Checked:
     numbers: tuple[tuple[str, str], ...]
 
 
-def diagnostics_section(subjects: Sequence[Subject]) -> Section | None:
-    """Never None: that nobody looked is worth knowing too."""
-    models = [(subject, unanswered(subject.evaluation), *_split(subject.evaluation)) for subject in subjects]
-    body = render("sections/diagnostics.html.j2", models=models)
+def diagnostics_section(models: Sequence[ReportedModel]) -> Section | None:
+    """Never None: it also says if nothing was checked."""
+    checked = [(model, unanswered(model.evaluation), *_split(model.evaluation)) for model in models]
+    body = render("sections/diagnostics.html.j2", models=checked)
     return Section("diagnostics", "Signs of false robustness", "Diagnostics", body)
 
 
-def _split(evaluation: Evaluation) -> tuple[list[Checked], list[Checked]]:
+def _split(evaluation: Evaluation) -> tuple[list[CheckedFinding], list[CheckedFinding]]:
     checked = [_checked(evaluation, finding) for finding in evaluation.findings]
     return [each for each in checked if each.finding.flagged], [each for each in checked if not each.finding.flagged]
 
 
-def _checked(evaluation: Evaluation, finding: Finding) -> Checked:
+def _checked(evaluation: Evaluation, finding: Finding) -> CheckedFinding:
     added = [
         stage.title
         for stage in evaluation.stages
         if not stage.skipped
         and (stage.settings.get("because") == finding.check or stage.settings.get("remedy") in finding.adds)
     ]
-    return Checked(
-        finding, tuple(dict.fromkeys(added)), tuple((key, _said(value)) for key, value in finding.numbers.items())
+    return CheckedFinding(
+        finding, tuple(dict.fromkeys(added)), tuple((key, _text(value)) for key, value in finding.numbers.items())
     )
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(_said(each) for each in value)
+        return ", ".join(_text(each) for each in value)
     return str(value)

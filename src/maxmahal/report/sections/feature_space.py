@@ -1,4 +1,4 @@
-"""Where the samples lie in feature space, before and after an attack."""
+"""The features of the samples, before and after an attack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from markupsafe import Markup
 
 from maxmahal.records.types import Evaluation, Points
 from maxmahal.records.verdict import CLEAN
-from maxmahal.report.render import Section, render
+from maxmahal.report.chart import CLASSES, element, picture
+from maxmahal.report.layout import ReportedModel, Section, render
 from maxmahal.report.sections.gallery import class_name
-from maxmahal.report.subjects import Subject
-from maxmahal.report.svg import element, picture
 
-_SIDE, _EDGE = 400.0, 20.0
-_MOST = 600  # points a panel: more only hide each other
+SIDE, _EDGE = 400.0, 20.0
+_MOST = 600  # points per panel: more would hide each other
 _NAMED = 20
-COLOURS = 10
+Bounds = tuple[Float[np.ndarray, " 2"], float]
+"""The middle of a square, and half of its side."""
 PLANES = {
     "features": "The features have two dimensions; this is feature space itself.",
-    "circle of centers": "A projection in which the class centers, all equally far apart, form a circle.",
+    "circle of centers": "A projection in which the class centers, all equally far from each other, form a circle.",
     "centers": "The plane through feature space along which the class centers spread most.",
     "class means": "The plane through feature space along which the means of the classes spread most.",
 }
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One scatter."""
+class ScatterPanel:
+    """One scatter plot."""
 
     title: str
     drawing: Markup
@@ -37,34 +37,34 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Space:
+class FeatureSpace:
     """One model's feature space."""
 
-    subject: Subject
-    clean: Panel | None
-    attacked: tuple[Panel, ...]
+    model: ReportedModel
+    clean: ScatterPanel | None
+    attacked: tuple[ScatterPanel, ...]
     plane: str
     classes: tuple[tuple[int, str], ...]
-    """Colour and name; empty where there are too many to tell apart."""
+    """Colour and name; empty if there are too many to distinguish."""
     centers: bool
 
 
-def feature_space_section(subjects: Sequence[Subject]) -> Section | None:
-    """None where no record kept its points."""
-    spaces = [_space(subject) for subject in subjects if subject.evaluation.points]
+def feature_space_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if no record holds features."""
+    spaces = [_space(model) for model in models if model.evaluation.points]
     if not spaces:
         return None
     body = render("sections/feature_space.html.j2", spaces=spaces)
     return Section("features", "Feature space", "Features", body)
 
 
-def _space(subject: Subject) -> Space:
-    each = subject.evaluation
-    bounds = _bounds(each)
+def _space(model: ReportedModel) -> FeatureSpace:
+    each = model.evaluation
+    bounds = bounds_of(each)
     panels = [(points.stage, _panel(each, points, bounds)) for points in each.points]
-    names = tuple((label % COLOURS, name) for label, name in enumerate(each.class_names))
-    return Space(
-        subject,
+    names = tuple((label % CLASSES, name) for label, name in enumerate(each.class_names))
+    return FeatureSpace(
+        model,
         next((panel for stage, panel in panels if stage == CLEAN), None),
         tuple(panel for stage, panel in panels if stage != CLEAN),
         PLANES.get(each.plane, each.plane),
@@ -73,7 +73,7 @@ def _space(subject: Subject) -> Space:
     )
 
 
-def _bounds(evaluation: Evaluation) -> tuple[Float[np.ndarray, " 2"], float]:
+def bounds_of(evaluation: Evaluation) -> Bounds:
     """The middle of everything there is to draw, and half the side of the square around it."""
     clouds = [points.xy for points in evaluation.points]
     if evaluation.centers_xy is not None:
@@ -86,14 +86,14 @@ def _bounds(evaluation: Evaluation) -> tuple[Float[np.ndarray, " 2"], float]:
     return (low + high) / 2, float((high - low).max() / 2) or 1.0
 
 
-def _panel(evaluation: Evaluation, points: Points, bounds: tuple[Float[np.ndarray, " 2"], float]) -> Panel:
+def _panel(evaluation: Evaluation, points: Points, bounds: Bounds) -> ScatterPanel:
     some = np.unique(np.linspace(0, len(points.sample) - 1, min(_MOST, len(points.sample))).astype(int))
     some = some[np.isfinite(points.xy[some]).all(axis=1)]
-    places = _place(points.xy[some], bounds)
+    places = place_points(points.xy[some], bounds)
     dots = [
         element(
             "path",
-            class_=f"dot c{label % COLOURS}",
+            class_=f"dot c{label % CLASSES}",
             d=f"M{x:.1f} {y:.1f}h0",
             data_tip=f"sample {sample}, {class_name(evaluation, int(label))}",
         )
@@ -101,17 +101,18 @@ def _panel(evaluation: Evaluation, points: Points, bounds: tuple[Float[np.ndarra
     ]
     crosses = []
     if evaluation.centers_xy is not None:
-        for label, (x, y) in enumerate(_place(evaluation.centers_xy, bounds)):
+        for label, (x, y) in enumerate(place_points(evaluation.centers_xy, bounds)):
             tip = f"center of {class_name(evaluation, label)}"
             cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0-8l-8 8"
             crosses.append(element("path", class_="cross", d=cross, data_tip=tip))
     title = next((stage.title for stage in evaluation.stages if stage.name == points.stage), points.stage)
-    drawing = picture(f"Features: {title}", [*dots, *crosses], _SIDE, _SIDE, "space")
-    return Panel(title, drawing, len(some), len(points.sample))
+    drawing = picture(f"Features: {title}", [*dots, *crosses], SIDE, SIDE, "space")
+    return ScatterPanel(title, drawing, len(some), len(points.sample))
 
 
-def _place(xy: Float[np.ndarray, "n 2"], bounds: tuple[Float[np.ndarray, " 2"], float]) -> Float[np.ndarray, "n 2"]:
+def place_points(xy: Float[np.ndarray, "n 2"], bounds: Bounds) -> Float[np.ndarray, "n 2"]:
+    """Where features are in the square drawing."""
     middle, half = bounds
     relative = (xy.astype(np.float64) - middle) / half
-    placed: np.ndarray = _SIDE / 2 + relative * np.array([1, -1]) * (_SIDE / 2 - _EDGE)
+    placed: np.ndarray = SIDE / 2 + relative * np.array([1, -1]) * (SIDE / 2 - _EDGE)
     return placed

@@ -1,21 +1,25 @@
-"""What the attacks did to some images: the clean one, the perturbation, the one that fooled the model."""
+"""Some adversarial images: each with the clean image and the perturbation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Float
+
 from maxmahal.records.types import Evaluation, Picture
-from maxmahal.report.pixels import amplify, data_uri
-from maxmahal.report.render import Section, render
-from maxmahal.report.subjects import Subject
+from maxmahal.report.chart import data_uri
+from maxmahal.report.layout import ReportedModel, Section, render
 from maxmahal.report.wording import short
 
-_BYTES = 1_200_000  # of pictures in all, so that the page stays one that can be mailed
+_BYTES = 1_200_000  # of all pictures, so that the page can be sent by mail
 _EACH = 6
+_GREY = 0.5
 
 
 @dataclass(frozen=True)
-class Exhibit:
-    """Three images and what the model says about them."""
+class AttackedImage:
+    """Three images and the model's predictions."""
 
     picture: Picture
     title: str
@@ -29,36 +33,36 @@ class Exhibit:
 
     @property
     def size(self) -> int:
-        """Of its images in the page."""
+        """In bytes of the page."""
         return len(self.clean) + len(self.perturbation) + len(self.adversarial)
 
 
-def gallery_section(subjects: Sequence[Subject]) -> Section | None:
-    """None where no record kept its images."""
-    shown = [subject for subject in subjects if subject.evaluation.pictures]
+def gallery_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if no record holds images."""
+    shown = [model for model in models if model.evaluation.pictures]
     if not shown:
         return None
-    walls = []
-    for subject in shown:
-        pictures = subject.evaluation.pictures
+    models_shown = []
+    for model in shown:
+        pictures = model.evaluation.pictures
         chosen = choose(pictures)[:_EACH]
-        exhibits = _within(_BYTES // len(shown), [_exhibit(subject.evaluation, each) for each in chosen])
-        walls.append((subject, exhibits, len(pictures)))
-    return Section("gallery", "What the attacks did", "Gallery", render("sections/gallery.html.j2", walls=walls))
+        images = _within(_BYTES // len(shown), [_attacked_image(model.evaluation, each) for each in chosen])
+        models_shown.append((model, images, len(pictures)))
+    return Section("gallery", "Adversarial images", "Gallery", render("sections/gallery.html.j2", models=models_shown))
 
 
 def choose(pictures: Sequence[Picture]) -> list[Picture]:
-    """One picture a sample, each of another attack than the one before as long as there are several."""
+    """One picture per sample, of as many different attacks as possible."""
     by_sample: dict[int, list[Picture]] = {}
     for picture in pictures:
         by_sample.setdefault(picture.sample, []).append(picture)
     return [several[turn % len(several)] for turn, several in enumerate(by_sample.values())]
 
 
-def _within(budget: int, exhibits: list[Exhibit]) -> list[Exhibit]:
-    """As many of the first ones as fit, one at least."""
-    kept, spent = exhibits[:1], sum(each.size for each in exhibits[:1])
-    for each in exhibits[1:]:
+def _within(budget: int, images: list[AttackedImage]) -> list[AttackedImage]:
+    """As many of the first ones as fit, at least one."""
+    kept, spent = images[:1], sum(each.size for each in images[:1])
+    for each in images[1:]:
         spent += each.size
         if spent > budget:
             break
@@ -66,10 +70,10 @@ def _within(budget: int, exhibits: list[Exhibit]) -> list[Exhibit]:
     return kept
 
 
-def _exhibit(evaluation: Evaluation, picture: Picture) -> Exhibit:
+def _attacked_image(evaluation: Evaluation, picture: Picture) -> AttackedImage:
     shown, factor = amplify(picture.adversarial.astype("float64") - picture.clean.astype("float64"))
     titles = {stage.name: stage.title for stage in evaluation.stages}
-    return Exhibit(
+    return AttackedImage(
         picture,
         titles.get(picture.stage, picture.stage),
         class_name(evaluation, picture.label),
@@ -82,7 +86,19 @@ def _exhibit(evaluation: Evaluation, picture: Picture) -> Exhibit:
     )
 
 
+def amplify(perturbation: Float[np.ndarray, "c h w"]) -> tuple[Float[np.ndarray, "c h w"], float]:
+    """The perturbation around mid-grey, as strong as possible without clipping, and by which factor that is."""
+    largest = float(np.abs(perturbation).max(initial=0.0))
+    factor = _two_digits_down(_GREY / largest) if largest else 1.0
+    return _GREY + factor * perturbation, factor
+
+
+def _two_digits_down(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.floor(value / unit + 1e-6) * unit
+
+
 def class_name(evaluation: Evaluation, label: int) -> str:
-    """The class's name, or its number where the data set has no name for it."""
+    """The class's name, or its number if the data set has no name for it."""
     names = evaluation.class_names
     return names[label] if 0 <= label < len(names) else f"class {label}"

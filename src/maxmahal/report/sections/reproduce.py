@@ -1,37 +1,36 @@
-"""Everything it takes to measure the same numbers again."""
+"""How to reproduce each evaluation."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.types import Evaluation, StageRecords
-from maxmahal.report.render import Section, render
-from maxmahal.report.subjects import Subject
+from maxmahal.report.layout import ReportedModel, Section, render
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ReproductionSteps:
     """One evaluation."""
 
-    subject: Subject
+    model: ReportedModel
     command: str
     facts: tuple[tuple[str, str], ...]
     stages: tuple[tuple[StageRecords, str], ...]
-    """With everything each was told, as JSON."""
+    """With the settings of each, as JSON."""
     training: str
 
 
-def reproduce_section(subjects: Sequence[Subject]) -> Section | None:
+def reproduce_section(models: Sequence[ReportedModel]) -> Section | None:
     """Never None."""
-    body = render("sections/reproduce.html.j2", recipes=[_recipe(subject) for subject in subjects])
+    body = render("sections/reproduce.html.j2", recipes=[_recipe(model) for model in models])
     return Section("reproduce", "How to reproduce it", "Reproduce", body)
 
 
-def _recipe(subject: Subject) -> Recipe:
-    each = subject.evaluation
+def _recipe(model: ReportedModel) -> ReproductionSteps:
+    each = model.evaluation
     settings = each.model.get("settings") or {}
-    return Recipe(
-        subject,
+    return ReproductionSteps(
+        model,
         str(each.environment.get("command") or ""),
         tuple((name, value) for name, value in _facts(each) if value),
         tuple((stage, _json(stage.settings)) for stage in each.stages),
@@ -42,9 +41,7 @@ def _recipe(subject: Subject) -> Recipe:
 def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     environment, model = evaluation.environment, evaluation.model
     versions = environment.get("versions") or {}
-    draws = (
-        f"draws at random; judged over {model.get('draws')} draws" if model.get("stochastic") else "the same every time"
-    )
+    stochastic = f"stochastic; {model.get('draws')} draws per sample" if model.get("stochastic") else "deterministic"
     parameters = model.get("parameters")
     return [
         ("Suite", f"{evaluation.suite}, version {evaluation.suite_version}: {evaluation.suite_about}"),
@@ -54,7 +51,7 @@ def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
         ("Seed", str(evaluation.seed)),
         ("Model", f"{model.get('kind', '')}" + (f", {parameters:,} parameters" if isinstance(parameters, int) else "")),
         ("Loss", str(model.get("loss") or "")),
-        ("Answers", draws),
+        ("Predictions", stochastic),
         ("Model fingerprint", evaluation.model_fingerprint),
         ("Data fingerprint", evaluation.data_fingerprint),
         ("Commit", str(environment.get("commit") or "")),

@@ -7,14 +7,13 @@ from maxmahal.records.distances import is_minimum_norm, mean_distortion
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import StageRecords
 from maxmahal.records.verdict import StageVerdict, Verdict
-from maxmahal.report.paper import PaperNumber, paper_number
-from maxmahal.report.render import Section, render
-from maxmahal.report.subjects import Group, Subject, make_groups
+from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.tables import PaperNumber, paper_number
 from maxmahal.report.wording import DASH, percent, rate_cell, short, whole
 
 
 @dataclass(frozen=True)
-class Column:
+class AttackColumn:
     """One attack."""
 
     name: str
@@ -24,37 +23,37 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What one attack left of one model."""
+class AttackCell:
+    """The accuracy of one model under one attack."""
 
     value: float | None
-    """Unrounded: a share, or a mean distortion under an attack that always wins."""
+    """Unrounded: a share, or a mean distortion for an attack that searches for the smallest one."""
     text: str
     tip: str
-    """The counts behind it, or why there is none."""
+    """The counts behind it, or why there is no value."""
     partial: bool
     cumulative: bool
-    """Where the column's heading cannot say so, because it differs between models."""
+    """Set if the column's heading cannot say so, because it differs between models."""
     paper: tuple[PaperNumber, ...]
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelRow:
     """One model."""
 
-    subject: Subject
-    cells: tuple[Cell, ...]
-    worst: Cell
+    model: ReportedModel
+    cells: tuple[AttackCell, ...]
+    worst: AttackCell
 
     @property
     def skipped(self) -> list[StageRecords]:
-        """What did not run, to be said in words below the table."""
-        return [stage for stage in self.subject.evaluation.stages if stage.skipped]
+        """The stages that did not run; listed below the table."""
+        return [stage for stage in self.model.evaluation.stages if stage.skipped]
 
 
-def table_section(subjects: Sequence[Subject]) -> Section | None:
-    """None as long as no model has a single number."""
-    groups = [group for group in make_groups(subjects) if any(subject.verdict for subject in group.subjects)]
+def table_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if no model has a result yet."""
+    groups = [group for group in group_models(models) if any(model.verdict for model in group.models)]
     if not groups:
         return None
     tables = [(group, *_table(group)) for group in groups]
@@ -68,20 +67,20 @@ def table_section(subjects: Sequence[Subject]) -> Section | None:
     return Section("attacks", "Accuracy under each attack", "Attacks", body)
 
 
-def _table(group: Group) -> tuple[list[Column], list[Row]]:
-    begun = [(subject, subject.verdict) for subject in group.subjects if subject.verdict]
-    names = merged([[each.name for each in subject.evaluation.stages] for subject, _ in begun])
+def _table(group: ModelGroup) -> tuple[list[AttackColumn], list[ModelRow]]:
+    begun = [(model, model.verdict) for model in group.models if model.verdict]
+    names = merged([[each.name for each in model.evaluation.stages] for model, _ in begun])
     found = [{each.stage.name: each for each in verdict.stages} for _, verdict in begun]
     columns = [_column(name, [by_name[name] for by_name in found if name in by_name]) for name in names]
     rows = []
-    for (subject, verdict), by_name in zip(begun, found, strict=True):
-        cells = tuple(_cell(subject, by_name.get(column.name), column) for column in columns)
-        rows.append(Row(subject, cells, _worst(subject, verdict)))
+    for (model, verdict), by_name in zip(begun, found, strict=True):
+        cells = tuple(_cell(model, by_name.get(column.name), column) for column in columns)
+        rows.append(ModelRow(model, cells, _worst(model, verdict)))
     return columns, rows
 
 
 def merged(orders: list[list[str]]) -> list[str]:
-    """Every name once; one that only some plans have stands right after what precedes it there."""
+    """Every name once; a name that only some plans have follows the name before it in that plan."""
     merged: list[str] = []
     for order in orders:
         place = 0
@@ -94,7 +93,7 @@ def merged(orders: list[list[str]]) -> list[str]:
     return merged
 
 
-def _column(name: str, verdicts: list[StageVerdict]) -> Column:
+def _column(name: str, verdicts: list[StageVerdict]) -> AttackColumn:
     stage = verdicts[0].stage
     notes = []
     if is_minimum_norm(stage):
@@ -105,44 +104,46 @@ def _column(name: str, verdicts: list[StageVerdict]) -> Column:
         notes.append("added by a diagnosis")
     if not stage.counts and stage.kind != "clean":
         notes.append("not in the worst case")
-    return Column(name, stage.title, tuple(notes))
+    return AttackColumn(name, stage.title, tuple(notes))
 
 
-def _cell(subject: Subject, verdict: StageVerdict | None, column: Column) -> Cell:
-    paper = tuple(paper_number(str(subject.evaluation.model.get("table") or ""), column.name))
+def _cell(model: ReportedModel, verdict: StageVerdict | None, column: AttackColumn) -> AttackCell:
+    paper = tuple(paper_number(str(model.evaluation.model.get("table") or ""), column.name))
     if verdict is None:
-        return Cell(None, DASH, "Not in this model's plan.", False, False, paper)
+        return AttackCell(None, DASH, "Not in this model's plan.", False, False, paper)
     stage, rate = verdict.stage, verdict.accuracy
     partial = not stage.finished
     if stage.skipped or rate is None:
-        return Cell(None, DASH, f"Skipped: {stage.skipped}" if stage.skipped else "Not run yet.", False, False, paper)
-    tip = _tip(subject, verdict, rate)
+        return AttackCell(
+            None, DASH, f"Skipped: {stage.skipped}" if stage.skipped else "Not run yet.", False, False, paper
+        )
+    tip = _tip(model, verdict, rate)
     if is_minimum_norm(stage):
         distance = mean_distortion(stage)
-        return Cell(distance, DASH if distance is None else short(distance), tip, partial, False, paper)
+        return AttackCell(distance, DASH if distance is None else short(distance), tip, partial, False, paper)
     cumulative = verdict.cumulative and "cumulative" not in column.notes
-    return Cell(rate.value, rate_cell(rate), tip, partial, cumulative, paper)
+    return AttackCell(rate.value, rate_cell(rate), tip, partial, cumulative, paper)
 
 
-def _tip(subject: Subject, verdict: StageVerdict, rate: Rate) -> str:
+def _tip(model: ReportedModel, verdict: StageVerdict, rate: Rate) -> str:
     stage = verdict.stage
     count = whole(int(rate.count)) if float(rate.count).is_integer() else f"{rate.count:.1f}"
-    said = f"{subject.label}, {stage.title}: {count} of {whole(rate.total)} right, {percent(rate.value)} %"
+    said = f"{model.label}, {stage.title}: {count} of {whole(rate.total)} right, {percent(rate.value)} %"
     if verdict.cumulative:
-        said += f"; after this attack and all before it; it ran on {whole(len(stage.columns))} survivors"
+        said += f"; after this attack and those before it; it ran on {whole(len(stage.columns))} samples still correct"
     if stage.columns.broken_8bit is not None and (looked := stage.columns.broken_8bit >= 0).any():
         still = int((stage.columns.broken_8bit[looked] == 1).sum())
-        said += f"; rounded to bytes, {whole(still)} of {whole(int(looked.sum()))} images still break it"
+        said += f"; re-checked after rounding to 8 bits: {whole(still)} of {whole(int(looked.sum()))} still break it"
     if not stage.finished:
-        said += f"; so far, {whole(len(stage.columns))} of {whole(stage.planned)} samples are done"
+        said += f"; so far {whole(len(stage.columns))} of {whole(stage.planned)} samples"
     return said + "."
 
 
-def _worst(subject: Subject, verdict: Verdict) -> Cell:
+def _worst(model: ReportedModel, verdict: Verdict) -> AttackCell:
     rate = verdict.robust
     if not verdict.attacked:
-        told = "No attack applies to it." if subject.evaluation.finished else "No attack has finished yet."
-        return Cell(None, DASH, told, False, False, ())
-    over = f"{subject.label}, worst case per sample over every counting attack"
+        told = "No attack applies to it." if model.evaluation.finished else "No attack has finished yet."
+        return AttackCell(None, DASH, told, False, False, ())
+    over = f"{model.label}, worst case per sample over every attack that counts"
     tip = f"{over}: {percent(rate.value)} % of {whole(rate.total)}."
-    return Cell(rate.value, rate_cell(rate), tip, not subject.evaluation.finished, False, ())
+    return AttackCell(rate.value, rate_cell(rate), tip, not model.evaluation.finished, False, ())

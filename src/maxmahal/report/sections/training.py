@@ -3,19 +3,27 @@
 from collections.abc import Sequence
 from typing import Any
 
-from maxmahal.report.render import Section, render
-from maxmahal.report.scales import Axis
-from maxmahal.report.subjects import Subject
-from maxmahal.report.svg import Chart
+from maxmahal.report.chart import Axis, Chart
+from maxmahal.report.layout import ReportedModel, Section, render
 from maxmahal.report.wording import duration, percent
 
 _MARKED = 30
-_APART = 5  # runs whose lengths differ by more are squeezed together on a linear axis
+_APART = 5  # if training times differ by a larger factor, their axis is logarithmic
 
 
-def training_section(subjects: Sequence[Subject]) -> Section | None:
-    """None where no model brought its training along."""
-    runs = [(subject, epochs) for subject in subjects if (epochs := _epochs(subject))]
+def training_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if no model has a record of its training."""
+    chart = training_chart(models)
+    if chart is None:
+        return None
+    runs = [(model, epochs[-1], _error(epochs[-1])) for model in models if (epochs := _epochs(model))]
+    body = render("sections/training.html.j2", chart=chart, runs=runs)
+    return Section("training", "Training", "Training", body)
+
+
+def training_chart(models: Sequence[ReportedModel]) -> Chart | None:
+    """Test error against training time, one line per model."""
+    runs = [(model, epochs) for model in models if (epochs := _epochs(model))]
     if not runs:
         return None
     errors = [_error(entry) for _, epochs in runs for entry in epochs]
@@ -32,19 +40,17 @@ def training_section(subjects: Sequence[Subject]) -> Section | None:
     )
     y = Axis("test error in %", low, high, "log" if log else "linear", text=lambda share: f"{100 * share:.3g}")
     chart = Chart("Test error against training time", x, y)
-    for subject, epochs in runs:
+    for model, epochs in runs:
         times, faults = [entry["train_seconds"] / unit for entry in epochs], [_error(entry) for entry in epochs]
-        chart.line(times, faults, subject.slot)
+        chart.line(times, faults, model.slot)
         some = range(0, len(epochs), max(1, len(epochs) // _MARKED))
-        tips = [_tip(subject, epochs[index]) for index in some]
-        chart.points([times[index] for index in some], [faults[index] for index in some], subject.slot, tips)
-    last = [(subject, epochs[-1], _error(epochs[-1])) for subject, epochs in runs]
-    body = render("sections/training.html.j2", chart=chart.render(), runs=last, log=log)
-    return Section("training", "Training", "Training", body)
+        tips = [_tip(model, epochs[index]) for index in some]
+        chart.points([times[index] for index in some], [faults[index] for index in some], model.slot, tips)
+    return chart
 
 
-def _epochs(subject: Subject) -> list[dict[str, Any]]:
-    entries = [entry for entry in subject.evaluation.training if "train_seconds" in entry]
+def _epochs(model: ReportedModel) -> list[dict[str, Any]]:
+    entries = [entry for entry in model.evaluation.training if "train_seconds" in entry]
     return [entry for entry in entries if entry.get("test_accuracy") is not None]
 
 
@@ -52,6 +58,6 @@ def _error(entry: dict[str, Any]) -> float:
     return 1.0 - float(entry["test_accuracy"])
 
 
-def _tip(subject: Subject, entry: dict[str, Any]) -> str:
+def _tip(model: ReportedModel, entry: dict[str, Any]) -> str:
     when = f"epoch {entry['epoch']}, " if "epoch" in entry else ""
-    return f"{subject.label}, {when}{duration(entry['train_seconds'])}: test error {percent(_error(entry))} %"
+    return f"{model.label}, {when}{duration(entry['train_seconds'])}: test error {percent(_error(entry))} %"

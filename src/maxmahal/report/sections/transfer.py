@@ -1,17 +1,16 @@
-"""Images crafted on one model and shown to another: a target that falls to them was never robust (paper Fig. 4)."""
+"""Transfer attacks: adversarial images of one model, classified by another (paper Fig. 4)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import StageRecords
-from maxmahal.report.render import Section, render
-from maxmahal.report.subjects import Group, Subject, make_groups
+from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
 from maxmahal.report.wording import percent, whole
 
 
 @dataclass(frozen=True)
-class Entry:
+class TransferCell:
     """One substitute against one target."""
 
     rate: Rate | None
@@ -20,54 +19,55 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """One way of crafting, on every model at hand."""
+class TransferMatrix:
+    """One attack, crafted on every model."""
 
     title: str
-    targets: tuple[Subject, ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
-    """A substitute's name, and how each target takes its images."""
+    targets: tuple[ReportedModel, ...]
+    rows: tuple[tuple[str, tuple[TransferCell, ...]], ...]
+    """A substitute's name, and each target's accuracy on its images."""
 
 
-def transfer_section(subjects: Sequence[Subject]) -> Section | None:
-    """None where no stage was crafted elsewhere."""
-    matrices = [matrix for group in make_groups(subjects) for matrix in _matrices(group)]
+def transfer_section(models: Sequence[ReportedModel]) -> Section | None:
+    """None if there is no transfer stage."""
+    matrices = [matrix for group in group_models(models) for matrix in transfer_matrices(group)]
     if not matrices:
         return None
     body = render("sections/transfer.html.j2", matrices=matrices)
     return Section("transfer", "Transfer between models", "Transfer", body)
 
 
-def _matrices(group: Group) -> list[Matrix]:
+def transfer_matrices(group: ModelGroup) -> list[TransferMatrix]:
+    """One for each way of crafting."""
     found: dict[str, dict[tuple[str, str], StageRecords]] = {}
-    for subject in group.subjects:
-        for stage in subject.evaluation.stages:
+    for model in group.models:
+        for stage in model.evaluation.stages:
             if stage.kind == "transfer" and len(stage.columns):
-                pair = (str(stage.settings.get("source", "")), subject.label)
+                pair = (str(stage.settings.get("source", "")), model.label)
                 found.setdefault(_crafting(stage), {})[pair] = stage
     return [_matrix(group, crafting, stages) for crafting, stages in found.items()]
 
 
 def _crafting(stage: StageRecords) -> str:
-    """The stage's title without the substitute; two substitutes that crafted alike share a matrix."""
+    """The stage's title without the substitute; substitutes attacked in the same way share a matrix."""
     source = str(stage.settings.get("source", ""))
     return stage.title.removesuffix(f" crafted on {source}").replace(source, "…")
 
 
-def _matrix(group: Group, crafting: str, stages: dict[tuple[str, str], StageRecords]) -> Matrix:
-    targets = tuple(each for each in group.subjects if any(target == each.label for _, target in stages))
+def _matrix(group: ModelGroup, crafting: str, stages: dict[tuple[str, str], StageRecords]) -> TransferMatrix:
+    targets = tuple(each for each in group.models if any(target == each.label for _, target in stages))
     sources = list(dict.fromkeys([each.evaluation.name for each in targets] + [source for source, _ in stages]))
     sources = [source for source in sources if any(source == known for known, _ in stages)]
     rows = tuple((source, tuple(_entry(source, each, stages) for each in targets)) for source in sources)
-    return Matrix(f"{crafting}: {group.title}", targets, rows)
+    return TransferMatrix(f"{crafting}: {group.title}", targets, rows)
 
 
-def _entry(source: str, target: Subject, stages: dict[tuple[str, str], StageRecords]) -> Entry:
+def _entry(source: str, target: ReportedModel, stages: dict[tuple[str, str], StageRecords]) -> TransferCell:
     white_box = source == target.evaluation.name
     stage = stages.get((source, target.label))
     if stage is None:
-        return Entry(None, f"No images from {source} were shown to {target.label}.", white_box)
+        return TransferCell(None, f"{target.label} was not tested on images crafted on {source}.", white_box)
     rate = Rate(float(stage.columns.right_share.sum()), len(stage.columns))
     way = "white box" if white_box else f"crafted on {source}"
-    over = f"{whole(rate.total)} samples" + (" that were still standing" if stage.scope == "survivors" else "")
-    return Entry(rate, f"{target.label}, {way}: {percent(rate.value)} % right over {over}.", white_box)
+    over = f"{whole(rate.total)} samples" + (" that were still correct" if stage.scope == "survivors" else "")
+    return TransferCell(rate, f"{target.label}, {way}: {percent(rate.value)} % right over {over}.", white_box)

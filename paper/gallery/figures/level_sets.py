@@ -1,9 +1,10 @@
-"""Losses over a plane of features: fields, gradients, level sets, and how samples move down them.
+"""Figures 1 and 2: level sets of losses on a plane of features, and how samples move under gradient descent.
 
-Three classes in two dimensions, as the paper draws them (Figures 1 and 2). Features move freely here, without a network
-in front of them: a picture of what each loss asks for, not of what a network can do.
+Three classes in two dimensions, as in the paper. Features move freely, without a network: the figures show what each
+loss favours, not what a network can reach.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,27 +16,30 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from maxmahal.centers import max_mahalanobis_centers
-from maxmahal.density.counting import log_neighbour_density
+from maxmahal.density import log_neighbour_density
 from maxmahal.losses.center import center_loss, updated_centers
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.quadratic import gsce_loss
 from maxmahal.losses.softmax import sce_loss
 from maxmahal.random import generator
+from maxmahal.report.chart import Drawing, Key, Line, Part, arrow
+from paper.gallery.figure import FigureOptions, FigureRecord, rounded
+from paper.gallery.plane import Window, class_ink
 
-Record = dict[str, Any]
 _Loss = Callable[[Tensor, Tensor], Tensor]
 CLASSES = 3
 _NORM = 2.0
-_PRECISIONS = (0.3, 0.6, 0.9)  # those of g-SCE: unequal, so that class 0's contours close, and its loss can reach 0
-_PULL = 0.1  # the center loss's weight beside the softmax
+_SIDE = 320.0
+_PRECISIONS = (0.3, 0.6, 0.9)  # of g-SCE: unequal, so that the contours of class 0 are closed and its loss can reach 0
+_PULL = 0.1  # the weight of the center loss
 _RATE = 0.1  # how far its centers follow the features at each step
-_LEAST = 1e-9  # below it a softmax loss is mostly rounding
-_QUANTILES = (0.02, 0.08, 0.18, 0.32, 0.5, 0.7, 0.9)  # of the field: where level sets are drawn
+_LEAST = 1e-9  # a smaller softmax loss is mostly rounding error
+_QUANTILES = (0.02, 0.08, 0.18, 0.32, 0.5, 0.7, 0.9)  # of the loss, at which level sets are drawn
 
 
 @dataclass
 class PlaneLoss:
-    """A loss on the plane; ``centers`` are what it pulls towards, where it has any, and move only if ``follows``."""
+    """A loss on the plane; its centers, if it has any, move only if ``follows``."""
 
     name: str
     centers: Tensor
@@ -66,13 +70,13 @@ def plane_losses(features: Float[Tensor, "n 2"], labels: Int[Tensor, " n"]) -> d
 
 
 def draw_samples(seed: int, per_class: int = 60) -> tuple[Float[Tensor, "n 2"], Int[Tensor, " n"]]:
-    """Features as a young network makes them: three broad clouds, each a little on its own side."""
+    """Features as after a few steps of training: three broad clouds, slightly apart."""
     labels = torch.arange(CLASSES).repeat(per_class)
     noise = torch.randn((len(labels), 2), generator=generator(seed, "plane samples"), dtype=torch.float64)
     return 0.4 * _corners()[labels] + 0.9 * noise, labels
 
 
-def loss_field(loss: _Loss, label: int, extent: float, cells: int) -> Record:
+def loss_field(loss: _Loss, label: int, extent: float, cells: int) -> FigureRecord:
     """The loss of class ``label`` on a grid, its level sets, and the direction of descent on a coarser grid."""
     axis = torch.linspace(-extent, extent, cells, dtype=torch.float64)
     points = torch.cartesian_prod(axis, axis).flip(1)  # row by row: x runs fastest
@@ -102,10 +106,10 @@ def gradients(loss: _Loss, features: Float[Tensor, "n 2"], labels: Int[Tensor, "
 def level_sets(
     axis: Float[Tensor, " m"], values: Float[Tensor, "m m"], levels: list[float]
 ) -> list[tuple[float, list[list[list[float]]]]]:
-    """Each level with the lines of points (x, y) on which the field has it; levels are to be above 0."""
+    """Each level with the lines of points (x, y) that have it; levels must be positive."""
     wanted = sorted(set(levels))
     places = axis.numpy()
-    # A loss falls off exponentially: between the points of the grid its logarithm is nearly straight, itself is not.
+    # Losses decay exponentially: between grid points their logarithm is nearly linear.
     heights = values.clamp_min(_LEAST).log().numpy()
     drawn = Figure().add_subplot().contour(places, places, heights, levels=np.log(wanted))
     return [
@@ -117,7 +121,7 @@ def level_sets(
 def follow(
     loss: PlaneLoss, features: Float[Tensor, "n 2"], labels: Int[Tensor, " n"], steps: int, step_size: float
 ) -> Float[Tensor, "n 2"]:
-    """Where the samples are after so many steps down the gradient of their own loss."""
+    """The samples after so many steps of gradient descent on their own loss."""
     for _ in range(steps):
         features = features - step_size * gradients(loss, features, labels)
         if loss.follows:
@@ -125,8 +129,8 @@ def follow(
     return features
 
 
-def panel(name: str, seed: int, *, steps: int, step_size: float, extent: float, cells: int = 61) -> Record:
-    """One loss as a figure shows it: its field for class 0, and samples before and after they followed it."""
+def panel_record(name: str, seed: int, *, steps: int, step_size: float, extent: float, cells: int = 61) -> FigureRecord:
+    """One panel: the loss of class 0 on a grid, and samples before and after descent."""
     features, labels = draw_samples(seed)
     loss = plane_losses(features, labels)[name]
     moved = follow(loss, features, labels, steps, step_size)
@@ -143,7 +147,7 @@ def panel(name: str, seed: int, *, steps: int, step_size: float, extent: float, 
 
 
 def _median_density(features: Float[Tensor, "n 2"], labels: Int[Tensor, " n"]) -> float:
-    """Of the samples' densities within their own class (Eq. 2)."""
+    """The median density within a class (Eq. 2)."""
     each = [log_neighbour_density(features[labels == label]) for label in range(CLASSES)]
     return float(torch.cat(each).median())
 
@@ -153,5 +157,57 @@ def _corners() -> Float[Tensor, "3 2"]:
 
 
 def _rounded(values: Tensor) -> list[Any]:
-    rounded: list[Any] = np.round(values.detach().numpy(), 4).tolist()
-    return rounded
+    return rounded(values.detach().numpy(), 4)
+
+
+def compute_figure1(options: FigureOptions) -> FigureRecord:
+    """Samples and their density under SCE and under MMC (paper Figure 1)."""
+    panels = [panel_record(name, options.seed, steps=25, step_size=0.1, extent=5.0) for name in ("SCE", "MMC")]
+    return {"figure": "figure1", "seed": options.seed, "panels": panels}
+
+
+def compute_figure2(options: FigureOptions) -> FigureRecord:
+    """Samples under g-SCE with unequal precisions, under the center loss and under MMC (paper Figure 2)."""
+    names = ("g-SCE", "SCE + center", "MMC")
+    panels = [panel_record(name, options.seed, steps=25, step_size=0.1, extent=6.0) for name in names]
+    return {"figure": "figure2", "seed": options.seed, "panels": panels}
+
+
+def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+    """Level sets and descent directions of class 0's loss, samples before (faint) and after (solid)."""
+    return [_panel(each) for each in record["panels"]]
+
+
+def _panel(record: FigureRecord) -> Drawing:
+    field = record["field"]
+    extent = float(field["extent"])
+    window = Window([0.0, 0.0, extent], _SIDE)
+    lines = [line for each in field["levels"] for line in each["lines"]]
+    parts: list[Part] = [Line(window.place(np.array(line)), "s7", 1.0, opacity=0.7) for line in lines]
+    reach = 0.06 * extent
+    for place, down in zip(np.array(field["places"]), np.array(field["descent"]), strict=True):
+        length = float(np.linalg.norm(down))
+        if length > 1e-3:  # where the loss is nearly constant there is no direction
+            start, end = window.place(np.stack([place, place + reach * down / length]))
+            parts += arrow(start, end, "soft", 0.8, 3.5)
+    labels = np.array(record["labels"])
+    parts += window.cloud(np.array(record["before"]), labels, 2.0, 0.35)
+    parts += window.cloud(np.array(record["after"]), labels, 2.6, 1.0)
+    if record["centers"]:
+        parts += window.crosses(np.array(record["centers"]))
+    change = record["log_density_after"] - record["log_density_before"]
+    return window.drawing(f"{record['loss']}: median density × {_power(change)}", parts)
+
+
+def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
+    """The three classes and the level sets."""
+    return [*(Key(class_ink(label), f"class {label}") for label in range(CLASSES)), Key("s7", "equal loss of class 0")]
+
+
+def caption(record: FigureRecord) -> str:  # noqa: ARG001
+    """How to read a panel."""
+    return "Arrows: descent direction of class 0's loss. Faint dots: samples before descent; solid dots: after it."
+
+
+def _power(log_ratio: float) -> str:
+    return f"{math.exp(log_ratio):.3g}" if abs(log_ratio) < 13 else f"10^{log_ratio / math.log(10):.0f}"

@@ -1,0 +1,151 @@
+"""What every section of a page is made from: the models on it, the templates, and the page around the sections."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from maxmahal.errors import ArgumentError
+from maxmahal.records.naming import tell_apart
+from maxmahal.records.types import Evaluation, StageRecords
+from maxmahal.records.verdict import CLEAN, Verdict, give_verdict
+from maxmahal.report import wording
+from maxmahal.report.chart import SERIES
+from maxmahal.version import __version__
+
+
+@dataclass(frozen=True)
+class ReportedModel:
+    """One evaluation on the page."""
+
+    evaluation: Evaluation
+    verdict: Verdict | None
+    """None until the first chunk of clean images is evaluated."""
+    label: str
+    """The model's name, with what distinguishes it if another evaluation has the same name."""
+    slot: int
+    """Which of the page's colours this model has in every chart."""
+
+    @property
+    def threat(self) -> str:
+        """Such as "Linf 8/255"."""
+        return f"{self.evaluation.norm} {self.evaluation.epsilon}"
+
+
+@dataclass(frozen=True)
+class ModelGroup:
+    """Models that can be compared: one suite, one data set, one threat."""
+
+    title: str
+    key: str
+    models: tuple[ReportedModel, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a heading of its own."""
+
+    key: str
+    """Its address within the page."""
+    title: str
+    nav: str
+    """The title in a word or two."""
+    body: Markup
+
+
+def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
+    """In the order given."""
+    if not evaluations:
+        raise ArgumentError("There is no evaluation to report on; evaluate a model first.")
+    return [
+        ReportedModel(each, give_verdict(each) if has_begun(each) else None, label, index % SERIES)
+        for index, (each, label) in enumerate(zip(evaluations, tell_apart(evaluations), strict=True))
+    ]
+
+
+def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
+    """In the order of their first members."""
+    found: dict[tuple[str, int, str, str], list[ReportedModel]] = {}
+    for model in models:
+        each = model.evaluation
+        found.setdefault((each.suite, each.suite_version, each.data, model.threat), []).append(model)
+    return [
+        ModelGroup(f"{data}, {threat}, suite {suite} (version {version})", f"group-{number}", tuple(members))
+        for number, ((suite, version, data, threat), members) in enumerate(found.items(), start=1)
+    ]
+
+
+def has_begun(evaluation: Evaluation) -> bool:
+    """Whether some clean images are evaluated; without them there is no verdict."""
+    return any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
+
+
+def stages_run(evaluation: Evaluation) -> tuple[StageRecords, ...]:
+    """The stages that have at least one record."""
+    return tuple(stage for stage in evaluation.stages if not stage.skipped and len(stage.columns))
+
+
+def html_page(
+    title: str,
+    subtitle: Sequence[str],
+    sections: Sequence[Section],
+    unfinished: Sequence[object] = (),
+    kicker: str = "Robustness report",
+) -> str:
+    """One HTML file with its style and script inside; the browser refuses any other script."""
+    script = asset("script.js")
+    page = render(
+        "template.html.j2",
+        title=title,
+        kicker=kicker,
+        subtitle=subtitle,
+        sections=sections,
+        unfinished=unfinished,
+        style=Markup(asset("style.css")),
+        script=Markup(script),
+        script_hash=script_hash(script),
+        version=__version__,
+    )
+    return str(page)
+
+
+def script_hash(script: str) -> str:
+    """What a content security policy calls a script that may run."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+
+
+def asset(name: str) -> str:
+    """The text of an installed file of assets/."""
+    return files("maxmahal.report").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
+
+
+def render(template: str, **context: object) -> Markup:
+    """A template of assets/ with its values filled in: records are escaped, and a missing value is an error."""
+    return Markup(_environment().get_template(template).render(context))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
+        environment.filters[name] = getattr(wording, name)
+    environment.filters["exact"] = _exact
+    environment.globals["DASH"] = wording.DASH
+    return environment
+
+
+def _exact(value: float | int | np.generic) -> str:
+    """Every digit, so that a test can compare a cell with the record."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
