@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
-from maxmahal.report.paper import PaperNumber, paper_number
 
 from maxmahal.data.registry import SOURCES
 from maxmahal.evaluate.suite import Suite, load_suite, suite_names
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.statistics import Comparison, Rate
+from maxmahal.report.tables import PaperNumber, paper_number
 from maxmahal.report.wording import typeset
 from maxmahal.train import load_settings
 from maxmahal.train.presets import preset_names

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maxmahal.report.chart import Axis, Chart, Key, arranged
-from maxmahal.uncertainty import SCORES, Record, ScoreResult, read_record
+from maxmahal.uncertainty import SCORES, ScoreResult, UncertaintyRecord, read_record
 from paper.pages.paired import ENOUGH, POINT, Difference, paired
 from paper.pages.study import effect, spread
 from paper.pages.text import NOT_RUN, markdown_table, render
@@ -29,18 +29,18 @@ class Task:
     hidden: bool = False
     """Whether the attack knows the score."""
 
-    def of(self, record: Record, loss: str, score: str) -> dict[int, float]:
+    def of(self, record: UncertaintyRecord, loss: str, score: str) -> dict[int, float]:
         """AUROC in percent by training seed; a model without errors has none on errors."""
         found = {model.seed: each for model in record.models if model.loss == loss and (each := model.of(score))}
         values = {seed: 100 * self.value(each) for seed, each in found.items()}
         return {seed: value for seed, value in values.items() if not math.isnan(value)}
 
 
-def tasks(record: Record) -> list[Task]:
+def tasks(record: UncertaintyRecord) -> list[Task]:
     """Errors, out-of-distribution images, an attack that ignores the score, and one that evades it."""
     return [
         Task("own errors", lambda each: each.misclassification),
-        *(Task(f"{name} images", _stranger(name)) for name in record.strangers),
+        *(Task(f"{name} images", _ood(name)) for name in record.ood),
         Task("attack that ignores the score", lambda each: each.ignoring.auroc),
         Task("attack that evades the score", lambda each: each.evading.auroc, hidden=True),
     ]
@@ -62,7 +62,7 @@ class Judged:
         return self.ours >= GOOD and self.difference.verdict() != "hurts"
 
 
-def judge_tasks(record: Record) -> list[Judged]:
+def judge_tasks(record: UncertaintyRecord) -> list[Judged]:
     """Every task that both were measured on with enough seeds."""
     found = []
     for task in tasks(record):
@@ -89,7 +89,7 @@ def uncertainty_pages(results: Path) -> dict[str, str]:
     return {"uncertainty.md": uncertainty_page(record), f"figures/{FIGURE}": draw_uncertainty(record)}
 
 
-def uncertainty_page(record: Record) -> str:
+def uncertainty_page(record: UncertaintyRecord) -> str:
     """The whole page."""
     judged = judge_tasks(record)
     *_, ignoring, evading = tasks(record)
@@ -132,7 +132,7 @@ def _evidence(judged: Sequence[Judged]) -> str:
     )
 
 
-def draw_uncertainty(record: Record) -> str:
+def draw_uncertainty(record: UncertaintyRecord) -> str:
     """A dot a seed for every task, four scores side by side."""
     every = tasks(record)
     names = {float(place): _tick(task) for place, task in enumerate(every)}
@@ -157,8 +157,8 @@ def draw_uncertainty(record: Record) -> str:
     return arranged(chart.title, [chart], legend=legend).file()
 
 
-def _stranger(name: str) -> Callable[[ScoreResult], float]:
-    return lambda each: each.strangers[name]
+def _ood(name: str) -> Callable[[ScoreResult], float]:
+    return lambda each: each.ood[name]
 
 
 def _tick(task: Task) -> str:
@@ -169,7 +169,7 @@ def _said(loss: str, score: str) -> str:
     return f"{loss.upper()}, {_TITLES.get(score, score)}"
 
 
-def _scores_table(record: Record) -> str:
+def _scores_table(record: UncertaintyRecord) -> str:
     every = tasks(record)
     kinds = list(dict.fromkeys((model.loss, each.score) for model in record.models for each in model.scores))
     body = []
@@ -181,7 +181,7 @@ def _scores_table(record: Record) -> str:
     return markdown_table(["AUROC in %", *(task.title for task in every), "undetected, %"], body)
 
 
-def _risk_table(record: Record) -> str:
+def _risk_table(record: UncertaintyRecord) -> str:
     """Areas in percent: the mean error rate over all coverages, beside the best possible."""
     scores = list(dict.fromkeys(each.score for model in record.models for each in model.scores))
     body = []

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from maxmahal.uncertainty import ModelResult, Record, ScoreResult, write_record
-from maxmahal.uncertainty.record import Detection
+from maxmahal.uncertainty import Detection, ModelUncertainty, ScoreResult, UncertaintyRecord, write_record
 from paper.pages.uncertainty import (
     RECORD,
     draw_uncertainty,
@@ -29,18 +28,20 @@ def scored(name: str, errors: float, strange: float, ignoring: float, evading: f
     return ScoreResult(name, errors, 0.01, {"mnist": strange}, seen, hidden)
 
 
-def model(loss: str, seed: int, *scores: ScoreResult) -> ModelResult:
-    return ModelResult(f"{loss}-{seed}", loss, seed, "digits", 500, 0.97, 0.02, 0.001, "f", scores)
+def model(loss: str, seed: int, *scores: ScoreResult) -> ModelUncertainty:
+    return ModelUncertainty(f"{loss}-{seed}", loss, seed, "digits", 500, 0.97, 0.02, 0.001, "f", scores)
 
 
-def record(ours: tuple[float, ...], theirs: tuple[float, ...] = (0.9, 0.9, 0.9, 0.9), seeds: int = 3) -> Record:
+def record(
+    ours: tuple[float, ...], theirs: tuple[float, ...] = (0.9, 0.9, 0.9, 0.9), seeds: int = 3
+) -> UncertaintyRecord:
     """MMC's loss and SCE's softmax on errors, other images and the two attacks, a little better with every seed."""
     models = []
     for seed in range(seeds):
         better = 0.001 * seed
         models.append(model("mmc", seed, scored("loss", *(value + better for value in ours))))
         models.append(model("sce", seed, scored("softmax", *(value + 2 * better for value in theirs))))
-    return Record("0.1", 0, 50, ("mnist",), tuple(models))
+    return UncertaintyRecord("0.1", 0, 50, ("mnist",), tuple(models))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def record(ours: tuple[float, ...], theirs: tuple[float, ...] = (0.9, 0.9, 0.9, 
         (record(GOOD, seeds=1), "not measured", 0),
     ],
 )
-def test_every_verdict(found: Record, verdict: str, failed: int) -> None:
+def test_every_verdict(found: UncertaintyRecord, verdict: str, failed: int) -> None:
     judged = judge_tasks(found)
     assert uncertainty_verdict(judged) == verdict
     assert sum(not each.passed for each in judged) == failed

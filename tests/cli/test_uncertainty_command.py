@@ -32,14 +32,14 @@ def test_a_table_and_a_record(run: Any, runs: dict[str, Path], tiny_npz: Path, t
     assert "loss of the predicted class" in done.out
     assert "inverted" in done.out
     record = read_record(out)
-    assert (record.epsilon, record.strangers) == ("0.1", ("inverted", "copy"))
+    assert (record.epsilon, record.ood) == ("0.1", ("inverted", "copy"))
     assert [(model.name, model.loss, model.seed, model.samples) for model in record.models] == [
         ("mmc", "mmc", 2, 24),
         ("second", "sce", 2, 24),
     ]
     assert [score.score for score in record.models[0].scores] == ["loss", "gap", "softmax", "energy"]
-    # The same images, shown as strangers: nobody can tell them apart.
-    assert record.models[0].scores[0].strangers["copy"] == pytest.approx(0.5)
+    # The same images as out-of-distribution images: no score can separate them.
+    assert record.models[0].scores[0].ood["copy"] == pytest.approx(0.5)
     run("uncertainty", runs["mmc"], runs["sce"], "--ood", "inverted", "--epsilon", "0.1", "--limit", "24", "--out", out)
     assert [model["name"] for model in json.loads(out.read_text())["models"]] == ["mmc", "sce"]
 

@@ -60,7 +60,7 @@ def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated_and_full_confidenc
 def test_confidences_outside_of_a_share_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"\[0, 1\]"):
         expected_calibration_error(np.array([1.5]), np.array([True]))
-    with pytest.raises(ArgumentError, match="for each answer"):
+    with pytest.raises(ArgumentError, match="for each prediction"):
         expected_calibration_error(np.array([0.5]), np.array([True, False]))
 
 

@@ -13,7 +13,7 @@ from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError
 from maxmahal.train import Settings, load_model, train_model
-from maxmahal.uncertainty import SCORES, auroc, evade_detector, evading, ignore_detector, scores_for
+from maxmahal.uncertainty import SCORES, DetectorAttack, auroc, evading, scores_for
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 BY_NAME = {score.name: score for score in SCORES}
@@ -81,9 +81,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Classifier, Image
 def test_an_attack_that_knows_the_score_is_harder_to_detect(trained: tuple[Classifier, ImageData], name: str) -> None:
     model, data = trained
     images, score = data.float_images(), BY_NAME[name]
-    common = {"epsilon": "0.15", "seed": 0, "steps": 20}
-    ignoring = ignore_detector(model, images, data.labels, data.sample_ids, **common)  # type: ignore[arg-type]
-    hiding = evade_detector(model, images, data.labels, data.sample_ids, score=score, **common)  # type: ignore[arg-type]
+    attack = DetectorAttack("0.15", steps=20)
+    ignoring, hiding = attack(model, data), attack(model, data, score)
 
     def detected(attacked: object) -> float:
         with torch.no_grad():
@@ -97,26 +96,16 @@ def test_an_attack_that_knows_the_score_is_harder_to_detect(trained: tuple[Class
 
 def test_scores_leave_no_gradient_behind(trained: tuple[Classifier, ImageData]) -> None:
     model, data = trained
-    evade_detector(
-        model,
-        data.float_images()[:4],
-        data.labels[:4],
-        data.sample_ids[:4],
-        score=BY_NAME["energy"],
-        epsilon=0.1,
-        seed=0,
-        steps=2,
-    )
+    DetectorAttack(0.1, steps=2)(model, data.first(4), BY_NAME["energy"])
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_the_same_sample_alone_is_attacked_alike(trained: tuple[Classifier, ImageData]) -> None:
     model, data = trained
     few = data.first(6)
-    options = {"score": BY_NAME["loss"], "epsilon": "0.15", "seed": 3, "steps": 5}
-    whole = evade_detector(model, few.float_images(), few.labels, few.sample_ids, **options)  # type: ignore[arg-type]
-    alone = few.select(torch.tensor([4]))
-    single = evade_detector(model, alone.float_images(), alone.labels, alone.sample_ids, **options)  # type: ignore[arg-type]
+    attack, score = DetectorAttack("0.15", seed=3, steps=5), BY_NAME["loss"]
+    whole = attack(model, few, score)
+    single = attack(model, few.select(torch.tensor([4])), score)
     assert torch.allclose(single.images[0], whole.images[4], atol=1e-5)
 
 

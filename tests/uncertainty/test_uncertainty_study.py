@@ -1,4 +1,4 @@
-"""The whole study: strangers, one model after another, and the record that comes back as it was written."""
+"""The whole study: out-of-distribution images, one model after another, and a record that survives its file."""
 
 import math
 from collections.abc import Callable
@@ -18,17 +18,18 @@ from maxmahal.train import Settings, train_model
 from maxmahal.uncertainty import (
     CHANGES,
     SCORES,
-    Attacker,
-    Record,
+    Detection,
+    DetectorAttack,
+    ModelUncertainty,
+    ScoreResult,
+    UncertaintyRecord,
     auroc,
-    evade_detector,
+    ood_images,
     read_record,
-    strange_images,
     study_model,
     write_record,
 )
-from maxmahal.uncertainty.record import Detection, ModelResult, ScoreResult
-from maxmahal.uncertainty.strangers import fit
+from maxmahal.uncertainty.ood import fit
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -41,15 +42,15 @@ def digits() -> ImageData:
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_keeps_shape_and_range_and_changes_every_image(name: str, digits: ImageData) -> None:
     images = digits.float_images()
-    strange = strange_images(name, digits)
+    strange = ood_images(name, digits)
     assert strange.shape == images.shape
     assert 0 <= float(strange.min()) <= float(strange.max()) <= 1
     assert all(not torch.equal(a, b) for a, b in zip(images, strange, strict=True))
 
 
 def test_scrambling_belongs_to_the_sample_and_loses_no_pixel(digits: ImageData) -> None:
-    whole = strange_images("scrambled", digits)
-    alone = strange_images("scrambled", digits.select(torch.tensor([7])))
+    whole = ood_images("scrambled", digits)
+    alone = ood_images("scrambled", digits.select(torch.tensor([7])))
     assert torch.equal(alone[0], whole[7])
     assert torch.equal(whole.flatten(1).sort().values, digits.float_images().flatten(1).sort().values)
 
@@ -59,7 +60,7 @@ def test_another_data_set_is_made_to_fit(digits: ImageData, tmp_path: Path) -> N
     images, labels = rng.integers(0, 255, (30, 28, 28, 3), dtype=np.uint8), np.arange(30) % 3
     path = tmp_path / "other.npz"
     np.savez(path, images=images, labels=labels, test_images=images, test_labels=labels)
-    assert strange_images(str(path), digits).shape == (20, 1, 8, 8)
+    assert ood_images(str(path), digits).shape == (20, 1, 8, 8)
 
 
 def test_fitting_averages_shrunk_images_and_repeats_grey_ones() -> None:
@@ -71,9 +72,9 @@ def test_fitting_averages_shrunk_images_and_repeats_grey_ones() -> None:
     assert fit(white, (1, 4, 4)).tolist()[0][0][0] == pytest.approx([1.0] * 4)
 
 
-def test_the_models_own_data_is_no_stranger(digits: ImageData) -> None:
-    with pytest.raises(DataError, match="trained for"):
-        strange_images("digits", digits)
+def test_the_models_own_data_is_refused(digits: ImageData) -> None:
+    with pytest.raises(DataError, match="trained on"):
+        ood_images("digits", digits)
 
 
 def test_a_study_says_what_its_parts_say(tiny_settings: Callable[..., Settings], tmp_path: Path) -> None:
@@ -83,8 +84,8 @@ def test_a_study_says_what_its_parts_say(tiny_settings: Callable[..., Settings],
     assert isinstance(model, Classifier)
     data = load_dataset(str(tmp_path / "stripes.npz"), "test")
     images = data.float_images()
-    strangers = {"inverted": strange_images("inverted", data)}
-    result = study_model(subject, data, strangers, Attacker("0.3", seed=1, steps=4))
+    ood = {"inverted": ood_images("inverted", data)}
+    result = study_model(subject, data, ood, DetectorAttack("0.3", seed=1, steps=4))
 
     assert result.accuracy == accuracy(model, data)
     (score,) = (each for each in SCORES if each.name == "loss")
@@ -92,9 +93,9 @@ def test_a_study_says_what_its_parts_say(tiny_settings: Callable[..., Settings],
     assert found is not None
     with torch.no_grad():
         clean = score(model.head, model_outputs(model, images)).double().numpy()
-        strange = score(model.head, model_outputs(model, strangers["inverted"])).double().numpy()
-    assert found.strangers == {"inverted": pytest.approx(auroc(strange, clean))}
-    attacked = evade_detector(model, images, data.labels, data.sample_ids, score=score, epsilon="0.3", seed=1, steps=4)
+        strange = score(model.head, model_outputs(model, ood["inverted"])).double().numpy()
+    assert found.ood == {"inverted": pytest.approx(auroc(strange, clean))}
+    attacked = DetectorAttack("0.3", seed=1, steps=4)(model, data, score)
     with torch.no_grad():
         values = score(model.head, model_outputs(model, attacked.images)).double().numpy()
     fooled = attacked.fooled.numpy()
@@ -109,13 +110,13 @@ def test_a_study_says_what_its_parts_say(tiny_settings: Callable[..., Settings],
 def test_a_model_that_shows_no_features_is_refused(digits: ImageData) -> None:
     stranger = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).eval()
     with pytest.raises(ArgumentError, match="shows no features"):
-        study_model(load_target(stranger), digits, {}, Attacker("0.1"))
+        study_model(load_target(stranger), digits, {}, DetectorAttack("0.1"))
 
 
 def test_a_record_comes_back_as_it_was_written_even_where_nothing_could_be_measured(tmp_path: Path) -> None:
     score = ScoreResult("loss", math.nan, 0.1, {"turned": 0.5}, Detection(0.0, math.nan, 0.0), Detection(1, 0.25, 0.5))
-    model = ModelResult("m", "mmc", 3, "digits", 500, 0.9, 0.01, 0.005, "f", (score,))
-    record = Record("0.1", 0, 50, ("turned",), (model, model))
+    model = ModelUncertainty("m", "mmc", 3, "digits", 500, 0.9, 0.01, 0.005, "f", (score,))
+    record = UncertaintyRecord("0.1", 0, 50, ("turned",), (model, model))
     path = tmp_path / "record.json"
     write_record(path, record)
     back = read_record(path)

@@ -25,12 +25,12 @@ def density_command(
     ] = None,
     trust: Trust = None,
     train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many images.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first LIMIT images.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Compare how densely models' features lie: losses, spread, angles and sample density."""
+    """Compare the features of models: losses, distances, angles and sample density."""
     if out is not None and out.suffix not in (".html", ".json"):
         raise SettingsError(f"--out must end in .html for a page or in .json for the record; got '{out}'.")
     if limit is not None and limit < 1:

@@ -23,25 +23,25 @@ def uncertainty_command(
     ood: Annotated[
         list[str] | None,
         typer.Option(
-            help="Strange images: inverted, turned, shifted, scrambled, a data set or an .npz; "
+            help="Out-of-distribution images: inverted, turned, shifted, scrambled, a data set or an .npz; "
             "may be given several times."
         ),
     ] = None,
-    epsilon: Annotated[str, typer.Option(help="How far attacks may go (Linf).")] = "8/255",
+    epsilon: Annotated[str, typer.Option(help="Radius of the attacks (Linf).")] = "8/255",
     out: Annotated[Path | None, typer.Option(help="Write the record, a .json file.")] = None,
     data: Annotated[str | None, typer.Option(help="Other test images than the runs' own.")] = None,
     trust: Trust = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many test images.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
+    limit: Annotated[int | None, typer.Option(help="Only the first LIMIT test images.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Test whether models know what they do not know: on mistakes, on strange images, and under attacks that hide."""
+    """Measure scores of uncertainty: on errors, on out-of-distribution images, and under attacks that evade them."""
     if out is not None and out.suffix != ".json":
         raise SettingsError(f"--out must end in .json, for the record; got '{out}'.")
     record = maxmahal.uncertainty.study_models(
         targets,
-        strangers=ood or [],
+        ood=ood or [],
         epsilon=epsilon,
         data=data,
         limit=limit,
@@ -59,18 +59,18 @@ def uncertainty_command(
         console.print(f"Wrote {out}.", highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(record: "maxmahal.uncertainty.Record") -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption="AUROC: 0.5 is guessing, 1 is perfect")
+def _table(record: "maxmahal.uncertainty.UncertaintyRecord") -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption="AUROC: 0.5 is chance, 1 is perfect")
     attacks = (f"attack at {record.epsilon}", "evading attack", "wrong and undetected")
-    for column in ("model", "score", "own mistakes", *record.strangers, *attacks):
+    for column in ("model", "score", "errors", *record.ood, *attacks):
         table.add_column(escape(column), overflow="fold")
     titles = {score.name: score.title for score in maxmahal.uncertainty.SCORES}
     for model in record.models:
         for each in model.scores:
-            strangers = [_auroc(each.strangers[name]) for name in record.strangers]
+            ood = [_auroc(each.ood[name]) for name in record.ood]
             attacked = [_auroc(each.ignoring.auroc), _auroc(each.evading.auroc), f"{each.evading.undetected:.1%}"]
             title = escape(titles.get(each.score, each.score))
-            table.add_row(escape(model.name), title, _auroc(each.misclassification), *strangers, *attacked)
+            table.add_row(escape(model.name), title, _auroc(each.misclassification), *ood, *attacked)
     return table
 
 
@@ -78,8 +78,8 @@ def _auroc(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
 
 
-def _sentence(model: "maxmahal.uncertainty.ModelResult") -> str:
+def _sentence(model: "maxmahal.uncertainty.ModelUncertainty") -> str:
     return (
-        f"{model.name}: {model.accuracy:.1%} right; its softmax is {100 * model.calibration_error:.1f} points from "
-        f"calibrated."
+        f"{model.name}: accuracy {model.accuracy:.1%}; calibration error of its softmax "
+        f"{100 * model.calibration_error:.1f} points."
     )

@@ -1,6 +1,5 @@
-"""Uncertainty put to the test: scores of what a model does not know, on mistakes, strangers and attacks that hide."""
+"""Does the loss measure uncertainty? Scores on errors, on out-of-distribution images and under evading attacks."""
 
-from maxmahal.uncertainty.evading import evade_detector, evading, ignore_detector
 from maxmahal.uncertainty.measures import (
     auroc,
     best_risk_area,
@@ -8,31 +7,36 @@ from maxmahal.uncertainty.measures import (
     risk_area,
     risk_coverage,
 )
-from maxmahal.uncertainty.record import ModelResult, Record, ScoreResult, read_record, write_record
-from maxmahal.uncertainty.run import study_models
+from maxmahal.uncertainty.ood import CHANGES, ood_images
+from maxmahal.uncertainty.record import (
+    Detection,
+    ModelUncertainty,
+    ScoreResult,
+    UncertaintyRecord,
+    read_record,
+    write_record,
+)
 from maxmahal.uncertainty.scores import SCORES, Score, scores_for
-from maxmahal.uncertainty.strangers import CHANGES, strange_images
-from maxmahal.uncertainty.study import Attacker, study_model
+from maxmahal.uncertainty.study import DetectorAttack, evading, study_model, study_models
 
 __all__ = [
     "CHANGES",
     "SCORES",
-    "Attacker",
-    "ModelResult",
-    "Record",
+    "Detection",
+    "DetectorAttack",
+    "ModelUncertainty",
     "Score",
     "ScoreResult",
+    "UncertaintyRecord",
     "auroc",
     "best_risk_area",
-    "evade_detector",
     "evading",
     "expected_calibration_error",
-    "ignore_detector",
+    "ood_images",
     "read_record",
     "risk_area",
     "risk_coverage",
     "scores_for",
-    "strange_images",
     "study_model",
     "study_models",
     "write_record",

@@ -1,6 +1,6 @@
-"""How good a measure of uncertainty is: AUROC, calibration, and the risk when unsure answers are held back.
+"""Measures of a score's quality: AUROC, calibration, and the risk of selective prediction.
 
-Everything is exact under ties: equal scores count as if their order were drawn at random, on average.
+Ties are exact: the result is the mean over random orders of equal scores.
 """
 
 import math
@@ -14,7 +14,7 @@ BINS = 15
 
 
 def auroc(positives: Shaped[np.ndarray, " m"], negatives: Shaped[np.ndarray, " n"]) -> float:
-    """The chance that a positive scores above a negative, a tie counting half; NaN where a kind is missing."""
+    """The chance that a positive scores above a negative, a tie counting half; NaN if one of the two is empty."""
     ours, theirs = _finite("positives", positives), _finite("negatives", negatives)
     if not len(ours) or not len(theirs):
         return math.nan
@@ -27,9 +27,9 @@ def auroc(positives: Shaped[np.ndarray, " m"], negatives: Shaped[np.ndarray, " n
 def expected_calibration_error(
     confidences: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n"], bins: int = BINS
 ) -> float:
-    """Mean distance between confidence and accuracy over bins of equal width, weighted by how many fall into each."""
+    """Mean distance between confidence and accuracy over bins of equal width, weighted by their counts."""
     if not len(confidences) or len(confidences) != len(right):
-        raise ArgumentError(f"A confidence for each answer is needed; got {len(confidences)} for {len(right)}.")
+        raise ArgumentError(f"A confidence for each prediction is needed; got {len(confidences)} for {len(right)}.")
     if confidences.min() < 0 or confidences.max() > 1:
         raise ArgumentError(f"Confidences lie in [0, 1]; got {confidences.min()} to {confidences.max()}.")
     places = np.minimum((confidences * bins).astype(np.int64), bins - 1)
@@ -38,10 +38,10 @@ def expected_calibration_error(
 
 
 def risk_coverage(scores: Shaped[np.ndarray, " n"], right: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The share of wrong answers among the k most certain ones, for k = 1 to n."""
+    """The share of wrong predictions among the k most certain ones, for k = 1 to n."""
     values = _finite("scores", scores)
     if not len(values) or len(values) != len(right):
-        raise ArgumentError(f"A score for each answer is needed; got {len(values)} for {len(right)}.")
+        raise ArgumentError(f"A score for each prediction is needed; got {len(values)} for {len(right)}.")
     _, group = np.unique(values, return_inverse=True)
     wrong = np.bincount(group, weights=~right) / np.bincount(group)
     return np.asarray(np.cumsum(wrong[np.sort(group)]) / np.arange(1, len(values) + 1))
@@ -53,12 +53,12 @@ def risk_area(scores: Shaped[np.ndarray, " n"], right: Bool[np.ndarray, " n"]) -
 
 
 def best_risk_area(right: Bool[np.ndarray, " n"]) -> float:
-    """What a score would reach that puts every wrong answer last."""
+    """The area of a perfect score, which ranks every wrong prediction last."""
     return risk_area((~right).astype(np.float64), right)
 
 
 def _finite(name: str, values: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     found = np.asarray(values, dtype=np.float64)
     if np.isnan(found).any():
-        raise ArgumentError(f"{name} hold NaN, which has no place in an order; look at the model that gave them.")
+        raise ArgumentError(f"{name} hold NaN, which cannot be ordered; check the model that gave them.")
     return found

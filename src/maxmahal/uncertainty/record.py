@@ -1,4 +1,4 @@
-"""What a study of uncertainty measured, as plain values, and its file."""
+"""The result of a study of uncertainty as plain values, and its file."""
 
 import json
 import math
@@ -16,14 +16,14 @@ _DIGITS = 5
 
 @dataclass(frozen=True)
 class Detection:
-    """How well a score tells adversarial images that fool the model from clean ones."""
+    """How well a score separates adversarial images that fool the model from clean ones."""
 
     fooled: float
-    """Share of the images that the attack turns wrong, or finds wrong."""
+    """Share of the images that are misclassified after the attack."""
     auroc: float
     """Of the fooling images against all clean ones."""
     undetected: float
-    """Share of all images that end up wrong and no less certain than 95 % of the clean ones are."""
+    """Share of all images that are misclassified and have a score below the alarm that 5 % of clean images exceed."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class ScoreResult:
 
     score: str
     misclassification: float
-    """AUROC of wrong against right answers."""
+    """AUROC of wrong against correct predictions."""
     risk_area: float
-    strangers: dict[str, float]
-    """AUROC of each kind of strange images against the test images."""
+    ood: dict[str, float]
+    """AUROC of each kind of out-of-distribution images against the test images."""
     ignoring: Detection
     evading: Detection
 
 
 @dataclass(frozen=True)
-class ModelResult:
+class ModelUncertainty:
     """One model."""
 
     name: str
@@ -62,35 +62,37 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
-class Record:
-    """Several models under one attacker."""
+class UncertaintyRecord:
+    """Several models under the same attacks."""
 
     epsilon: str
     seed: int
     steps: int
-    strangers: tuple[str, ...]
-    models: tuple[ModelResult, ...]
+    ood: tuple[str, ...]
+    models: tuple[ModelUncertainty, ...]
 
 
-def write_record(path: Path, record: Record) -> None:
-    """A line a model, whole or not at all; what could not be measured is null."""
+def write_record(path: Path, record: UncertaintyRecord) -> None:
+    """One line per model, written atomically; what could not be measured is null."""
     content = _rounded(asdict(record))
+    for table in (content, *(score for model in content["models"] for score in model["scores"])):
+        table["strangers"] = table.pop("ood")  # the name in the files of the first version
     models = ",\n ".join(json.dumps(model, ensure_ascii=False, allow_nan=False) for model in content.pop("models"))
     head = json.dumps({"format": FORMAT, **content}, ensure_ascii=False)
     write_text_atomically(path, f'{head[:-1]},\n"models": [\n {models}\n]}}\n')
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> UncertaintyRecord:
     """The record in a file that ``write_record`` wrote."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
-        return Record(
+        return UncertaintyRecord(
             epsilon=content["epsilon"],
             seed=content["seed"],
             steps=content["steps"],
-            strangers=tuple(content["strangers"]),
+            ood=tuple(content["strangers"]),
             models=tuple(_model(each) for each in content["models"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -100,20 +102,14 @@ def read_record(path: Path) -> Record:
         ) from error
 
 
-def _model(table: dict[str, Any]) -> ModelResult:
-    scores = tuple(
-        ScoreResult(
-            **{
-                **each,
-                "misclassification": _number(each["misclassification"]),
-                "strangers": {name: _number(value) for name, value in each["strangers"].items()},
-                "ignoring": _detection(each["ignoring"]),
-                "evading": _detection(each["evading"]),
-            }
-        )
-        for each in table["scores"]
-    )
-    return ModelResult(**{**table, "scores": scores})
+def _model(table: dict[str, Any]) -> ModelUncertainty:
+    return ModelUncertainty(**{**table, "scores": tuple(_score(dict(each)) for each in table["scores"])})
+
+
+def _score(table: dict[str, Any]) -> ScoreResult:
+    table["ood"] = {name: _number(value) for name, value in table.pop("strangers").items()}
+    table["misclassification"] = _number(table["misclassification"])
+    return ScoreResult(**table | {name: _detection(table[name]) for name in ("ignoring", "evading")})
 
 
 def _detection(table: dict[str, float | None]) -> Detection:

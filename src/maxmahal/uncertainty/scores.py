@@ -1,4 +1,4 @@
-"""How unsure a model is of its prediction: one number a sample, larger for less certain, from what attacks see too.
+"""Scores of uncertainty: one value per sample, larger for a less certain prediction.
 
 A score takes a head and ``Outputs``, so the same value can be measured, thresholded, and evaded by an attack.
 """
@@ -17,7 +17,7 @@ from maxmahal.models import Head
 
 @dataclass(frozen=True)
 class Score:
-    """One way to be unsure."""
+    """One measure of uncertainty."""
 
     name: str
     title: str
@@ -30,20 +30,20 @@ class Score:
 
 
 def class_loss(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:
-    """The loss of the predicted class: what the paper calls a reliable measure of uncertainty (Sec. 3.3)."""
+    """The loss of the predicted class, the paper's measure of uncertainty (Sec. 3.3)."""
     if outputs.features is None:
         raise ArgumentError("The loss of the predicted class needs features; give a maxmahal.Classifier.")
     return head.predicted_class_loss(outputs.features)
 
 
-def runner_up(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001 - every score is called alike
+def runner_up(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001 - every score has the same arguments
     """Minus the gap between the two best logits."""
     best, second = outputs.logits.topk(2, dim=1).values.unbind(dim=1)
     return second - best
 
 
 def softmax_odds(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001
-    """log((1 - p)/p) of the largest softmax p: it orders samples as 1 - p does, and does not round to a tie."""
+    """log((1 - p)/p) of the largest softmax p: the same order as 1 - p, without ties from rounding."""
     best = outputs.logits.argmax(dim=1)
     rest = torch.logsumexp(other_logits(outputs.logits, best), dim=1)
     return rest - outputs.logits.gather(1, best[:, None]).squeeze(1)

@@ -1,88 +1,139 @@
-"""The study itself: one model, every score, every task."""
+"""The study: every score of a model on errors, on out-of-distribution images and under attacks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.attacks.objectives import Outputs, model_outputs
+from maxmahal.attacks import Engine, Linf, apgd, custom, parse_epsilon
+from maxmahal.attacks.objectives import Objective, Outputs, margin, model_outputs
 from maxmahal.attacks.result import Attacked
-from maxmahal.data import ImageData
-from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.target import EvaluatedModel, check_fit
-from maxmahal.models import Classifier
-from maxmahal.uncertainty.evading import STEPS, evade_detector, ignore_detector
+from maxmahal.data import ImageData, load_dataset
+from maxmahal.errors import ArgumentError, SettingsError
+from maxmahal.evaluate.target import EvaluatedModel, check_fit, load_target, split_name
+from maxmahal.imports import only_named
+from maxmahal.models import Classifier, Head
 from maxmahal.uncertainty.measures import auroc, best_risk_area, expected_calibration_error, risk_area
-from maxmahal.uncertainty.record import Detection, ModelResult, ScoreResult
+from maxmahal.uncertainty.ood import ood_images
+from maxmahal.uncertainty.record import Detection, ModelUncertainty, ScoreResult, UncertaintyRecord
 from maxmahal.uncertainty.scores import Score, scores_for
 
-ALARMS = 0.05  # the share of clean images that a detector may take for attacks
+DEFAULT_OOD = ("scrambled", "turned")  # transformed test images, which need no other data
+FALSE_ALARMS = 0.05  # the share of clean images that a detector may flag
 _BATCH = 500
 
 
 @dataclass(frozen=True)
-class Attacker:
-    """What the attacks may do."""
+class DetectorAttack:
+    """APGD against a model with a detector."""
 
-    epsilon: str
+    epsilon: float | str
     seed: int = 0
-    steps: int = STEPS
+    steps: int = 50
+
+    def __call__(self, model: Classifier, data: ImageData, score: Score | None = None) -> Attacked:
+        """Without a score it ignores the detector and stops at a wrong prediction.
+
+        With a score it evades the detector: it takes every step and keeps the most certain wrong prediction.
+        """
+        return apgd(
+            model,
+            data.float_images(),
+            data.labels,
+            objective=margin() if score is None else evading(score, model.head),
+            threat=Linf(self.epsilon),
+            steps=self.steps,
+            seed=self.seed,
+            sample_ids=data.sample_ids,
+            engine=Engine(early_exit=score is None),
+        )
+
+
+def evading(score: Score, head: Head) -> Objective:
+    """The margin while the prediction is correct, then the score: first wrong, then as certain as possible.
+
+    The two are not added: the steeper one would dominate, and which one that is depends on the scale of the logits. The
+    score is mapped to values below zero, so that any wrong prediction is better than any correct one.
+    """
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        gap = margin()(outputs, labels, targets)
+        unsure = score(head, outputs)
+        return torch.where(gap >= 0, gap, unsure / (1 + unsure.abs()) - 1)
+
+    return custom(value, name=f"evading-{score.name}")
+
+
+def study_models(
+    targets: Sequence[str],
+    *,
+    ood: Sequence[str] = (),
+    epsilon: str = "8/255",
+    data: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    trusted: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    device: torch.device | str = "cpu",
+) -> UncertaintyRecord:
+    """Run folders, checkpoints or ``zoo:NAME``, on the test part of their own data unless ``data`` names another.
+
+    Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
+    """
+    parse_epsilon(epsilon)
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")
+    chosen = tuple(dict.fromkeys(ood)) or DEFAULT_OOD
+    with only_named([*targets], data, chosen, trusted):
+        named = map(split_name, targets)
+        loaded = [load_target(target, name=name, trusted=trusted, device=device) for name, target in named]
+        names = [target.name for target in loaded]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingsError(f"Two models are called '{name}'; distinguish them with NAME=TARGET.")
+        images = load_dataset(_source(loaded, data), "test", data_dir).first(limit).to(device)
+        given = {Path(name).stem: ood_images(name, images, data_dir) for name in chosen}
+    attack = DetectorAttack(epsilon, seed)
+    models = tuple(study_model(target, images, given, attack) for target in loaded)
+    return UncertaintyRecord(epsilon, seed, attack.steps, tuple(given), models)
 
 
 def study_model(
-    subject: EvaluatedModel, data: ImageData, strangers: Mapping[str, Float[Tensor, "m c h w"]], attacker: Attacker
-) -> ModelResult:
-    """Every score of one model on clean, strange and adversarial images."""
-    model = subject.model
+    target: EvaluatedModel, data: ImageData, ood: Mapping[str, Float[Tensor, "m c h w"]], attack: DetectorAttack
+) -> ModelUncertainty:
+    """Every score of one model on clean, out-of-distribution and adversarial images."""
+    model = target.model
     if not isinstance(model, Classifier):
         raise ArgumentError(
-            f"{subject.name} shows no features and no loss, so its uncertainty cannot be studied; "
+            f"{target.name} shows no features and no loss, so its uncertainty cannot be studied; "
             "give a run folder or a checkpoint of `maxmahal train`."
         )
-    check_fit(subject, data)
-    images = data.float_images()
-    clean = _outputs(model, images)
+    check_fit(target, data)
+    clean = _outputs(model, data.float_images())
     right = (clean.logits.argmax(dim=1) == data.labels).cpu().numpy()
-    given = {name: _outputs(model, batch) for name, batch in strangers.items()}
-    ignored = ignore_detector(
-        model,
-        images,
-        data.labels,
-        data.sample_ids,
-        epsilon=attacker.epsilon,
-        seed=attacker.seed,
-        steps=attacker.steps,
-    )
+    others = {name: _outputs(model, images) for name, images in ood.items()}
+    ignored = attack(model, data)
     scores = []
     for score in scores_for(model.head):
         usual = _values(score, model, clean)
-        evaded = evade_detector(
-            model,
-            images,
-            data.labels,
-            data.sample_ids,
-            score=score,
-            epsilon=attacker.epsilon,
-            seed=attacker.seed,
-            steps=attacker.steps,
-        )
         scores.append(
             ScoreResult(
                 score=score.name,
                 misclassification=auroc(usual[~right], usual[right]),
                 risk_area=risk_area(usual, right),
-                strangers={name: auroc(_values(score, model, each), usual) for name, each in given.items()},
+                ood={name: auroc(_values(score, model, each), usual) for name, each in others.items()},
                 ignoring=_detection(score, model, ignored, usual),
-                evading=_detection(score, model, evaded, usual),
+                evading=_detection(score, model, attack(model, data, score), usual),
             )
         )
     confidences = clean.logits.double().softmax(dim=1).amax(dim=1).cpu().numpy()
-    settings = None if subject.card is None else subject.card.settings
-    return ModelResult(
-        name=subject.name,
+    settings = None if target.card is None else target.card.settings
+    return ModelUncertainty(
+        name=target.name,
         loss=type(model.head).__name__ if settings is None else settings.loss.name,
         seed=0 if settings is None else settings.train.seed,
         data=data.name,
@@ -90,15 +141,24 @@ def study_model(
         accuracy=float(right.mean()),
         calibration_error=expected_calibration_error(confidences, right),
         best_risk_area=best_risk_area(right),
-        fingerprint=subject.fingerprint,
+        fingerprint=target.fingerprint,
         scores=tuple(scores),
     )
+
+
+def _source(models: Sequence[EvaluatedModel], data: str | None) -> str:
+    if data is not None:
+        return data
+    sources = {"" if target.card is None else target.card.settings.data.source for target in models}
+    if len(sources) != 1 or "" in sources:
+        raise SettingsError("The models were not all trained on one known data set; name it with --data.")
+    return sources.pop()
 
 
 def _detection(score: Score, model: Classifier, attacked: Attacked, usual: Float[np.ndarray, " n"]) -> Detection:
     fooled = attacked.fooled.cpu().numpy()
     values = _values(score, model, _outputs(model, attacked.images))
-    unsuspicious = values <= np.quantile(usual, 1 - ALARMS)
+    unsuspicious = values <= np.quantile(usual, 1 - FALSE_ALARMS)
     return Detection(
         fooled=float(fooled.mean()),
         auroc=auroc(values[fooled], usual),

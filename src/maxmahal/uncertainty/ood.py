@@ -1,4 +1,4 @@
-"""Images that a model was not trained for: its own test images changed, or another data set made to fit."""
+"""Out-of-distribution images: transformed test images, or another data set in the model's size."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,22 +16,22 @@ _GREY = (0.299, 0.587, 0.114)
 
 
 def inverted(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """Black for white."""
+    """Inverted colours."""
     return 1 - images
 
 
 def turned(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """A quarter turn."""
+    """Rotated by 90 degrees."""
     return images.rot90(1, dims=(2, 3))
 
 
 def shifted(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """Moved by half of the width, what leaves on one side coming back on the other."""
+    """Moved by half of the width, cyclically."""
     return images.roll(images.shape[3] // 2, dims=3)
 
 
 def scrambled(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:
-    """The same pixels in another order, one for each image."""
+    """The pixels of each image in a random order."""
     size = images.shape[2] * images.shape[3]
     order = random_bits(data.sample_ids, (size,), "scrambled").argsort(dim=1)
     flat = images.flatten(2)
@@ -46,18 +46,18 @@ CHANGES: dict[str, Callable[[Tensor, ImageData], Tensor]] = {
 }
 
 
-def strange_images(name: str, data: ImageData, data_dir: str | Path | None = None) -> Float[Tensor, "n c h w"]:
+def ood_images(name: str, data: ImageData, data_dir: str | Path | None = None) -> Float[Tensor, "n c h w"]:
     """As many images as ``data`` has, or fewer: one of ``CHANGES``, or the test part of another data set."""
     if name in CHANGES:
         return CHANGES[name](data.float_images(), data)
     if name == data.name:
-        raise DataError(f"--ood {name} is the data that the model was trained for; name another data set.")
+        raise DataError(f"--ood {name} is the data that the model was trained on; name another data set.")
     other = load_dataset(name, "test", data_dir).first(len(data)).to(data.device)
     return fit(other.float_images(), data.image_shape)
 
 
 def fit(images: Float[Tensor, "n c h w"], shape: tuple[int, int, int]) -> Float[Tensor, "n k u v"]:
-    """Grey or repeated to so many channels, averaged or interpolated to that size."""
+    """Converted to this number of channels and resized."""
     channels, height, width = shape
     if images.shape[1] == 3 and channels == 1:
         weights = torch.tensor(_GREY, device=images.device).view(1, 3, 1, 1)
