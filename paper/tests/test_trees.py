@@ -177,7 +177,7 @@ def test_outcomes_at_small_ratios(sizes: tuple[float, ...], found: str) -> None:
 def attacked(arm: str, left: int, *later: int) -> Summary:
     """By a first attack that leaves so many of 1,000, and by later ones that break so many more."""
     clean = stage("clean", 60, IMAGES)
-    first = stage("apgd-margin", 0, IMAGES, accuracy=Rate(float(left), IMAGES), title="APGD-20, margin")
+    first = stage("apgd-margin", 0, IMAGES, accuracy=Rate(float(left), IMAGES), broke=9, title="APGD-20, margin")
     others = tuple(stage(f"more-{place}", 0, IMAGES, broke=broke) for place, broke in enumerate(later))
     aside = stage("far", 0, IMAGES, broke=99, counts=False)
     return summary(f"{arm}-seed0", "trees", 5, 60, None, (clean, first, *others, aside), samples=IMAGES)
