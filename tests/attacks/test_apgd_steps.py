@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Outputs, cross_entropy, dlr
 from maxmahal.attacks.apgd import AutoDescent, _windows, apgd
-from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.oracle import Samples
 
 
 class Recorder(nn.Module):

@@ -280,7 +280,7 @@ def test_only_square_asks_without_gradients(monkeypatch: pytest.MonkeyPatch) -> 
 @installed
 def test_a_prepared_model_is_searched_in_tf32_and_any_other_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[str] = []
-    wrapper = sys.modules["maxmahal.attacks.packaged"]
+    wrapper = sys.modules["maxmahal.attacks.autoattack"]
     for name in ("full_float32", "quick_float32"):
         context = getattr(wrapper, name)
         monkeypatch.setattr(wrapper, name, lambda device, name=name, to=context: entered.append(name) or to(device))

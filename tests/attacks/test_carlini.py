@@ -14,12 +14,12 @@ from maxmahal.errors import ArgumentError
 
 # What each search needs to come within a few percent of the truth on these models, and what does for everything else.
 FINE: dict[str, dict[str, Any]] = {
-    "tracked": {"search": "tracked", "steps": 60, "search_steps": 6},
-    "binary": {"search": "binary", "steps": 150, "search_steps": 6, "learning_rate": 0.03, "initial_c": 0.2},
+    "tracked": {"constants": "tracked", "steps": 60, "search_steps": 6},
+    "binary": {"constants": "binary", "steps": 150, "search_steps": 6, "learning_rate": 0.03, "initial_c": 0.2},
 }
 COARSE: dict[str, dict[str, Any]] = {
-    "tracked": {"search": "tracked", "steps": 50, "search_steps": 4},
-    "binary": {"search": "binary", "steps": 40, "search_steps": 4, "learning_rate": 0.08, "initial_c": 0.2},
+    "tracked": {"constants": "tracked", "steps": 50, "search_steps": 4},
+    "binary": {"constants": "binary", "steps": 40, "search_steps": 4, "learning_rate": 0.08, "initial_c": 0.2},
 }
 both_fine = pytest.mark.parametrize("settings", FINE.values(), ids=FINE)
 both = pytest.mark.parametrize("settings", COARSE.values(), ids=COARSE)
@@ -178,11 +178,11 @@ def test_other_bounds_give_the_same_attack(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"search": "quick"}, "search must be one of 'tracked', 'binary'; got 'quick'"),
+        ({"constants": "quick"}, "constants must be one of 'tracked', 'binary'; got 'quick'"),
         ({"steps": 0}, "steps must be a whole number of at least 1; got 0"),
         ({"search_steps": 0}, "search_steps must be a whole number"),
-        ({"search": "binary", "learning_rate": 0.0}, "learning_rate must be positive; got 0.0"),
-        ({"search": "binary", "initial_c": -1.0}, "initial_c must be positive; got -1.0"),
+        ({"constants": "binary", "learning_rate": 0.0}, "learning_rate must be positive; got 0.0"),
+        ({"constants": "binary", "initial_c": -1.0}, "initial_c must be positive; got -1.0"),
         ({"confidence": -0.1}, "confidence must not be negative; got -0.1"),
         ({"confidence": 1.0, "objective": cross_entropy()}, "confidence needs an objective whose zero"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two finite numbers"),

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import carlini_wagner, margin
 from maxmahal.attacks.carlini import BinarySearch
-from maxmahal.attacks.oracle import make_oracle
-from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.attacks.oracle import FOOLED, Samples, make_oracle
 
 MANY = uniform(5, 20, 1, 4, 4)
 CURVED = Curved(seed=3).eval()

@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Attacked, Engine, Linf, carlini_wagner, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.oracle import Oracle
-from maxmahal.attacks.rounding import full_float32, is_coarse, quick_float32
-from maxmahal.attacks.samples import Samples
+from maxmahal.attacks.oracle import Oracle, Samples, full_float32, is_coarse, quick_float32
 from maxmahal.errors import ArgumentError
 
 COUNT = 16
@@ -239,7 +237,7 @@ def test_the_nearest_image_is_the_same_whether_claims_are_confirmed_at_once_or_t
     found, asked = [], []
     for batch_size in (COUNT, 50 * COUNT):  # a claim at least fills the first at every step
         before = model.calls
-        options = {"search": "binary", "steps": 60, "search_steps": 3, "targets": targets, "sample_ids": IDS}
+        options = {"constants": "binary", "steps": 60, "search_steps": 3, "targets": targets, "sample_ids": IDS}
         found.append(
             carlini_wagner(Pretender(model, shifted), IMAGES, LABELS, engine=Engine(batch_size=batch_size), **options)
         )

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks import Attacked, Engine, Linf, custom, margin, pgd, straight_through
-from maxmahal.attacks.oracle import make_oracle
-from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.attacks.oracle import FOOLED, Samples, make_oracle
 from maxmahal.attacks.spsa import spsa
 
 PIXELS, CLASSES, COUNT, SCATTER = 48, 3, 6, 6.0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maxmahal.attacks.fold import find_foldable, fold
+from maxmahal.attacks.prepare.folding import find_foldable, fold
 from maxmahal.models import BACKBONES
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

@@ -27,7 +27,7 @@ from maxmahal.attacks import (
     spsa,
     square,
 )
-from maxmahal.attacks.gradients import has_gaps, without_gaps
+from maxmahal.attacks.oracle import has_gaps, without_gaps
 from maxmahal.errors import ArgumentError
 
 COUNT = 12

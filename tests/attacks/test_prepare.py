@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared, prepare
-from maxmahal.attacks.speedups import Search, make_buckets
+from maxmahal.attacks.prepare.speedups import Search, make_buckets
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError

@@ -7,9 +7,10 @@ import torch
 from small_models import Curved, predictions, uniform
 from torch import Tensor
 
-from maxmahal.attacks import carlini_wagner, engine, margin, prepare, recording
+from maxmahal.attacks import carlini_wagner, engine, margin, prepare
 from maxmahal.attacks.oracle import make_oracle
-from maxmahal.attacks.recording import Found, Recorder, capture_cuda
+from maxmahal.attacks.prepare import recording
+from maxmahal.attacks.prepare.recording import Found, Recorder, capture_cuda
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 IMAGES = uniform(1, 60, 1, 4, 4)

@@ -29,7 +29,7 @@ from maxmahal.attacks import (
     spsa,
     square,
 )
-from maxmahal.attacks.spent import Tally
+from maxmahal.attacks.result import Tally
 
 COUNT, STEPS = 12, 4
 IMAGES, IDS = uniform(1, COUNT, 1, 4, 4), torch.arange(500, 500 + COUNT)
@@ -195,7 +195,7 @@ def test_a_step_of_spsa_is_one_iteration_and_many_queries() -> None:
 
 
 def test_the_constants_of_a_binary_search_share_the_count() -> None:
-    settings = {"search": "binary", "steps": 10, "search_steps": 3, "abort_early": False}
+    settings = {"constants": "binary", "steps": 10, "search_steps": 3, "abort_early": False}
     spent = spent_by(carlini_wagner, **settings)
     assert spent.iterations.tolist() == [0 if row in (2, 7) else 30 for row in range(COUNT)]
 

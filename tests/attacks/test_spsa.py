@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Attacked, Engine, Linf, Outputs, Threat, class_logit, custom, margin
-from maxmahal.attacks.oracle import Look, Oracle, make_oracle
-from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.attacks.oracle import FOOLED, Look, Oracle, Samples, make_oracle
 from maxmahal.attacks.spsa import QueriedDescent, estimate_gradient, spsa
 from maxmahal.errors import ArgumentError
 from maxmahal.random import derive

@@ -6,8 +6,7 @@ from small_models import Linear, normal, uniform
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Outputs
-from maxmahal.attacks.square import square, window_sides
-from maxmahal.attacks.windows import draw_windows, patterns, tiles
+from maxmahal.attacks.square import draw_windows, patterns, square, tiles, window_sides
 
 
 def test_windows_have_their_samples_sides_and_reach_every_place() -> None:

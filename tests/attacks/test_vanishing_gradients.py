@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Linf, cross_entropy, mim, pgd
 from maxmahal.attacks.objectives import model_outputs
-from maxmahal.attacks.oracle import Oracle, make_oracle
-from maxmahal.attacks.samples import FOOLED, Samples
+from maxmahal.attacks.oracle import FOOLED, Oracle, Samples, make_oracle
 
 IMAGES = torch.rand(6, 1, 4, 4, generator=torch.Generator().manual_seed(0))
 

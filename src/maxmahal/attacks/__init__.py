@@ -27,9 +27,8 @@ from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.pgd import craft, pgd
 from maxmahal.attacks.prepare import Prepared, prepare
 from maxmahal.attacks.registry import ATTACKS, Attack
-from maxmahal.attacks.result import Attacked, Nearest
+from maxmahal.attacks.result import Attacked, Nearest, Passes, Spent
 from maxmahal.attacks.rotation import random_rotation, rotate, rotation_grid, worst_of_rotations
-from maxmahal.attacks.spent import Passes, Spent
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.straight_through import straight_through

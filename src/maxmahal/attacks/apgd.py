@@ -17,9 +17,8 @@ from maxmahal.attacks.checks import check_count, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
-from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Attacked
-from maxmahal.attacks.samples import Samples
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
 from maxmahal.errors import ArgumentError

@@ -14,13 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_choice, check_count, check_positive
-from maxmahal.attacks.descents import cosine, random_points, succeeds
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
-from maxmahal.attacks.method import State, Trial
+from maxmahal.attacks.method import State, Trial, cosine, random_points, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
-from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
-from maxmahal.attacks.samples import Samples
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError

@@ -1,22 +1,190 @@
-"""The model under attack: answers questions about images, counts them, and never runs out of memory for good."""
+"""The model under attack: answers questions about samples, counts them, and splits batches when memory runs out."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.answers import check_answers, check_logits_of, check_values_of, is_out_of_memory
-from maxmahal.attacks.gradients import grad_or_none, has_gaps, leaves_of, without_gaps
 from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_outputs
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.recording import Recorder
-from maxmahal.attacks.rounding import full_float32
-from maxmahal.attacks.samples import FOOLED, Samples
-from maxmahal.attacks.spent import Kind, Passes, Tally
+from maxmahal.attacks.prepare.recording import Recorder
+from maxmahal.attacks.result import Kind, Passes, Tally
 from maxmahal.errors import ArgumentError
+
+FOOLED, HIT = 1, 2
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows that travel together through the engine."""
+
+    images: Float[Tensor, "n c h w"]
+    labels: Int[Tensor, " n"]
+    """The truth, by which success is judged."""
+    fled: Int[Tensor, " n"]
+    """The labels that the objective sees: the truth, or the model's own predictions."""
+    targets: Int[Tensor, " n"] | None
+    ids: Int[Tensor, " n"]
+    goal: int
+    """``FOOLED``: any wrong class will do; ``HIT``: the target, and nothing else."""
+    rows: Int[Tensor, " n"] | None = None
+    """The place of each sample among those of the run, by which its costs are counted; None where nobody counts."""
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def towards(self, targets: Int[Tensor, " n"]) -> "Samples":
+        """The same samples with other targets."""
+        return replace(self, targets=targets)
+
+    def select(self, rows: Int[Tensor, " m"]) -> "Samples":
+        """Some of the samples, in this order."""
+        return _take(self, rows)
+
+    def slice(self, start: int, stop: int) -> "Samples":
+        """Neighbouring samples, without a copy."""
+        return _take(self, slice(start, stop))
+
+    def join(self, others: "Samples") -> "Samples":
+        """These samples and then the others."""
+        return Samples(
+            torch.cat([self.images, others.images]),
+            torch.cat([self.labels, others.labels]),
+            torch.cat([self.fled, others.fled]),
+            _both(self.targets, others.targets),
+            torch.cat([self.ids, others.ids]),
+            self.goal,
+            _both(self.rows, others.rows),
+        )
+
+    def ranks(self, predictions: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+        """How well each prediction serves the attacker: 0 right, ``FOOLED`` or ``HIT``."""
+        fooled = (predictions != self.labels).long()
+        if self.targets is None or self.goal == FOOLED:
+            return fooled
+        return torch.where(predictions == self.targets, HIT, fooled)
+
+
+def _take(samples: Samples, part: Tensor | slice) -> Samples:
+    targets = None if samples.targets is None else samples.targets[part]
+    rows = None if samples.rows is None else samples.rows[part]
+    labels, fled, ids = samples.labels[part], samples.fled[part], samples.ids[part]
+    return Samples(samples.images[part], labels, fled, targets, ids, samples.goal, rows)
+
+
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return None if first is None or second is None else torch.cat([first, second])
+
+
+def is_coarse(device: torch.device) -> bool:
+    """Whether torch may round more coarsely than float32 there: its convolutions do on a GPU unless told otherwise."""
+    tf32 = any(part.fp32_precision == "tf32" for part in _tf32_parts(device))
+    return tf32 or torch.is_autocast_enabled(device.type)
+
+
+@contextmanager
+def full_float32(device: torch.device) -> Iterator[None]:
+    """No TF32 and no autocast inside."""
+    with _float32_as("ieee", device):
+        yield
+
+
+@contextmanager
+def quick_float32(device: torch.device) -> Iterator[None]:
+    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
+    with _float32_as("tf32", device):
+        yield
+
+
+@contextmanager
+def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
+    parts = _tf32_parts(device)
+    before = [part.fp32_precision for part in parts]
+    try:
+        for part in parts:
+            part.fp32_precision = rounding
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        for part, precision in zip(parts, before, strict=True):
+            part.fp32_precision = precision
+
+
+def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
+    # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
+    cudnn: Any = torch.backends.cudnn
+    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
+
+
+def check_answers(predictions: Int[Tensor, " n"]) -> None:
+    """Refuse NaN: a verdict on it would be an accident."""
+    missing = predictions < 0
+    if bool(missing.any()):
+        raise ArgumentError(
+            f"The model returned NaN for {int(missing.sum())} of {len(predictions)} images, so no verdict on them "
+            "means anything; look for the layer that overflows."
+        )
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether trying again with fewer images could help."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return any(words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory"))
+
+
+def check_logits_of(logits: Tensor, count: int) -> None:
+    """One row of logits for each image."""
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
+        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise ArgumentError(
+            f"The model must return logits of shape ({count}, classes) for a batch of {count}; got {got}. "
+            "Wrap it in a module that returns the logits alone."
+        )
+
+
+def check_values_of(values: Tensor, count: int) -> None:
+    """One value of the objective for each image."""
+    if not isinstance(values, Tensor) or values.shape != (count,):
+        got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+        raise ArgumentError(
+            f"The objective must return one value for each image of a batch of {count}; got {got}. "
+            "Leave out the mean or sum."
+        )
+
+
+def leaves_of(outputs: Outputs) -> Outputs:
+    """The same outputs cut off from the model, for the objective to be differentiated by."""
+    features = None if outputs.features is None else outputs.features.detach().requires_grad_()
+    return Outputs(outputs.logits.detach().requires_grad_(), features)
+
+
+def grad_or_none(
+    outputs: list[Tensor], inputs: list[Tensor], grad_outputs: list[Tensor] | None = None
+) -> list[Tensor | None]:
+    """The gradient by each input; None for one that nothing depends on."""
+    return list(torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=True)) if inputs else []
+
+
+def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    """Zero where a gradient is not finite.
+
+    One bad pixel must not spoil an image: a step without information beats a step into NaN.
+    """
+    return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
+    """Which gradients are NaN or infinite in some pixel; nothing is read back from the device.
+
+    Zero times anything else is zero, and a sum is several times faster than asking every pixel whether it is finite.
+    """
+    return (0 * gradient).flatten(1).sum(dim=1).isnan()
+
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
 Part = TypeVar("Part")

@@ -11,9 +11,8 @@ from maxmahal.attacks.checks import check_count, check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, last_iterate, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
-from maxmahal.attacks.oracle import Model, Oracle
+from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples
 from maxmahal.attacks.result import Attacked
-from maxmahal.attacks.samples import FOOLED, Samples
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.apgd import apgd
-from maxmahal.attacks.autoattack import autoattack_part
+from maxmahal.attacks.autoattack import FEWEST_CLASSES, autoattack_part
 from maxmahal.attacks.carlini import carlini_wagner
 from maxmahal.attacks.fgsm import fgsm
 from maxmahal.attacks.mim import mim
@@ -26,11 +26,9 @@ from maxmahal.attacks.minimum_norm import fmn
 from maxmahal.attacks.noise import worst_of_noise
 from maxmahal.attacks.objectives import NamedObjective, Objective
 from maxmahal.attacks.oracle import Model, judge
-from maxmahal.attacks.packaged import FEWEST_CLASSES
 from maxmahal.attacks.pgd import pgd
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Attacked, Passes, Spent
 from maxmahal.attacks.rotation import worst_of_rotations
-from maxmahal.attacks.spent import Passes, Spent
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.targets import Targets

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_images, check_model
-from maxmahal.attacks.first_look import told_apart
+from maxmahal.attacks.checks import check_images, check_model, told_apart
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge

@@ -11,11 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.first_look import told_apart
+from maxmahal.attacks.checks import told_apart
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
-from maxmahal.attacks.result import Attacked
-from maxmahal.attacks.spent import Passes, Spent
+from maxmahal.attacks.result import Attacked, Passes, Spent
 from maxmahal.errors import ArgumentError
 from maxmahal.random import derive
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from maxmahal.attacks.fold import Pair, find_foldable, fold
+from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold
 from maxmahal.models import Classifier
 from maxmahal.models.compiling import compile_apart
 from maxmahal.train.config import CPUSettings, CUDASettings

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from maxmahal.attacks.rounding import full_float32
+from maxmahal.attacks.oracle import full_float32
 from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches, passed, percent, share, warning
 from maxmahal.evaluate.predictions import STOCHASTIC_SHARE, share_that_differs
 from maxmahal.records import Finding

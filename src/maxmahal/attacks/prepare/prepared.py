@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from maxmahal.attacks.fold import Foldable, find_foldable, short_reason
 from maxmahal.attacks.objectives import Outputs
-from maxmahal.attacks.rehearsal import Rehearsal
-from maxmahal.attacks.speedups import (
+from maxmahal.attacks.prepare.folding import Foldable, find_foldable, short_reason
+from maxmahal.attacks.prepare.speedups import (
     NO_SPEEDUPS,
     Plan,
+    Rehearsal,
     Search,
     Speedup,
     build,

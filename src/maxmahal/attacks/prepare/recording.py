@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from maxmahal.attacks.speedups import pad
+from maxmahal.attacks.prepare.speedups import pad
 
 MOST = 1024  # images; a GPU takes longer over larger batches than the processor takes to launch them
 LEAST = 16
