@@ -9,18 +9,20 @@ python -m paper.publish write --check # exits with 1 if any of them says somethi
 """
 
 import argparse
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from maxmahal.evaluate import read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.files import write_text_atomically
+from maxmahal.files import write_atomically, write_text_atomically
 from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, load_model
-from maxmahal.train.checkpoint import copy_checkpoint
+from maxmahal.train.checkpoint import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from paper import readme, reproduce
 from paper.pages.cards import card, index
 from paper.pages.models import ZOO
@@ -168,7 +170,10 @@ def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:
             if summary.name == model and summary.model_fingerprint != fingerprint:
                 raise SystemExit(f"{run.last} is not the model of {model}--{summary.suite}.json; collect {out} first.")
         copied.append(root / MODELS / f"{name}.safetensors")
-        copy_checkpoint(run.last, copied[-1])
+        if FINGERPRINT in read_metadata(run.last):
+            write_atomically(copied[-1], partial(shutil.copyfile, run.last))
+        else:  # of an earlier version
+            save_tensors(copied[-1], *read_tensors(run.last))
     return copied
 
 

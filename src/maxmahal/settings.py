@@ -277,20 +277,3 @@ def _toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
-
-
-__all__ = [
-    "Component",
-    "Table",
-    "component",
-    "convert",
-    "first_difference",
-    "fold_overrides",
-    "from_table",
-    "merge",
-    "parse_override",
-    "read_toml",
-    "resolve_component",
-    "to_table",
-    "to_toml",
-]

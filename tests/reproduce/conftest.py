@@ -15,7 +15,7 @@ def grid_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[GridPlan, GridOutcome]:
-    """The plan of a call before it ran, and what came of it."""
+    """The plan of a call before it ran, and its outcome."""
     folder = tmp_path_factory.mktemp("undisturbed")
     plan = make_plan(load_grid(write_grid(folder)), folder / "out")
     return plan, run_plan(plan, jobs=2)

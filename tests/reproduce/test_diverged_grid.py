@@ -10,10 +10,10 @@ from small_grids import GRID, write_grid
 
 from maxmahal.cli.reproduce import GridProgress
 from maxmahal.reproduce import (
+    GridLines,
     GridOutcome,
     GridPlan,
     PlanCell,
-    SilentGridReporter,
     load_grid,
     make_plan,
     result_lines,
@@ -26,10 +26,11 @@ from maxmahal.train.loop import TrainingDivergedError
 WILD = GRID.replace('"train.epochs=6"', '"train.epochs=6", "train.lr=1e30", "train.warmup=0"')
 
 
-class Started(SilentGridReporter):
+class Started(GridLines):
     """Which cells were."""
 
     def __init__(self) -> None:
+        super().__init__(quiet=True)
         self.keys: list[str] = []
 
     def started(self, cell: PlanCell) -> None:

@@ -9,7 +9,7 @@ from small_grids import write_grid
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import read_evaluations
 from maxmahal.reproduce import PlanCell, load_grid, make_plan, plan_lines, run_plan
-from maxmahal.reproduce.reporter import End, SilentGridReporter
+from maxmahal.reproduce.reporter import End, GridLines
 from maxmahal.reproduce.speeds import speeds
 from maxmahal.train import load_settings
 
@@ -38,10 +38,11 @@ limit = 20
 """
 
 
-class Heard(SilentGridReporter):
+class Heard(GridLines):
     """Which cells ended, and how."""
 
     def __init__(self) -> None:
+        super().__init__(quiet=True)
         self.ends: list[tuple[End, str]] = []
 
     def ended(self, cell: PlanCell, end: End, text: str) -> None:

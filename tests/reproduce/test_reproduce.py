@@ -18,7 +18,7 @@ from maxmahal.evaluate import evaluate_models, read_evaluations
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan
 from maxmahal.reproduce.__main__ import main
 from maxmahal.reproduce.jobs import threads_each
-from maxmahal.reproduce.reporter import End, SilentGridReporter
+from maxmahal.reproduce.reporter import End, GridLines
 from maxmahal.reproduce.runner import Deadline
 from maxmahal.reproduce.states import CellState, read_epochs
 from maxmahal.reproduce.worker import run_job
@@ -28,10 +28,11 @@ RECORD = "name, stage, sample, label, prediction, right_before, broken, right_sh
 LONG = GRID.replace("train.epochs=6", "train.epochs=100000")
 
 
-class Heard(SilentGridReporter):
-    """What a watcher is told."""
+class Heard(GridLines):
+    """What a reporter is called with."""
 
     def __init__(self) -> None:
+        super().__init__(quiet=True)
         self.events: list[tuple[str, str]] = []
         self.texts: dict[str, str] = {}
 

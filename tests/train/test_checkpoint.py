@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from maxmahal.errors import CheckpointError
 from maxmahal.files import StorageError, write_atomically, write_text_atomically
 from maxmahal.train import Settings, load_model, train_model
-from maxmahal.train.checkpoint import FINGERPRINT, copy_checkpoint, fingerprint_file, read_tensors, save_tensors
+from maxmahal.train.checkpoint import FINGERPRINT, fingerprint_file, read_tensors, save_tensors
 from maxmahal.train.loop import Silent
 from maxmahal.train.state import load_progress
 
@@ -97,49 +97,6 @@ def test_a_checkpoint_of_an_earlier_version_has_no_fingerprint_and_loads(checkpo
     del metadata[FINGERPRINT]
     save_file(tensors, checkpoint, metadata)
     assert load_model(checkpoint).state_dict().keys() == tensors.keys()
-
-
-def test_a_copy_bears_a_fingerprint_and_the_same_bits(checkpoint: Path, tmp_path: Path) -> None:
-    tensors, metadata = read_tensors(checkpoint)
-    copy_checkpoint(checkpoint, tmp_path / "same")
-    assert (tmp_path / "same").read_bytes() == checkpoint.read_bytes()
-    fingerprint = metadata.pop(FINGERPRINT)
-    save_file(tensors, checkpoint, metadata)
-    copy_checkpoint(checkpoint, tmp_path / "older")
-    copied, said = read_tensors(tmp_path / "older")
-    assert said == metadata | {FINGERPRINT: fingerprint}
-    assert copied.keys() == tensors.keys()
-    assert all(torch.equal(copied[name], tensors[name]) for name in tensors)
-
-
-def test_a_copy_that_is_there_already_is_left_alone_and_another_is_not(checkpoint: Path, tmp_path: Path) -> None:
-    tensors, metadata = read_tensors(checkpoint)
-    del metadata[FINGERPRINT]
-    save_file(tensors, checkpoint, metadata)
-    copy = tmp_path / "copy"
-    copy_checkpoint(checkpoint, copy)
-    os.utime(copy, (1, 1))
-    copy_checkpoint(checkpoint, copy)
-    assert copy.stat().st_mtime == 1
-    others = [
-        ({**tensors, "head.centers": tensors["head.centers"] + 1}, metadata),
-        (tensors, {**metadata, "note": "another"}),
-    ]
-    for changed, said in others:
-        save_tensors(copy, changed, said)
-        copy_checkpoint(checkpoint, copy)
-        assert torch.equal(read_tensors(copy)[0]["head.centers"], tensors["head.centers"])
-        assert "note" not in read_tensors(copy)[1]
-    copy.write_bytes(b"half a file")
-    copy_checkpoint(checkpoint, copy)
-    assert read_tensors(copy)[0].keys() == tensors.keys()
-
-
-def test_a_damaged_checkpoint_is_not_copied(checkpoint: Path, tmp_path: Path) -> None:
-    flip_bytes_of_a_tensor(checkpoint, "head.centers")
-    with pytest.raises(CheckpointError, match="damaged"):
-        copy_checkpoint(checkpoint, tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
 
 
 def test_a_fingerprint_is_of_the_metadata_but_for_itself_in_no_order() -> None:

@@ -31,7 +31,7 @@ Show = Annotated[
     str | None, typer.Option("--show", metavar="NAME", help="Print its TOML file, a starting point for your own.")
 ]
 TensorBoard = Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")]
-Trust = Annotated[
+Trusted = Annotated[
     list[str] | None,
     typer.Option(
         "--trust",

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Trust, pick_device
+from maxmahal.cli.common import DataDir, Trusted, pick_device
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 
@@ -23,7 +23,7 @@ def density_command(
     data: Annotated[
         str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
     ] = None,
-    trust: Trust = None,
+    trust: Trusted = None,
     train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT images.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,

@@ -52,8 +52,8 @@ def reproduce_command(
         _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device)))
         return
     live = GridProgress(console) if console.is_terminal and not quiet else None
-    lines = reproduce.GridLines(lambda line: _print(console, [line]))
-    reporter: maxmahal.reproduce.GridReporter = live or (reproduce.SilentGridReporter() if quiet else lines)
+    lines = reproduce.GridLines(lambda line: print_line(console, line), quiet=quiet)
+    reporter: maxmahal.reproduce.GridReporter = live or lines
     with live or nullcontext():
         outcome = reproduce.run_plan(plan, jobs=jobs, deadline=deadline, reporter=reporter)
     _print(console, reproduce.result_lines(plan, outcome))

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.common import Data, DataDir, Device, Trust, pick_device, print_line
+from maxmahal.cli.common import Data, DataDir, Device, Trusted, pick_device, print_line
 from maxmahal.errors import SettingsError
 
 
@@ -16,7 +16,7 @@ def tree_command(
     out: Annotated[Path, typer.Option(help="The .toml file to write, for centers.tree.")],
     classes: Annotated[int, typer.Option(help="The number of superclasses.")] = 20,
     data: Data = None,
-    trust: Trust = None,
+    trust: Trusted = None,
     train: Annotated[
         bool, typer.Option("--train", help="Use errors on training images even if the run has validation images.")
     ] = False,

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Trust, pick_device
+from maxmahal.cli.common import DataDir, Trusted, pick_device
 from maxmahal.errors import SettingsError
 
 
@@ -30,7 +30,7 @@ def uncertainty_command(
     epsilon: Annotated[str, typer.Option(help="Radius of the attacks (Linf).")] = "8/255",
     out: Annotated[Path | None, typer.Option(help="Write the record, a .json file.")] = None,
     data: Annotated[str | None, typer.Option(help="Other test images than the runs' own.")] = None,
-    trust: Trust = None,
+    trust: Trusted = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT test images.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     data_dir: DataDir = None,

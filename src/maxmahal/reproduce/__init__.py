@@ -2,7 +2,7 @@
 
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, grid_names, list_grids, load_grid
 from maxmahal.reproduce.plan import GridOutcome, GridPlan, PlanCell, PlanRow, make_plan, plan_grid
-from maxmahal.reproduce.reporter import GridLines, GridReporter, SilentGridReporter, plan_lines, result_lines
+from maxmahal.reproduce.reporter import GridLines, GridReporter, plan_lines, result_lines
 from maxmahal.reproduce.runner import Deadline, default_jobs, parse_budget, run_plan
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "GridReporter",
     "PlanCell",
     "PlanRow",
-    "SilentGridReporter",
     "default_jobs",
     "grid_names",
     "list_grids",

@@ -8,7 +8,7 @@ from pathlib import Path
 from maxmahal.errors import MaxmahalError
 from maxmahal.reproduce.grid import list_grids
 from maxmahal.reproduce.plan import OUT, plan_grid
-from maxmahal.reproduce.reporter import GridLines, SilentGridReporter, plan_lines, result_lines
+from maxmahal.reproduce.reporter import GridLines, plan_lines, result_lines
 from maxmahal.reproduce.runner import Deadline, default_jobs, parse_budget, run_plan
 
 INTERRUPTED = 130
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         _print(plan_lines(plan, arguments.jobs or default_jobs(plan.device)))
         return 0
-    reporter = SilentGridReporter() if arguments.quiet else GridLines()
+    reporter = GridLines(quiet=arguments.quiet)
     outcome = run_plan(plan, jobs=arguments.jobs, deadline=deadline, reporter=reporter)
     _print(result_lines(plan, outcome))
     return 0 if outcome.ok else 1

@@ -32,30 +32,11 @@ class GridReporter(Protocol):
         """A message about the whole grid."""
 
 
-class SilentGridReporter:
-    """Prints nothing."""
-
-    def begin(self, plan: GridPlan, jobs: int) -> None:
-        """Nothing."""
-
-    def started(self, cell: PlanCell) -> None:
-        """Nothing."""
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        """Nothing."""
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-
 class GridLines:
-    """Prints one line per event."""
+    """Prints one line per event, or nothing if it is ``quiet``."""
 
-    def __init__(self, write: Callable[[str], object] | None = None) -> None:
-        self._write = _write_line if write is None else write
+    def __init__(self, write: Callable[[str], object] | None = None, *, quiet: bool = False) -> None:
+        self._write = (lambda _: None) if quiet else write or _write_line
         self._printed: dict[str, tuple[float, str]] = {}
 
     def begin(self, plan: GridPlan, jobs: int) -> None:

@@ -9,7 +9,7 @@ from maxmahal.errors import DataError, SettingsError
 from maxmahal.reproduce.devices import shared_gpu
 from maxmahal.reproduce.jobs import TrainJob, Worker, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
-from maxmahal.reproduce.reporter import End, GridReporter, SilentGridReporter
+from maxmahal.reproduce.reporter import End, GridLines, GridReporter
 
 POLL = 0.2  # seconds between checks of the workers
 JOBS = {"cpu": 1, "cuda": 3}  # default number of workers; one small training leaves most of a large GPU idle
@@ -61,7 +61,7 @@ def run_plan(
         raise SettingsError(f"--jobs must be at least 1; got {count}.")
     if plan.missing_data:
         raise DataError(plan.missing_data)
-    runner = _Runner(plan, count, deadline, SilentGridReporter() if reporter is None else reporter)
+    runner = _Runner(plan, count, deadline, GridLines(quiet=True) if reporter is None else reporter)
     return runner.run()
 
 

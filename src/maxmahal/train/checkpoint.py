@@ -5,11 +5,9 @@ Every file has a fingerprint of its content, which is compared when it is read.
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +62,6 @@ def load_card(path: Path) -> ModelCard:
     return _card(path, read_metadata(path))
 
 
-def copy_checkpoint(source: Path, target: Path) -> None:
-    """Copy a file; a file of an earlier version also gets the fingerprint that it lacks.
-
-    A target that is already such a copy is not written again, because its metadata could change order.
-    """
-    tensors, metadata = read_tensors(source)
-    if FINGERPRINT in metadata:
-        write_atomically(target, partial(shutil.copyfile, source))
-    elif not (target.exists() and _is_copy(target, tensors, metadata)):
-        save_tensors(target, tensors, metadata)
-
-
 def load_model(
     path: str | Path,
     *,
@@ -101,15 +87,6 @@ def load_model(
             model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
     fill(model, tensors, path)
     return model.to(device).eval()
-
-
-def _is_copy(target: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> bool:
-    try:
-        theirs, found = read_tensors(target)
-    except CheckpointError:  # a damaged file is written again
-        return False
-    same = {key: text for key, text in found.items() if key != FINGERPRINT} == metadata
-    return same and theirs.keys() == tensors.keys() and all(theirs[k].equal(each) for k, each in tensors.items())
 
 
 def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:
