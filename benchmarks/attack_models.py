@@ -76,7 +76,7 @@ def resnet20(image_shape: tuple[int, int, int], feature_dim: int) -> nn.Module:
 
 
 def subject(name: str, folder: Path = FOLDER) -> Subject:
-    """Train the model if it is not there yet; a run that was interrupted goes on."""
+    """Train the model if it does not exist; an interrupted run is resumed."""
     preset, overrides = RECIPES[name]
     settings = maxmahal.load_settings(
         preset, [f"data.source={_enlarged_digits(folder)}", "model.backbone=attack_models:resnet20", *overrides]

@@ -127,7 +127,7 @@ CASES = {"pgd10": ("at-mmc",), "pgd50": ("sce",), "carlini": ("sce", "at-mmc")}
 
 
 def measure(case: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One case on one model; how long preparing it took stands beside."""
+    """One case on one model, with the time for its preparation."""
     counts = {"pgd10": options.images, "pgd50": options.long_images, "carlini": options.carlini_images}
     target = subject(name).first(counts[case]).to(torch.device(options.device))
     started = time.perf_counter()

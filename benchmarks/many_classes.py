@@ -61,7 +61,7 @@ class Trained:
             return self.head.logits(self.features).argmax(dim=1)
 
     def held_bytes(self) -> int:
-        """What lies in memory between calls."""
+        """The memory that is used between calls."""
         slots = [] if self.optimiser is None else self.optimiser.state.values()
         momentum = [each for slot in slots for each in slot.values() if isinstance(each, Tensor)]
         kept = [*self.head.parameters(), *self.head.buffers(), *momentum]

@@ -28,7 +28,7 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
 def take_turns(
     contestants: Mapping[str, Callable[[], object]], rounds: int, device: torch.device, warm_up: bool = True
 ) -> dict[str, list[float]]:
-    """Seconds of each contestant in each round; whoever goes second finds warm caches, so the order turns."""
+    """Seconds of each contestant in each round; the order rotates, because the second one finds warm caches."""
     names = list(contestants)
     if warm_up:
         for name in names:

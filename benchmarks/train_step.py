@@ -55,7 +55,7 @@ def compare(backbone: str, batch_size: int, pairs: int, device: torch.device) ->
         step.seconds()
     times = []
     for pair in range(pairs):
-        # Whoever goes second finds warm caches, so the order changes every time.
+        # The second one finds warm caches, so the order changes every time.
         first, second = (mmc, sce) if pair % 2 else (sce, mmc)
         measured = {id(first): first.seconds(), id(second): second.seconds()}
         times.append((measured[id(mmc)], measured[id(sce)]))

@@ -1,4 +1,4 @@
-"""From centers to a robust model: a walk of two minutes, with a picture at every station.
+"""From class centers to a robust model in two minutes, with a picture for every step.
 
 Run it as a script (``python examples/walk.py --out walk``), or open it as a notebook: editors show each ``# %%`` as a
 cell.
@@ -27,9 +27,9 @@ EPSILON = 0.15
 # %% [markdown]
 # ## 1. Centers
 #
-# Softmax cross-entropy lets features spread wherever they separate. The Max-Mahalanobis center loss fixes one point for
-# each class beforehand, as far from all others as can be. Three classes in the plane make a triangle; ten need nine
-# dimensions to be equally far apart, and in the plane the best they can do is a decagon.
+# Softmax cross-entropy separates the features, and lets them spread. The Max-Mahalanobis center loss fixes one point
+# per class before training, as far from all others as possible. In the plane, three classes form a triangle and ten a
+# decagon; ten points with equal distances need nine dimensions.
 
 
 # %%
@@ -44,14 +44,14 @@ def draw_centers(out: Path) -> None:
     save(figure, out / "1-centers.svg")
     cosines = torch.nn.functional.normalize(max_mahalanobis_centers(num_classes=10, dim=256), dim=1)
     cosines = (cosines @ cosines.T)[~torch.eye(10, dtype=torch.bool)]
-    print(f"Ten classes in 256 dimensions: every cosine is {cosines.mean():.4f}, give or take {cosines.std():.0e}.")
+    print(f"Ten classes in 256 dimensions: every cosine is {cosines.mean():.4f} ± {cosines.std():.0e}.")
 
 
 # %% [markdown]
 # ## 2. Training gathers the features
 #
 # Three models of the embedded digits: softmax cross-entropy, MMC, and MMC with adversarial training. The features of
-# the first two, seen from the side where they spread most.
+# the first two, projected on their two main directions.
 
 
 # %%
@@ -140,7 +140,7 @@ def judge(models: dict[str, Classifier], test: ImageData, out: Path) -> None:
 
 # %%
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture and say so."""
+    """Save a picture and print its path."""
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
@@ -154,7 +154,7 @@ def some(data: ImageData, count: int) -> ImageData:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The whole walk."""
+    """All steps."""
     parser = argparse.ArgumentParser(description="From centers to a robust model, with pictures.")
     parser.add_argument("--out", type=Path, default=Path("runs/walk"))
     parser.add_argument("--quick", action="store_true", help="train for two epochs only, to see that it runs")

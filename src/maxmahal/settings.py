@@ -50,7 +50,7 @@ def component(
 ) -> Any:
     """A dataclass field that holds a ``Component``; ``context`` names arguments that settings do not give.
 
-    ``outside`` checks what a name of the form ``package.module:name`` stands for; without it only registered names do.
+    ``outside`` checks the object that ``package.module:name`` names; without it only registered names are accepted.
     """
     given = frozenset(context)
     return dataclasses.field(
@@ -60,7 +60,7 @@ def component(
 
 
 def find_entry(name: str, registry: Mapping[str, Callable[..., T]]) -> Callable[..., T]:
-    """What a name stands for: an entry of the registry, or the user's own ``package.module:name``."""
+    """The object of a name: an entry of the registry, or the user's own ``package.module:name``."""
     return registry[name] if name in registry else import_function(name)
 
 

@@ -72,7 +72,7 @@ def fetch_source(
                 written.append(_download(url, download.md5, data_dir / wanted[0].places[0], progress))
         except _DownloadError as error:
             places = "; ".join(_by_hand(base, download, data_dir) for download in missing)
-            raise DataError(f"Cannot fetch {name}: {error}. Try again later, or by hand put {places}.") from error
+            raise DataError(f"Cannot fetch {name}: {error}. Try again later, or put {places} yourself.") from error
     return tuple(written)
 
 
