@@ -25,9 +25,9 @@ from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from paper import readme, reproduce
 from paper.pages.cards import card, index
+from paper.pages.figures import figures
 from paper.pages.models import ZOO
 from paper.pages.pages import results_pages
-from paper.pages.pictures import figures
 from paper.pages.results import EVALUATIONS, RUNS, is_own_threat, read_published
 from paper.pages.study_files import FOLDER, collect_study, merge_tables, read_table, run_name
 from paper.pages.trees import trees_pages

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from maxmahal.report.chart import CLASSES, Area, Dots, Drawing, Line, Part, Point, Text, cross
+from maxmahal.report.chart import CLASSES, Area, Dots, Drawing, DrawingPart, Line, Point, Text, cross
 
 SIDE = 400.0
 
@@ -21,13 +21,15 @@ class Window:
         placed = self.side / 2 * (1 + relative * np.array([1, -1]))
         return [(float(x), float(y)) for x, y in placed]
 
-    def drawing(self, title: str, parts: list[Part]) -> Drawing:
+    def drawing(self, title: str, parts: list[DrawingPart]) -> Drawing:
         """The parts in a frame."""
         s = self.side
         frame = Line([(0.0, 0.0), (s, 0.0), (s, s), (0.0, s), (0.0, 0.0)], "line", 1.0)
         return Drawing(title, s, s, [*parts, frame])
 
-    def cloud(self, points: np.ndarray, labels: np.ndarray, radius: float = 1.6, opacity: float = 0.55) -> list[Part]:
+    def cloud(
+        self, points: np.ndarray, labels: np.ndarray, radius: float = 1.6, opacity: float = 0.55
+    ) -> list[DrawingPart]:
         """Features in the colours of their classes; those outside the window are left out."""
         inside = (np.abs(points - np.array(self.view[:2])) <= self.view[2] * 1.001).all(axis=1)
         return [
@@ -36,9 +38,9 @@ class Window:
             if (inside & (labels == label)).any()
         ]
 
-    def regions(self, weights: np.ndarray, bias: np.ndarray, opacity: float = 0.1) -> list[Part]:
+    def regions(self, weights: np.ndarray, bias: np.ndarray, opacity: float = 0.1) -> list[DrawingPart]:
         """The decision region of each class, in its colour."""
-        parts: list[Part] = []
+        parts: list[DrawingPart] = []
         for label, corners in enumerate(decision_regions(weights, bias, self.view)):
             if len(corners) >= 3:
                 around = self.place(corners)
@@ -46,13 +48,13 @@ class Window:
                 parts.append(Line([*around, around[0]], "soft", 0.7, opacity=0.5))
         return parts
 
-    def crosses(self, centers: np.ndarray) -> list[Part]:
+    def crosses(self, centers: np.ndarray) -> list[DrawingPart]:
         """An x at every center inside the window."""
         return [part for x, y in self.place(centers) if self._holds(x, y) for part in cross(x, y)]
 
-    def names(self, places: np.ndarray, names: Sequence[str]) -> list[Part]:
+    def names(self, places: np.ndarray, names: Sequence[str]) -> list[DrawingPart]:
         """The name of each class beside its place, on the outer side but inside the window."""
-        middle, parts = np.array(self.view[:2]), list[Part]()
+        middle, parts = np.array(self.view[:2]), list[DrawingPart]()
         for place, name in zip(places, names, strict=True):
             away = np.asarray(place, dtype=np.float64) - middle
             length = float(np.linalg.norm(away)) or 1.0

@@ -1,4 +1,4 @@
-"""Figures of the page about trees: effects with intervals, the scan over C2/C1, and how fast arms learn."""
+"""Figures of the page about trees: effects with intervals, the scan over C2/C1, and test accuracy by epoch."""
 
 from collections.abc import Sequence
 
@@ -20,32 +20,31 @@ from paper.pages.trees_study import (
 
 _GREY = SERIES - 1
 _SCANNED: tuple[Metric, ...] = ("clean", "near")
-_SLOT, _LETTER = 120.0, 6.5  # of a measure, at least, and of a letter of its name
+_SLOT, _LETTER = 120.0, 6.5  # the least width of a measure, and the width of a letter of its name
 _APART = 0.14  # between two forms at one ratio
-_PAIRED = "paired image by image with MMC-10's answers, as both saw the same ones"
-_OTHERS = "as if each model had seen other ones"
-_MISTAKES = f"{_OTHERS}, not paired, as the mistakes of two models are different images"
-_UNKNOWN = f"{_OTHERS}, not paired, as no summary tells what became of each image"
+_PAIRED = "paired with MMC-10's predictions on the same images"
+_ERRORS = "not paired, as two models make errors on different images"
+_UNKNOWN = "not paired, as the summaries have no results per image"
 _NOTE = (
-    "Bars: 95 % over the test images, {}; what another seed would change is not in them. Smaller ratios are in the "
-    "table."
+    "Bars: 95 % intervals for the sampling of test images, {}; they do not include the effect of the training seed. "
+    "Smaller ratios are in the table."
 )
 _ALTERNATIVES = {
-    "trees-scan-clean.svg": "Clean accuracy of each form of hierarchical centers less MMC-10's, in points, over C2/C1",
-    "trees-scan-near.svg": "Share of mistakes within the superclass less MMC-10's, in points, over C2/C1",
+    "trees-scan-clean.svg": "Clean accuracy of each form of hierarchical centers minus MMC-10, in points, over C2/C1",
+    "trees-scan-near.svg": "Share of errors within the superclass minus MMC-10, in points, over C2/C1",
     "trees-effects.svg": "Differences to MMC-10 over seeds on the same images, measure by measure, with 95 % intervals",
     "trees-strict-effects.svg": "Differences to MMC-10 at 8/255 over seeds on the same images, with 95 % intervals",
-    "trees-convergence.svg": "Test accuracy over the epochs of training, the mean over seeds, a line an arm",
+    "trees-convergence.svg": "Test accuracy over the epochs of training, the mean over seeds, one line per arm",
 }
 
 
 def alternative(figure: str) -> str:
-    """What a figure shows, for those who do not see it."""
+    """The alternative text of a figure."""
     return _ALTERNATIVES[figure]
 
 
 def draw_figures(every: Sequence[Results], beside: Beside) -> dict[str, str]:
-    """By file name; only what there is data for."""
+    """By file name; only figures that have data."""
     drawn: dict[str, str] = {}
     for results in every:
         judged = [judge(results, each) for each in results.study.contrasts if each.reference in (MMC, AT_MMC)]
@@ -86,7 +85,7 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
 
 
 def draw_scan(results: Results, metric: Metric, beside: Beside) -> str:
-    """How far each form is from MMC, ratio by ratio and form beside form; empty where there is nothing to compare."""
+    """How far each form is from MMC, ratio by ratio and form beside form; empty if there is nothing to compare."""
     families = (*GIVEN, LEARNED, RANDOM)
     found = [(slot, family, _beyond(results, family, metric, beside)) for slot, family in enumerate(families)]
     found = [each for each in found if each[2]]
@@ -142,12 +141,12 @@ def _seeds(judged: Sequence[Judged]) -> str:
 
 
 def _how(gaps: Sequence[Apart], metric: Metric) -> str:
-    """What the bars are: of one kind all of them, or most paired and some not."""
+    """Whether the intervals are paired: all, none or some."""
     loose = sum(not gap.paired for gap in gaps)
     if not loose:
         return _PAIRED
     if loose == len(gaps):
-        return _MISTAKES if metric == "near" else _UNKNOWN
+        return _ERRORS if metric == "near" else _UNKNOWN
     return f"{_PAIRED}, but {loose} of {len(gaps)} {_UNKNOWN}"
 
 

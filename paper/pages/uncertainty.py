@@ -133,7 +133,7 @@ def _evidence(judged: Sequence[Judged]) -> str:
 
 
 def draw_uncertainty(record: UncertaintyRecord) -> str:
-    """A dot a seed for every task, four scores side by side."""
+    """One dot per seed for every task, four scores side by side."""
     every = tasks(record)
     names = {float(place): _tick(task) for place, task in enumerate(every)}
     dots = [
@@ -143,9 +143,9 @@ def draw_uncertainty(record: UncertaintyRecord) -> str:
         for order, (seed, value) in enumerate(sorted(task.of(record, *which).items()))
     ]
     low = max(min((value for _, value, _, _ in dots), default=50.0) - 4, 0.0)
-    across = Axis("what has to be noticed", -0.5, len(every) - 0.5, at=tuple(names), text=lambda place: names[place])
+    across = Axis("task", -0.5, len(every) - 0.5, at=tuple(names), text=lambda place: names[place])
     chart = Chart(
-        "AUROC of scores of uncertainty, a dot a seed",
+        "AUROC of scores of uncertainty, one dot per seed",
         across,
         Axis("AUROC in %", low, 100.0),
         width=90 + 110.0 * len(every),

@@ -1,4 +1,4 @@
-"""A figure a study: every seed's clean and worst-case accuracy, arm by arm, with a bar at the mean."""
+"""One figure per study: clean and worst-case accuracy of every seed, arm by arm, with a bar at the mean."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from paper.pages.study import Arm, Metric, Results, is_run
 _SERIES: tuple[tuple[Metric, str], ...] = (("clean", "clean images"), ("worst", "worst case"))
 _ROOM = 66.0  # for an arm's name under the axis
 _APART = 0.06  # between the dots of two seeds
-_BAR = 0.3  # half the width of a mean; no line from arm to arm, for most have no order
+_BAR = 0.3  # half the width of the bar at the mean
 
 
 def figure_name(results: Results) -> str:
@@ -34,7 +34,7 @@ def draw(results: Results) -> str:
         text=lambda place: ticks[int(place)],
     )
     upward = Axis("accuracy in %", max(min(values) - 4, 0.0), 100.0)
-    title = f"{results.study.title}: accuracy, a dot a seed"
+    title = f"{results.study.title}: accuracy, one dot per seed"
     chart = Chart(title, across, upward, width=max(420.0, 70 + _ROOM * len(arms)), height=320.0)
     for slot, (metric, _) in enumerate(_SERIES):
         _add(chart, results, arms, metric, slot)

@@ -10,11 +10,9 @@ import pytest
 from made_up_summaries import published, run, summary
 
 from maxmahal.records.statistics import Comparison
-from paper.pages.budgets_figure import budgets
 from paper.pages.compare import of_images
-from paper.pages.forest import Group, Row, forest
+from paper.pages.figures import ForestGroup, ForestRow, budgets, figures, forest, training
 from paper.pages.models import ADVERSARIAL_CIFAR100, TABLE_1, TABLE_4
-from paper.pages.pictures import figures, training
 from paper.pages.training import medians, why_not_timed
 from paper.summaries import RunSummary, Summary
 
@@ -146,7 +144,7 @@ def test_budgets_are_paired_differences_with_the_interval_that_each_allows() -> 
         ["mean", "+1.00", "41.50 / 40.50"],
     ]
     said = " ".join(drawn)
-    assert "Long: 95 % interval from the paired sampling of images alone." in said
+    assert "Long: 95 % interval for the sampling of images, paired." in said
     assert "Short: 95 % t interval over the training seeds." in said
     assert "At Linf 8/255, last checkpoints." in said
 
@@ -182,11 +180,11 @@ def test_the_interval_of_images_agrees_with_drawing_them_again(first: int, secon
 
 def test_a_forest_puts_values_where_the_axis_says() -> None:
     rows = (
-        Row("a", -1.0, "1 / 2"),
-        Row("b", 1.0, "2 / 1", (0.5, 1.5)),
-        Row("mean", 0.0, "1 / 1", (-1.0, 1.0), is_mean=True),
+        ForestRow("a", -1.0, "1 / 2"),
+        ForestRow("b", 1.0, "2 / 1", (0.5, 1.5)),
+        ForestRow("mean", 0.0, "1 / 1", (-1.0, 1.0), is_mean=True),
     )
-    svg = forest("Title", "points", ("d", "v"), [Group("Group", rows)], "A note of some length. " * 8)
+    svg = forest("Title", "points", ("d", "v"), [ForestGroup("Group", rows)], "A note of some length. " * 8)
     xs = [float(x) for x in re.findall(r"translate\(([\d.]+) ", svg)]
     rule = float(re.search(r'd="M([\d.]+) [^>]*stroke-dasharray', svg)[1])  # type: ignore[index]
     assert xs[0] < xs[2] < xs[1]

@@ -12,7 +12,7 @@ from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 from maxmahal.random import generator
-from maxmahal.report.chart import Area, Dots, Drawing, Key, Part, haloed
+from maxmahal.report.chart import Area, Dots, Drawing, DrawingPart, Key, haloed
 from maxmahal.train import load_settings
 from maxmahal.train.splits import load_splits
 from paper.gallery.figure import (
@@ -164,7 +164,7 @@ def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:
     for model in record["models"]:
         window = Window(model["view"])
         features = restore(unpack(model["features"]), model["view"])
-        ground: list[Part] = [
+        ground: list[DrawingPart] = [
             *window.regions(np.array(model["weights"]), np.array(model["bias"])),
             *window.cloud(features, labels, _radius(labels), 0.5),
         ]
@@ -190,11 +190,11 @@ def _class_places(model: FigureRecord, features: np.ndarray, labels: np.ndarray)
     return np.stack([np.quantile(features[labels == label], 0.5, axis=0) for label in np.unique(labels)])
 
 
-def _way(window: Window, model: FigureRecord, name: str, place: int, last: int) -> list[Part]:
+def _way(window: Window, model: FigureRecord, name: str, place: int, last: int) -> list[DrawingPart]:
     points = window.place(np.array(model["paths"][name][place][: last + 1]))
     points = [(min(max(x, 0.0), window.side), min(max(y, 0.0), window.side)) for x, y in points]
     key = OBJECTIVES[name]
-    stops: list[Part] = [Dots([points[step] for step in range(0, last + 1, 10)], key.ink, 2.2)]
+    stops: list[DrawingPart] = [Dots([points[step] for step in range(0, last + 1, 10)], key.ink, 2.2)]
     return [
         *haloed(points, key.ink, 2.0, key.dash),
         *stops,
@@ -203,7 +203,7 @@ def _way(window: Window, model: FigureRecord, name: str, place: int, last: int) 
     ]
 
 
-def _star(window: Window, start: np.ndarray) -> list[Part]:
+def _star(window: Window, start: np.ndarray) -> list[DrawingPart]:
     """The clean input, a star as in the paper."""
     x, y = window.place(start)[0]
     turns = np.arange(10) * np.pi / 5 - np.pi / 2

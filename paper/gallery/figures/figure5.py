@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from maxmahal.centers import max_mahalanobis_centers
-from maxmahal.report.chart import Area, Dots, Drawing, Line, Part, Point, Text
+from maxmahal.report.chart import Area, Dots, Drawing, DrawingPart, Line, Point, Text
 from paper.gallery.figure import FigureOptions, FigureRecord, FigureTable, rounded
 from paper.gallery.plane import class_ink
 
@@ -79,7 +79,7 @@ def _panel(case: FigureRecord, norm: float) -> Drawing:
 
     origin = (SIDE / 2, SIDE / 2)
     around = [(SIDE / 2 + scale * np.cos(t), SIDE / 2 + scale * np.sin(t)) for t in np.linspace(0, 2 * np.pi, 73)]
-    parts: list[Part] = [Line([(float(x), float(y)) for x, y in around], "line", 1.5)]
+    parts: list[DrawingPart] = [Line([(float(x), float(y)) for x, y in around], "line", 1.5)]
     if not flat:
         level = np.stack(
             [np.cos(np.linspace(0, 2 * np.pi, 73)), np.zeros(73), np.sin(np.linspace(0, 2 * np.pi, 73))], 1

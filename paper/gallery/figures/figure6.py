@@ -10,7 +10,7 @@ from maxmahal.attacks import Objective, Outputs, own_loss, own_loss_difference
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
 from maxmahal.random import generator
-from maxmahal.report.chart import Drawing, Key, Line, Part, Text, arrow, cross, haloed
+from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, Text, arrow, cross, haloed
 from paper.gallery.figure import FigureOptions, FigureRecord, FigureTable, rounded
 from paper.gallery.plane import Window, class_ink
 
@@ -147,7 +147,7 @@ def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # 
 
 
 def _panel(record: FigureRecord, name: str, centers: np.ndarray, window: Window) -> Drawing:
-    parts: list[Part] = window.regions(centers, -0.5 * (centers**2).sum(axis=1))
+    parts: list[DrawingPart] = window.regions(centers, -0.5 * (centers**2).sum(axis=1))
     parts += _detector_rings(window, centers, record["threshold"])
     grid, field = np.array(record["grid"]), np.array(record["objectives"][name]["field"])
     size = 0.42 * float(grid[1, 1] - grid[0, 1])
@@ -164,7 +164,7 @@ def _panel(record: FigureRecord, name: str, centers: np.ndarray, window: Window)
     return window.drawing(TITLES[name], parts)
 
 
-def _detector_rings(window: Window, centers: np.ndarray, radius: float) -> list[Part]:
+def _detector_rings(window: Window, centers: np.ndarray, radius: float) -> list[DrawingPart]:
     turn = np.linspace(0, 2 * np.pi, 61)
     ring = radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     return [part for center in centers for part in haloed(window.place(center + ring), "accent", 1.4, dash=True)]

@@ -22,7 +22,7 @@ from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.quadratic import gsce_loss
 from maxmahal.losses.softmax import sce_loss
 from maxmahal.random import generator
-from maxmahal.report.chart import Drawing, Key, Line, Part, arrow
+from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, arrow
 from paper.gallery.figure import FigureOptions, FigureRecord, rounded
 from paper.gallery.plane import Window, class_ink
 
@@ -183,7 +183,7 @@ def _panel(record: FigureRecord) -> Drawing:
     extent = float(field["extent"])
     window = Window([0.0, 0.0, extent], _SIDE)
     lines = [line for each in field["levels"] for line in each["lines"]]
-    parts: list[Part] = [Line(window.place(np.array(line)), "s7", 1.0, opacity=0.7) for line in lines]
+    parts: list[DrawingPart] = [Line(window.place(np.array(line)), "s7", 1.0, opacity=0.7) for line in lines]
     reach = 0.06 * extent
     for place, down in zip(np.array(field["places"]), np.array(field["descent"]), strict=True):
         length = float(np.linalg.norm(down))

@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmahal.data import ImageData
 from maxmahal.models import Classifier
-from maxmahal.report.chart import Drawing, Key, Part, Text
+from maxmahal.report.chart import Drawing, DrawingPart, Key, Text
 from maxmahal.train import Settings, load_settings
 from maxmahal.train.loop import steps_per_epoch
 from maxmahal.train.splits import load_splits
@@ -115,7 +115,7 @@ def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:
     for each in record["films"]:
         window = Window(each["view"], 340.0)
         points = restore(unpack(each["features"])[at], each["view"])
-        parts: list[Part] = window.cloud(points, labels, 2.4, 0.7)
+        parts: list[DrawingPart] = window.cloud(points, labels, 2.4, 0.7)
         if each["centers"]:
             parts += window.crosses(np.array(each["centers"][min(at, len(each["centers"]) - 1)]))
         parts.append(Text(10.0, 22.0, _moment(record, at), "soft", 13.0, halo=True))

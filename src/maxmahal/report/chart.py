@@ -106,7 +106,7 @@ class Pixels:
     image: Float[np.ndarray, "c h w"]
 
 
-Part = Dots | Line | Area | Mark | Text | Pixels
+DrawingPart = Dots | Line | Area | Mark | Text | Pixels
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Drawing:
     title: str
     width: float
     height: float
-    parts: list[Part] = field(default_factory=list)
+    parts: list[DrawingPart] = field(default_factory=list)
 
     def svg(self, class_: str = "chart", *, stretch: bool = False) -> Markup:
         """For a page that has the style sheet."""
@@ -249,7 +249,7 @@ def arranged(
     keys = [50 + _BOLD_LETTER * len(key.text) for key in legend]
     whole = MARGIN + max(columns * (width + MARGIN), *keys, 0.0)
     top = MARGIN
-    parts: list[Part] = []
+    parts: list[DrawingPart] = []
     if title != drawings[0].title:
         parts += wrapped(title, MARGIN, top + 12, whole - 2 * MARGIN, bold=True)
         top += LINE * len(parts) + 6
@@ -284,7 +284,7 @@ def heat_map(
     """A matrix of shares in percent; a cell that was not measured says so."""
     side, high = max([96.0, *(16 + _BOLD_LETTER * len(name) for name in columns)]), 34.0
     left, top = MARGIN + 10 + _BOLD_LETTER * max(map(len, rows), default=0), LINE + 8
-    parts: list[Part] = [
+    parts: list[DrawingPart] = [
         Text(left + side * (place + 0.5), LINE, name, "ink", anchor="middle") for place, name in enumerate(columns)
     ]
     for line, (name, values) in enumerate(zip(rows, shares, strict=True)):
@@ -299,32 +299,32 @@ def heat_map(
     return Drawing(title, max(left + side * len(columns), 320.0), top + high * len(rows), parts)
 
 
-def wrapped(text: str, x: float, y: float, width: float, *, bold: bool = False) -> list[Part]:
+def wrapped(text: str, x: float, y: float, width: float, *, bold: bool = False) -> list[DrawingPart]:
     """Lines of text that stay within a width."""
     lines = textwrap.wrap(text, max(int(width / (_BOLD_LETTER if bold else _LETTER)), 1))
     ink = "ink" if bold else "soft"
     return [Text(x, y + LINE * place, line, ink, 12.5, bold=bold) for place, line in enumerate(lines)]
 
 
-def moved(part: Part, dx: float, dy: float) -> Part:
+def moved(part: DrawingPart, dx: float, dy: float) -> DrawingPart:
     """The same part elsewhere."""
     if isinstance(part, Dots | Line | Area):
         return replace(part, points=[(x + dx, y + dy) for x, y in part.points])
     return replace(part, x=part.x + dx, y=part.y + dy)
 
 
-def haloed(points: Sequence[Point], ink: str, width: float = 2.0, dash: bool = False) -> list[Part]:
+def haloed(points: Sequence[Point], ink: str, width: float = 2.0, dash: bool = False) -> list[DrawingPart]:
     """A line that stays visible on top of others: a wider one in the background's colour is below it."""
     return [Line(points, "card", width + 2.5), Line(points, ink, width, dash)]
 
 
-def cross(x: float, y: float, ink: str = "ink", size: float = 5.0) -> list[Part]:
+def cross(x: float, y: float, ink: str = "ink", size: float = 5.0) -> list[DrawingPart]:
     """An x, for a class center."""
     arms = [[(x - size, y - size), (x + size, y + size)], [(x - size, y + size), (x + size, y - size)]]
     return [*(Line(arm, "card", 4.5) for arm in arms), *(Line(arm, ink, 2.0) for arm in arms)]
 
 
-def arrow(start: Point, end: Point, ink: str, width: float = 1.3, head: float = 4.5) -> list[Part]:
+def arrow(start: Point, end: Point, ink: str, width: float = 1.3, head: float = 4.5) -> list[DrawingPart]:
     """A line with a head at its end."""
     length = math.dist(start, end)
     if length < 1e-9:
@@ -402,7 +402,7 @@ def distinct(points: Sequence[Point]) -> list[Point]:
     return list(dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in points))
 
 
-def _svg(part: Part) -> Markup:
+def _svg(part: DrawingPart) -> Markup:
     if isinstance(part, Pixels):
         size, look = {"width": part.side, "height": part.side}, "image-rendering:pixelated"
         return element("image", x=part.x, y=part.y, href=data_uri(part.image), style=look, **size)

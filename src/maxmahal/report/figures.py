@@ -21,9 +21,9 @@ from maxmahal.report.chart import (
     Area,
     Dots,
     Drawing,
+    DrawingPart,
     Key,
     Mark,
-    Part,
     Pixels,
     Text,
     arranged,
@@ -96,7 +96,7 @@ def to_image(drawing: Drawing, scale: float = 1.0) -> Image.Image:
     return Image.open(stream).convert("RGB")
 
 
-def _paint(axis: Axes, part: Part, order: int) -> None:
+def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
     unit = 72 / _DPI  # matplotlib measures lines and letters in points
     if isinstance(part, Pixels):
         image = np.clip(part.image, 0, 1)
@@ -165,7 +165,7 @@ def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
         return None
     names = 16 + 7.2 * max(len(bar.model.label) for bar in bars)
     inks = {title: f"s{slot % SERIES}" for slot, title in enumerate(outcomes)}
-    parts: list[Part] = []
+    parts: list[DrawingPart] = []
     for row, bar in enumerate(bars):
         left, top = names, 30.0 * row
         parts.append(Text(names - 8, top + 16, bar.model.label, "ink", anchor="end"))
@@ -214,7 +214,7 @@ def feature_space(models: Sequence[ReportedModel]) -> Drawing | None:
 def _scatter(model: ReportedModel, points: Points) -> Drawing:
     evaluation, bounds = model.evaluation, bounds_of(model.evaluation)
     places, finite = place_points(points.xy, bounds).tolist(), np.isfinite(points.xy).all(axis=1)
-    parts: list[Part] = []
+    parts: list[DrawingPart] = []
     for label in np.unique(points.label):
         chosen = [tuple(places[row]) for row in np.flatnonzero(finite & (points.label == label))]
         parts.append(Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
@@ -228,7 +228,7 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
     """Clean images above the adversarial ones, with the model's predictions."""
     rows = []
     for model in (model for model in models if model.evaluation.pictures):
-        parts: list[Part] = []
+        parts: list[DrawingPart] = []
         for place, each in enumerate(choose(model.evaluation.pictures)[:_PICTURES]):
             x = place * (_PICTURE + MARGIN)
             pair = ((each.clean, each.clean_prediction), (each.adversarial, each.prediction))

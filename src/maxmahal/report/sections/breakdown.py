@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, Verdict, stands
-from maxmahal.report.chart import Area, Drawing, Part
+from maxmahal.report.chart import Area, Drawing, DrawingPart
 from maxmahal.report.layout import ReportedModel, Section, render, stages_run
 from maxmahal.report.sections.table import merged
 from maxmahal.report.wording import percent, whole
@@ -71,7 +71,7 @@ def _counting(evaluation: Evaluation) -> list[StageRecords]:
 
 
 def _draw(model: ReportedModel, shares: list[SampleShare]) -> Drawing:
-    parts: list[Part] = []
+    parts: list[DrawingPart] = []
     left = 0.0
     for each in shares:
         right = left + _WIDTH * each.share

@@ -16,7 +16,7 @@ from maxmahal.report.sections.gallery import class_name
 SIDE, _EDGE = 400.0, 20.0
 _MOST = 600  # points per panel: more would hide each other
 _NAMED = 20
-Bounds = tuple[Float[np.ndarray, " 2"], float]
+FeatureWindow = tuple[Float[np.ndarray, " 2"], float]
 """The middle of a square, and half of its side."""
 PLANES = {
     "features": "The features have two dimensions; this is feature space itself.",
@@ -73,7 +73,7 @@ def _space(model: ReportedModel) -> FeatureSpace:
     )
 
 
-def bounds_of(evaluation: Evaluation) -> Bounds:
+def bounds_of(evaluation: Evaluation) -> FeatureWindow:
     """The middle of everything there is to draw, and half the side of the square around it."""
     clouds = [points.xy for points in evaluation.points]
     if evaluation.centers_xy is not None:
@@ -86,7 +86,7 @@ def bounds_of(evaluation: Evaluation) -> Bounds:
     return (low + high) / 2, float((high - low).max() / 2) or 1.0
 
 
-def _panel(evaluation: Evaluation, points: Points, bounds: Bounds) -> ScatterPanel:
+def _panel(evaluation: Evaluation, points: Points, bounds: FeatureWindow) -> ScatterPanel:
     some = np.unique(np.linspace(0, len(points.sample) - 1, min(_MOST, len(points.sample))).astype(int))
     some = some[np.isfinite(points.xy[some]).all(axis=1)]
     places = place_points(points.xy[some], bounds)
@@ -110,7 +110,7 @@ def _panel(evaluation: Evaluation, points: Points, bounds: Bounds) -> ScatterPan
     return ScatterPanel(title, drawing, len(some), len(points.sample))
 
 
-def place_points(xy: Float[np.ndarray, "n 2"], bounds: Bounds) -> Float[np.ndarray, "n 2"]:
+def place_points(xy: Float[np.ndarray, "n 2"], bounds: FeatureWindow) -> Float[np.ndarray, "n 2"]:
     """Where features are in the square drawing."""
     middle, half = bounds
     relative = (xy.astype(np.float64) - middle) / half
