@@ -108,9 +108,9 @@ def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
 def test_what_is_recorded_already_is_told_in_one_line(run, here: Path) -> None:
     first = run("evaluate", "clinets:make", *ARGUMENTS)
     again = run("evaluate", "clinets:make", *ARGUMENTS)
-    assert "recorded before" not in first.out
-    told = [line for line in again.out.splitlines() if "recorded before" in line]
-    assert told == ["  recorded before, and not done again: clean; PGD-2 [own]; square"]
+    assert "already recorded" not in first.out
+    told = [line for line in again.out.splitlines() if "already recorded" in line]
+    assert told == ["  already recorded: clean; PGD-2 [own]; square"]
 
 
 def test_without_a_folder_records_go_where_the_last_line_says_and_several_models_share_it(run, here: Path) -> None:
@@ -129,7 +129,7 @@ def test_every_diagnostic_is_announced(run, on_a_terminal: Callable[..., str], h
         line = f"  diagnostics, {number} of {len(CHECKS)}: {check.title}"
         assert line in piped.splitlines()
         assert line in shown
-    assert "not done again: clean; diagnostics; PGD-2 [own]; square" in run("evaluate", "clinets:make", *ARGUMENTS).out
+    assert "already recorded: clean; diagnostics; PGD-2 [own]; square" in run("evaluate", "clinets:make", *ARGUMENTS).out
 
 
 def test_a_comparison_with_the_paper_is_not_headed_robust_accuracy(run, here: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_comparison_with_the_paper_is_not_headed_robust_accuracy(run, here: Pa
     done = run("evaluate", "clinets:make", *ARGUMENTS)
     assert done.code == 0, done.err
     assert read_evaluations(here / "out")[0].comparison
-    assert re.search(r"^make: Accuracy .* and no measure of robustness\.$", done.out, re.M)
+    assert re.search(r"^make: Accuracy .* it does not measure robustness\.$", done.out, re.M)
     assert "obust accuracy" not in done.out
     assert re.search(r"model +clean +worst case", done.out)
 

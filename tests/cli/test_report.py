@@ -68,9 +68,9 @@ def test_the_ending_says_what_to_write(run, folder: Path, tmp_path: Path, name: 
 @pytest.mark.parametrize(
     ("name", "format", "parts"),
     [
-        ("tab.csv", "html", ("--format html does not fit --out", "tab.csv, whose ending stands for csv")),
-        ("page.html", "latex", ("--format latex does not fit", "stands for html")),
-        ("tab.md", "svg", ("--format svg does not fit", "stands for md")),
+        ("tab.csv", "html", ("--format html does not fit --out", "tab.csv, whose ending means csv")),
+        ("page.html", "latex", ("--format latex does not fit", "means html")),
+        ("tab.md", "svg", ("--format svg does not fit", "means md")),
         ("tab.xlsx", None, ("'tab.xlsx'", "choose a --format: html, md, csv")),
         ("plots.png", None, ("figures go into a folder", "plots --format png")),
     ],
@@ -118,13 +118,13 @@ def test_records_in_two_balls_are_told_apart(run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", [("--attack", "pgd"), ("--broken",), ("--sample", 0)], ids=str)
 def test_no_robustbench_card_of_a_part_of_an_evaluation(run, folder: Path, tmp_path: Path, part: tuple) -> None:
     card = ("--export", tmp_path / "cards", "--format", "robustbench")
-    run("records", folder, "--model", "one", *part, *card).assert_refused("whole evaluation")
+    run("records", folder, "--model", "one", *part, *card).assert_refused("complete evaluation")
     assert not (tmp_path / "cards").exists()
 
 
 def test_the_robustbench_card_is_of_one_model(run, folder: Path, tmp_path: Path) -> None:
     refused = run("records", folder, "--export", tmp_path / "cards", "--format", "robustbench")
-    refused.assert_refused("RobustBench's card is of one model")
+    refused.assert_refused("RobustBench's card describes one evaluation")
     done = run("records", folder, "--model", "one", "--export", tmp_path / "cards", "--format", "robustbench")
     assert done.code == 0, done.err
     (card,) = (tmp_path / "cards").rglob("*.json")

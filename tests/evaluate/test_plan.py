@@ -29,7 +29,7 @@ from maxmahal.evaluate.target import EvaluatedModel, load_target
 from maxmahal.records import Finding
 
 pytestmark = pytest.mark.usefixtures("unchecked")
-WHOLE = Traits(classes=10, stochastic=False, differentiable=True, revivable=True, sources=frozenset({"module"}))
+WHOLE = Traits(classes=10, stochastic=False, differentiable=True, bpda=True, sources=frozenset({"module"}))
 FLAGGED = Finding("zero-gradients", "Zero gradients", True, "All zero.", "Add attacks.", ("scale-free", "steps"))
 
 
@@ -62,10 +62,10 @@ def test_a_remedy_says_which_check_asked_for_it() -> None:
         ({"attack": "square"}, "function", replace(WHOLE, differentiable=False), ""),
         ({"attack": "pgd"}, "function", replace(WHOLE, differentiable=False), "needs gradients"),
         ({"attack": "pgd", "search": "straight-through"}, "module", replace(WHOLE, differentiable=False), ""),
-        ({"attack": "pgd", "search": "straight-through"}, "module", replace(WHOLE, revivable=False), "straight"),
+        ({"attack": "pgd", "search": "straight-through"}, "module", replace(WHOLE, bpda=False), "straight"),
         ({"attack": "pgd", "with_draws": False}, "module", replace(WHOLE, stochastic=True), "draws"),
         ({"attack": "pgd", "with_draws": False}, "module", WHOLE, ""),
-        ({"attack": "pgd", "objective": "own"}, "module", WHOLE, "nothing is known"),
+        ({"attack": "pgd", "objective": "own"}, "module", WHOLE, "is not known"),
         ({"attack": "pgd", "objective": "own"}, "classifier", WHOLE, ""),
         ({"attack": "pgd", "objective": "nearest-center"}, "module", WHOLE, "has none"),
         ({"attack": "pgd", "objective": "nearest-center"}, "classifier", WHOLE, ""),

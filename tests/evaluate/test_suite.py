@@ -66,7 +66,7 @@ def test_records_from_before_suites_were_marked_go_on_and_are_read_by_the_suites
     connection.close()
     again = evaluate_model(model, out=tmp_path, suite=suite, data=data)
     assert again.comparison
-    assert "no measure of robustness" in again.verdict.sentence
+    assert "does not measure robustness" in again.verdict.sentence
     other = evaluate_model(model, out=tmp_path / "other", suite=replace(suite, comparison=False), data=data)
     assert not other.comparison, "what a suite says of itself counts, not its words"
 

@@ -187,7 +187,7 @@ def test_what_was_wrong_from_the_start_is_no_attacks_doing() -> None:
 
 
 def test_a_card_of_the_papers_protocol_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"measures no robustness.* evaluate with autoattack or strict"):
+    with pytest.raises(ArgumentError, match=r"does not measure robustness.* evaluate with autoattack or strict"):
         robustbench_card(replace(make_evaluation(), comparison=True))
 
 
@@ -294,7 +294,7 @@ def test_a_card_is_never_lost_to_another(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert write_robustbench(make_evaluation(), tmp_path) == path
     retrained = make_evaluation(model_fingerprint="another", stages=make_stages()[:2])
-    with pytest.raises(ArgumentError, match=r"10samples\.json is there already and says something else; move it"):
+    with pytest.raises(ArgumentError, match=r"10samples\.json exists already with other content; move it"):
         write_robustbench(retrained, tmp_path)
     assert path.read_bytes() == before
 
@@ -305,5 +305,5 @@ def test_no_card_where_no_attack_ran(skipped: bool) -> None:
     none = make_columns([], [])
     others = [replace(each, skipped="It needs gradients.", columns=none) for each in (pgd, square)]
     stages = (clean, *others) if skipped else (clean, distance)
-    with pytest.raises(ArgumentError, match=r"No attack of autoattack that counts ran on mmc, .* such as strict"):
+    with pytest.raises(ArgumentError, match=r"No counting attack of autoattack ran on mmc, .* such as strict"):
         robustbench_card(make_evaluation(suite="autoattack", stages=stages))

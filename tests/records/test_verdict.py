@@ -129,10 +129,10 @@ def test_a_suite_to_compare_with_the_paper_says_nothing_of_robustness_but_that_i
     paper = made_up(CLEAN, stage_records("pgd", [0, 1, 1, 1, 1]), wide, suite="paper-table1", comparison=True)
     assert give_verdict(paper).sentence == (
         "Accuracy 60.0 % [14.7, 94.7] at Linf 8/255, the worst case per sample over every attack of paper-table1 at "
-        "8/255: the paper's protocol, to be compared with its tables, and no measure of robustness."
+        "8/255: the paper's protocol, for comparison with its tables; it does not measure robustness."
     )
     under_way = give_verdict(replace(paper, finished=False)).sentence
-    assert under_way.endswith("and no measure of robustness; the evaluation is not finished.")
+    assert under_way.endswith("it does not measure robustness; the evaluation is not finished.")
     none_left = made_up(CLEAN, stage_records("pgd", [0] * 5), comparison=True)
     assert give_verdict(none_left).sentence.startswith("Accuracy 0.0 % [0.0, 52.2] at "), (
         "as the paper's tables have it"
@@ -145,7 +145,7 @@ def test_a_suite_to_compare_with_the_paper_says_nothing_of_robustness_but_that_i
 def test_where_no_attack_counts_that_is_said_and_none_is_called_impossible() -> None:
     distortion = stage_records("cw", [0] * 5, counts=False, threat="")
     sentence = give_verdict(made_up(CLEAN, distortion, suite="paper-table2", comparison=True)).sentence
-    assert sentence == "No attack of paper-table2 counts towards a worst case, so it is no measure of robustness."
+    assert sentence == "No attack of paper-table2 counts towards a worst case, so it does not measure robustness."
 
 
 def test_an_evaluation_gives_its_own_verdict() -> None:
@@ -184,7 +184,7 @@ def test_where_nothing_is_left_no_remedy_is_missed() -> None:
     bad = finding("zero-gradients", flagged=True, adds=("steps",))
     broken = made_up(CLEAN, stage_records("pgd", [0] * 5), findings=(bad,))
     assert give_verdict(broken).trust == "mended"
-    assert "nothing is left" in give_verdict(broken).sentence
+    assert "almost no sample is left" in give_verdict(broken).sentence
 
 
 def test_compare_pairs_the_samples_that_stand() -> None:

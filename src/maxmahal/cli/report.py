@@ -31,7 +31,7 @@ def report_command(
         ),
     ] = None,
 ) -> None:
-    """Make a page, tables or figures of records."""
+    """Make a page, tables or figures from records."""
     kind = _format_of(out, format)
 
     from maxmahal.records.naming import tell_apart
@@ -50,7 +50,7 @@ def report_command(
     named = zip(evaluations, tell_apart(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
-        _say(console, f"Not finished, and the report says so: {', '.join(unfinished)}.")
+        _say(console, f"Not finished: {', '.join(unfinished)}.")
     _say(console, f"Wrote {out}.")
 
 
@@ -61,26 +61,26 @@ def _tables(evaluations: _Evaluations, kind: str) -> str:
 
 
 def _format_of(out: Path, format: str | None) -> str:
-    """What was asked for, or what the file's ending says; a page where neither says anything."""
+    """The given format, or that of the file's ending; a page without either."""
     ending = out.suffix.lower()
     known = ["html", *TABLES, *FIGURES]
     if format is not None and format not in known:
         raise SettingsError(f"--format {format} is unknown; {did_you_mean(format, known)}")
     if ending.lstrip(".") in FIGURES and not out.is_dir():
         raise SettingsError(
-            f"--out {out} names one picture, and figures go into a folder; "
+            f"--out {out} names one file, and figures go into a folder; "
             f"write for example --out {out.with_suffix('')} --format {ending.lstrip('.')}."
         )
     by_ending = ENDINGS.get(ending)
     if format is None:
         if ending and by_ending is None:
             raise SettingsError(
-                f"Nothing is known to be written as '{out.name}'; choose a --format: {', '.join(known)}."
+                f"The ending of '{out.name}' is not a known format; choose a --format: {', '.join(known)}."
             )
         return by_ending or "html"
     if by_ending not in (None, format):
         raise SettingsError(
-            f"--format {format} does not fit --out {out}, whose ending stands for {by_ending}; "
+            f"--format {format} does not fit --out {out}, whose ending means {by_ending}; "
             "change one of them, or leave --format out."
         )
     return format
@@ -92,7 +92,8 @@ def records_command(
     attack: Annotated[str | None, typer.Option(help="Only this attack.")] = None,
     sample: Annotated[int | None, typer.Option(help="Only the sample of this id.")] = None,
     broken: Annotated[
-        bool | None, typer.Option("--broken/--standing", help="Only what an attack broke, or only what stood.")
+        bool | None,
+        typer.Option("--broken/--standing", help="Only samples that an attack broke, or only those that it did not."),
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write them to this file instead of showing them.")] = None,
     format: Annotated[
@@ -121,10 +122,10 @@ def records_command(
     if kind == "robustbench":
         if attack or broken is not None or sample is not None:
             raise SettingsError(
-                "RobustBench's card gives the verdict of a whole evaluation; leave out --attack, --broken, --standing "
+                "RobustBench's card describes a complete evaluation; leave out --attack, --broken, --standing "
                 "and --sample."
             )
-        # Whole ones: an attack that was skipped has no rows to select, but the card has to know of it.
+        # Complete ones: the card must also know the attacks that were skipped and have no rows.
         written = write_robustbench(_only(of_model(evaluations, model), names), export)
     else:
         written = export
@@ -133,14 +134,14 @@ def records_command(
 
 
 def _names(evaluations: _Evaluations) -> dict[_Key, str]:
-    """What each evaluation of a folder is called, so that no two are called the same."""
+    """A unique name for each evaluation of a folder."""
     from maxmahal.records.naming import tell_apart
 
     return dict(zip(map(_key, evaluations), tell_apart(evaluations), strict=True))
 
 
 def _key(evaluation: "maxmahal.records.Evaluation") -> _Key:
-    """What no two evaluations of one folder share."""
+    """What identifies an evaluation within a folder."""
     ball = evaluation.norm, evaluation.radius
     return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples, *ball
 
@@ -148,14 +149,14 @@ def _key(evaluation: "maxmahal.records.Evaluation") -> _Key:
 def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.records.Evaluation":
     if len(evaluations) != 1:
         choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
-        raise SettingsError(f"RobustBench's card is of one model and one evaluation; choose {choices}.")
+        raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
     return evaluations[0]
 
 
 def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
     if not evaluations:
         where = ", ".join(map(str, folders))
-        raise SettingsError(f"{where} holds no evaluation yet; `maxmahal evaluate` makes one.")
+        raise SettingsError(f"{where} has no evaluation yet; `maxmahal evaluate` makes one.")
 
 
 def _show_stages(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:

@@ -1,4 +1,4 @@
-"""What must be known to repeat a number: versions, device, commit, command."""
+"""What is needed to reproduce a number: versions, device, commit, command."""
 
 import platform
 import re

@@ -149,8 +149,7 @@ class EvaluationRun:
             # Costly stages are skipped only if attacks made for stochastic models replace them.
             self._stochastic and any(stage.remedy == "eot" for stage in stages),
             self._differentiable,
-            revivable=any(stage.search == "straight-through" for stage in stages)
-            and self._straight_through is not None,
+            bpda=any(stage.search == "straight-through" for stage in stages) and self._straight_through is not None,
             sources=self._sources if uses_sources else frozenset(),
         )
         return [(stage, why_not(stage, self._target, traits, self._others)) for stage in stages]

@@ -1,4 +1,4 @@
-"""Who is who: a model is its weights, its structure and the code of its class; data are their bytes."""
+"""Fingerprints: of a model by its weights, structure and code, of data by their bytes."""
 
 import hashlib
 import inspect
@@ -12,8 +12,8 @@ from maxmahal.data import ImageData
 from maxmahal.models import Classifier
 from maxmahal.models.layers import Float32Linear
 
-# Of torch's own modules only what changes an answer: a new version adds attributes, and fingerprints outlive versions.
-_TELLING = frozenset(
+# Attributes of torch's own modules that change their output; others may be added by new versions of torch.
+_ATTRIBUTES = frozenset(
     {
         "approximate", "ceil_mode", "dilation", "dim", "end_dim", "eps", "groups", "kernel_size", "mode",
         "negative_slope", "normalized_shape", "num_groups", "output_padding", "output_size", "p", "padding",
@@ -23,7 +23,7 @@ _TELLING = frozenset(
 
 
 def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
-    """Of the weights, the structure and the code of the class: another model has another one."""
+    """A hash of the weights, the structure and the code of the class."""
     digest = hashlib.sha256()
     kind = type(model) if isinstance(model, nn.Module) else model
     digest.update(_word(kind).encode())
@@ -43,7 +43,7 @@ def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
 
 
 def _held_by(function: object) -> Iterator[bytes]:
-    """The weights of a function: what it closes over, is bound to, or holds, in lists and dictionaries too."""
+    """The weights of a function: in its closure, bound object, arguments and attributes, and in lists and dicts."""
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     bound = [getattr(function, "__self__", None), getattr(function, "func", None)]
     given = [getattr(function, "args", ()), getattr(function, "keywords", {})]
@@ -67,20 +67,20 @@ def _held_by(function: object) -> Iterator[bytes]:
 
 
 def _kind(module: nn.Module) -> type[nn.Module]:
-    """The class that tells what a module computes: where a layer's precision is kept is not part of that."""
+    """The class that defines what a module computes, whatever its precision."""
     return nn.Linear if isinstance(module, Float32Linear) else type(module)
 
 
 def _options(module: nn.Module) -> list[tuple[str, object]]:
-    """What a module was told when it was made: numbers, texts and lists of them that weights do not show."""
+    """The options of a module: numbers, texts and tuples that are not part of the weights."""
     kind = _kind(module)
     built_in = kind.__module__.startswith("torch.")
-    # A whole number may be a counter, which changes with every call: it counts only if its name is an argument's.
+    # An integer may be a counter that changes with every call: it counts only if it is named like an argument.
     arguments = set(inspect.signature(kind).parameters)
     return [
         (name, value)
         for name, value in sorted(vars(module).items())
-        if (name in _TELLING if built_in else name in arguments or isinstance(value, float | str | tuple))
+        if (name in _ATTRIBUTES if built_in else name in arguments or isinstance(value, float | str | tuple))
         and isinstance(value, bool | int | float | str | tuple)
     ]
 
@@ -91,7 +91,7 @@ def _content(tensor: Tensor) -> bytes:
 
 
 def fingerprint_data(data: ImageData) -> str:
-    """Of the images, their labels, their numbers and the names of their classes."""
+    """A hash of the images, their labels, ids and class names."""
     digest = hashlib.sha256(repr((data.class_names, data.image_shape)).encode())
     for tensor in (data.images, data.labels, data.sample_ids):
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
@@ -106,4 +106,4 @@ def _source(kind: object) -> str:
     try:
         return inspect.getsource(kind)  # type: ignore[arg-type]
     except (OSError, TypeError):
-        return ""  # typed into an interpreter, or built in: its name has to do
+        return ""  # typed into an interpreter, or built in: only its name is used

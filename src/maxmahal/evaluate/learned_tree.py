@@ -1,4 +1,4 @@
-"""A tree of the classes from the mistakes of a trained run, on images that are not the test set."""
+"""A tree of classes from the errors of a trained run, on images outside the test set."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,7 +62,7 @@ def confusion_matrix(model: EvaluatedModel, images: ImageData) -> Int[np.ndarray
 def _images(
     model: EvaluatedModel, data: str | None, part: Part | None, data_dir: str | Path | None, device: torch.device | str
 ) -> tuple[ImageData, str]:
-    """Never the test part: the centers of the next model would be chosen on what it is judged by."""
+    """Never the test part, on which the next model is judged."""
     own = None if model.card is None else model.card.settings.data
     if data is not None and (own is None or data != own.source):
         return load_dataset(data, "train", data_dir).to(device), "training"

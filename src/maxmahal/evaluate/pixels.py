@@ -1,4 +1,4 @@
-"""Adversarial images as files: float32 as they were found, and bytes that stay inside the threat."""
+"""Adversarial images as files: float32 as found, and 8-bit PNG that stays inside the threat."""
 
 import io
 import math
@@ -17,7 +17,7 @@ from maxmahal.records.types import Columns
 def round_to_bytes(
     clean: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"], threat: Linf | L2 | None
 ) -> UInt8[Tensor, "n c h w"]:
-    """The images as bytes, without leaving the ball, if any: the change is cut where rounding would overstep."""
+    """The images rounded to 8 bits without leaving the ball, if any."""
     origin = (clean * 255).round()
     change = (moved - clean) * 255
     if isinstance(threat, Linf):
@@ -61,9 +61,9 @@ def save_chunk(
 
 
 def _save_png(path: Path, image: UInt8[np.ndarray, "c h w"], within: Path) -> None:
-    from PIL import Image  # only for those who ask for images
+    from PIL import Image  # only if images are saved
 
     if image.shape[0] not in (1, 3):
-        return  # no picture has two channels; the .npz holds it
+        return  # no PNG has two channels; the .npz has the image
     pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
     write_atomically(path, lambda temporary: Image.fromarray(pixels).save(temporary, format="PNG"), within)

@@ -1,4 +1,4 @@
-"""The plan of an evaluation: a pure function of its settings and of what earlier stages recorded."""
+"""The plan of an evaluation: a pure function of its settings and of the records of earlier stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,23 +17,23 @@ CLEAN = Stage(name="clean", title="clean", attack=Component("clean"), scope="all
 
 @dataclass(frozen=True)
 class Traits:
-    """What decides which attacks make sense on a model."""
+    """What decides which attacks apply to a model."""
 
     classes: int
     stochastic: bool
-    """Whether two looks at an image differ, and attacks that average over them are in the plan."""
+    """Whether the model is stochastic, and attacks made for that are in the plan."""
     differentiable: bool
-    """Whether any gradient reaches the images, be it zero."""
-    revivable: bool
-    """Whether steps that pass no useful gradient could be passed straight through."""
+    """Whether any gradient reaches the images, even if it is zero."""
+    bpda: bool
+    """Whether steps without a useful gradient can be passed straight through."""
     sources: frozenset[str] = frozenset()
-    """The models of the same evaluation that give gradients, and so can be crafted on."""
+    """The models of the evaluation that have gradients, as sources of transfer attacks."""
 
 
 def plan_stages(
     suite: Suite, findings: Sequence[Finding], others: Mapping[str, EvaluatedModel], *, transfer: bool
 ) -> list[Stage]:
-    """The clean images, the suite's attacks, transfer from each model, then what the findings call for."""
+    """The clean images, the suite's attacks, transfer from each model, then the attacks that warnings call for."""
     stages = [CLEAN, *suite.stages]
     if transfer:
         stages += [transfer_stage(name) for name in others]
@@ -44,14 +44,14 @@ def plan_stages(
 
 
 def transfer_stage(source: str) -> Stage:
-    """MIM-10 on another model, as in the paper's Fig. 4, but on true labels and in the suite's ball."""
+    """MIM-10 on another model, as in the paper's Fig. 4, but with true labels and the suite's threat."""
     options = {"name": f"transfer-{source}", "title": f"MIM-10 crafted on {source}", "attack": "transfer"}
     table: Table = {**options, "source": source, "scope": "all", "origin": "transfer"}
     return stage_from_table(table)
 
 
 def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
-    """The attacks that mend what the checks have found."""
+    """The attacks that the warnings call for."""
     flagged = [finding for finding in findings if finding.flagged]
     stages = []
     for table in plan_remedies(flagged):
@@ -62,17 +62,17 @@ def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
 
 
 def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mapping[str, EvaluatedModel]) -> str:
-    """Why a stage cannot run on a model, as a sentence; empty where it can."""
+    """Why a stage cannot run on a model, as a sentence; empty if it can."""
     attack, options = find_attack(stage.attack.name), dict(stage.attack.options)
     if stage.search == "straight-through":
-        if not traits.revivable:
-            return "Nothing in the model could be passed straight through."
+        if not traits.bpda:
+            return "No step of the model can be passed straight through."
     elif attack.needs_gradients and not traits.differentiable:
         return "It needs gradients, and none reaches the images through this model."
     if traits.stochastic and not stage.with_draws:
-        return "Every look at a model that draws costs many; the other attacks average over its draws instead."
+        return "It is too expensive for a stochastic model; other attacks average over its draws instead."
     if attack.crafts_on_source and options["source"] not in others:
-        return f"There is no model '{options['source']}' in this evaluation to craft on."
+        return f"There is no model '{options['source']}' in this evaluation to attack."
     if attack.crafts_on_source and options["source"] not in traits.sources:
         return f"It needs gradients of '{options['source']}', and none reaches the images through that model."
     if traits.classes < (fewest := attack.fewest_classes(options)):
@@ -87,7 +87,7 @@ def why_not_objective(name: str, target: EvaluatedModel, classes: int) -> str:
     """Why this model cannot be attacked on that objective, as a sentence; empty if it can."""
     objective, head = find_objective(name), target.head
     if objective.needs_head and head is None:
-        return "It follows the loss the model was trained with, and nothing is known of this model's."
+        return "It follows the loss the model was trained with, and this model's loss is not known."
     if objective.needs_preset_centers and not (head is not None and head.has_preset_centers):
         return "It follows class centers, and this model has none."
     if classes < objective.fewest_classes:
@@ -113,9 +113,9 @@ def describe_stage(stage: Stage, suite: Suite, seed: int) -> dict[str, Any]:
 
 
 def samples_of(stage: Stage, count: int, shares: Mapping[int, float], ids: Sequence[int]) -> list[int]:
-    """The rows of the data that a stage attacks, in their order.
+    """The rows of the data that a stage attacks, in order.
 
-    A model that draws survives on a sample as long as it is right now and then.
+    A stochastic model counts as broken on a sample only if it is never correct.
     """
     rows = range(count if stage.limit is None else min(count, stage.limit))
     if stage.scope == "all":
@@ -124,5 +124,5 @@ def samples_of(stage: Stage, count: int, shares: Mapping[int, float], ids: Seque
 
 
 def split(rows: Sequence[int], chunk: int) -> list[list[int]]:
-    """Neighbouring rows, so many at a time."""
+    """Chunks of consecutive rows."""
     return [list(rows[start : start + chunk]) for start in range(0, len(rows), chunk)]

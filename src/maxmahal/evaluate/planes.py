@@ -1,4 +1,4 @@
-"""Feature space in two dimensions: as it is, or projected on a plane in which the classes lie apart."""
+"""Features in two dimensions: as they are, or projected on a plane that separates the classes."""
 
 import io
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ class Plane:
     """Of the classes, in the plane; empty for losses without."""
 
     def project(self, features: Float[Tensor, "n d"]) -> Float[np.ndarray, "n 2"]:
-        """Where features fall."""
+        """The coordinates of features in the plane."""
         projected: np.ndarray = (features.detach().cpu().double().numpy() - self.origin) @ self.axes
         return projected
 
     def to_bytes(self) -> bytes:
-        """As the records keep it."""
+        """As the records store it."""
         stream = io.BytesIO()
         np.savez(stream, kind=self.kind, origin=self.origin, axes=self.axes, centers=self.centers)
         return stream.getvalue()
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Plane":
-        """As it was kept."""
+        """From the stored bytes."""
         arrays = np.load(io.BytesIO(blob), allow_pickle=False)
         return cls(str(arrays["kind"]), arrays["origin"], arrays["axes"], arrays["centers"])
 

@@ -85,10 +85,10 @@ def evaluate_models(
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
 ) -> list[Evaluation]:
-    """Several models under one suite on the same images; with ``transfer`` each is crafted on for every other.
+    """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
-    ``until`` is a moment of ``time.monotonic()``: what would not be done by then is left for the next call, and the
-    evaluations that are returned say that they are not ``finished``.
+    ``until`` is a time of ``time.monotonic()``: work that would not be done by then is left for the next call, and the
+    returned evaluations are then not ``finished``.
     """
     chosen = _suite(suite, norm, epsilon)
     if not 0 <= seed < 2**63:
@@ -198,7 +198,7 @@ def _data(data: DataSource | None, models: Mapping[str, EvaluatedModel], data_di
     if data is None:
         trained_on = {model.card.settings.data.source for model in models.values() if model.card is not None}
         if len(trained_on) != 1:
-            raise SettingsError("Say which images to attack with --data; nothing tells it for these models.")
+            raise SettingsError("Say which images to attack with --data; these models do not tell.")
         (data,) = trained_on
     return load_dataset(data, "test", data_dir)
 
@@ -216,7 +216,7 @@ def _limit(limit: int | None, suite: Suite) -> int | None:
 
 
 def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:
-    """What the records say about the evaluation as a whole; ``same`` is what must not change when it goes on."""
+    """The description of an evaluation in the records; ``same`` must not change when it is continued."""
     stochastic = is_stochastic(model.model, data.first(SHOWN).to(model.device).float_images())
     return {
         "same": {

@@ -1,7 +1,4 @@
-"""How severe mistakes are: how far up the tree of classes one has to go from the true class to the predicted one.
-
-Everything comes from records that already lie there; nothing is evaluated again.
-"""
+"""How severe errors are: the height, in a tree of classes, of the lowest common ancestor of label and prediction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +15,10 @@ from maxmahal.records.verdict import CLEAN
 
 @dataclass(frozen=True)
 class Severity:
-    """Samples by the height of the lowest common ancestor of label and prediction."""
+    """Counts of samples by the height of the lowest common ancestor of label and prediction."""
 
     counts: tuple[int, ...]
-    """Of height 0 (right), 1 (wrong, but in the same superclass), 2, ... up to the root."""
+    """Of height 0 (correct), 1 (wrong, but in the same superclass), 2, ... up to the root."""
 
     def __post_init__(self) -> None:
         if len(self.counts) < 2 or min(self.counts) < 0 or sum(self.counts) < 1:
@@ -34,7 +31,7 @@ class Severity:
 
     @property
     def mistakes(self) -> int:
-        """Those that are not right."""
+        """Samples that are misclassified."""
         return self.total - self.counts[0]
 
     @property
@@ -44,24 +41,24 @@ class Severity:
 
     @property
     def superclass_accuracy(self) -> Rate:
-        """Right, or wrong within the superclass."""
+        """Correct, or wrong within the superclass."""
         return Rate(float(sum(self.counts[:2])), self.total)
 
     @property
     def within(self) -> Rate | None:
-        """The share of the mistakes that stay in the superclass; None where there are no mistakes."""
+        """The share of the errors that stay in the superclass; None if there are no errors."""
         return Rate(float(self.counts[1]), self.mistakes) if self.mistakes else None
 
     @property
     def distance(self) -> float | None:
-        """The mean height of the mistakes, from 1; None where there are none."""
+        """The mean height of the errors, at least 1; None if there are none."""
         if not self.mistakes:
             return None
         return sum(height * count for height, count in enumerate(self.counts)) / self.mistakes
 
     @property
     def distance_interval(self) -> tuple[float, float] | None:
-        """1 + P(height ≥ 2) + P(height ≥ 3) + ...: exact intervals of the terms that hold all at once, added up."""
+        """1 + P(height ≥ 2) + P(height ≥ 3) + ...: the sum of simultaneous exact intervals of the terms."""
         if not self.mistakes:
             return None
         tails = [sum(self.counts[height:]) for height in range(2, len(self.counts))]
@@ -76,14 +73,14 @@ class Severities:
 
     clean: Severity
     attacked: Severity
-    """Per sample the worst of what any counting attack made of it, and of the clean image.
+    """Per sample the largest height over the clean image and all counting attacks.
 
-    The attacks look for any wrong class, not for a far one: an attack that aims out of the superclass may find more.
+    The attacks look for any wrong class: an attack that aims at another superclass may find more.
     """
 
 
 def measure_severity(evaluation: Evaluation, tree: Tree | Sequence[int]) -> Severities:
-    """Of clean images and in the worst case; ``tree`` may be the superclass of every class."""
+    """For clean images and in the worst case; ``tree`` may be a list with the superclass of every class."""
     heights = class_heights(tree)
     if len(heights) != len(evaluation.class_names):
         raise ArgumentError(
@@ -92,7 +89,7 @@ def measure_severity(evaluation: Evaluation, tree: Tree | Sequence[int]) -> Seve
         )
     clean = next((stage.columns for stage in evaluation.stages if stage.name == CLEAN), None)
     if clean is None or not len(clean):
-        raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to go on.")
+        raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to continue.")
     before = _mistaken(clean, heights)
     worst = before.copy()
     for stage in evaluation.stages:
@@ -104,13 +101,13 @@ def measure_severity(evaluation: Evaluation, tree: Tree | Sequence[int]) -> Seve
 
 
 def class_heights(tree: Tree | Sequence[int]) -> Int[np.ndarray, "l l"]:
-    """Heights of common ancestors; a flat list of numbers is read as the superclass of each class."""
+    """Heights of common ancestors; a flat list of numbers is the superclass of each class."""
     flat = isinstance(tree, Sequence) and not isinstance(tree, str) and all(isinstance(each, int) for each in tree)
     return np.asarray(ancestor_heights(tree_from_superclasses(tree) if flat else tree).numpy())  # type: ignore[arg-type]
 
 
 def _mistaken(columns: Columns, heights: Int[np.ndarray, "l l"]) -> Int[np.ndarray, " n"]:
-    """0 where the model is right; a model that draws may be wrong mostly and right in the draw that was kept."""
+    """0 where the model is correct; a stochastic model may be wrong on average and correct in the recorded draw."""
     found = heights[columns.label, columns.prediction]
     return np.where(columns.broken, np.maximum(found, 1), 0)
 

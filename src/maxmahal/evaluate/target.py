@@ -28,7 +28,7 @@ Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """One model; ``card`` and ``training`` are known of our own runs only."""
+    """One model; ``card`` and ``training`` are known for our own runs only."""
 
     name: str
     target: str
@@ -39,31 +39,31 @@ class EvaluatedModel:
 
     @property
     def kind(self) -> Literal["classifier", "module", "function"]:
-        """What can be asked of it: features and centers, gradients, or answers alone."""
+        """A classifier has features and centers, a module has gradients, a function has logits only."""
         if isinstance(self.model, Classifier):
             return "classifier"
         return "module" if isinstance(self.model, nn.Module) else "function"
 
     @property
     def head(self) -> Head | None:
-        """The loss it was trained with, where it is one of ours."""
+        """The loss it was trained with, if it is one of ours."""
         return self.model.head if isinstance(self.model, Classifier) else None
 
     @cached_property
     def fast(self) -> Model:
-        """What attacks search on; the model itself confirms what they find."""
+        """The prepared model that attacks search on; the model itself confirms the results."""
         return prepare(self.model) if isinstance(self.model, nn.Module) else self.model
 
     @property
     def device(self) -> torch.device:
-        """Where images have to be to be shown to it."""
+        """The device of its weights."""
         if isinstance(self.model, nn.Module):
             for tensor in (*self.model.parameters(), *self.model.buffers()):
                 return tensor.device
         return torch.device("cpu")
 
     def about(self) -> Table:
-        """What the records say of it."""
+        """How the records describe it."""
         settings = {} if self.card is None else to_table(self.card.settings)
         count = 0
         if isinstance(self.model, nn.Module):
@@ -115,7 +115,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def check_fit(target: EvaluatedModel, data: ImageData) -> None:
-    """Show the model some images of the data: whether it takes their shape and knows their classes."""
+    """Try the model on some images of the data: it must accept their shape and know their classes."""
     images = data.first(SHOWN).to(target.device).float_images()
     before = images.clone()
     if isinstance(target.model, nn.Module) and target.model.training:
@@ -123,7 +123,7 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     try:
         with torch.no_grad():
             logits = target.model(images)
-    except Exception as error:  # a stranger's model may raise anything about images it was not made for
+    except Exception as error:  # any model may raise anything on images it was not made for
         if layout := _explain_layout(target.model, images, target.target, data.name):
             raise ArgumentError(layout) from error
         reason = " ".join(str(error).split())[:200]
@@ -142,7 +142,7 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
             "anything; let it work on a copy (images.clone())."
         )
     if logits.shape[1] != data.num_classes:
-        fewer = data.num_classes < logits.shape[1]  # images of the user's own may lack the last classes
+        fewer = data.num_classes < logits.shape[1]  # a user's own images may lack the last classes
         raise ArgumentError(
             f"{target.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
             f"choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
@@ -152,7 +152,7 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
 def _explain_layout(
     model: nn.Module | Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"], target: str, data: str
 ) -> str:
-    """Which of the two has its channels last, the shape and the way out; empty where something else may be wrong.
+    """Why a model cannot take images, if the reason is channels first or last; empty otherwise.
 
     ``model`` has already failed on ``images``; ``target`` and ``data`` are what the user calls them.
     """
@@ -172,7 +172,7 @@ def _explain_layout(
 
 
 def _channels_last(model: nn.Module | Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> bool:
-    """Three at the end are colours; a single one may also be the width of a signal (n, c, length, 1)."""
+    """Three at the end are colours; one may also be the width of a signal (n, c, length, 1)."""
     _, first, _, last = images.shape
     if last not in CHANNELS or first in CHANNELS:
         return False
@@ -180,7 +180,7 @@ def _channels_last(model: nn.Module | Callable[[Tensor], Tensor], images: Float[
 
 
 def _made_for(model: nn.Module | Callable[[Tensor], Tensor], channels: int) -> bool:
-    """Whether a convolution takes so many channels; one made for as many as images have rows takes turned ones too."""
+    """Whether a convolution takes so many channels, or the model has none."""
     layers = model.modules() if isinstance(model, nn.Module) else ()
     taken = {layer.in_channels for layer in layers if isinstance(layer, nn.Conv2d)}
     return not taken or channels in taken
@@ -190,7 +190,7 @@ def _takes(model: nn.Module | Callable[[Tensor], Tensor], images: Tensor) -> boo
     try:
         with torch.no_grad():
             logits = model(images.contiguous())
-    except Exception:  # as on the images before: a stranger's model may raise anything
+    except Exception:  # any model may raise anything
         return False
     return isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(images)
 

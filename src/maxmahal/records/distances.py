@@ -1,4 +1,4 @@
-"""What attacks that always win have to tell: how far they had to go."""
+"""The results of minimum-norm attacks: how far adversarial images are."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def is_minimum_norm(stage: StageRecords) -> bool:
 
 
 def mean_distortion(stage: StageRecords) -> float | None:
-    """How far the images that a minimum-norm attack turned from right to wrong had to move, on average."""
+    """The mean distance of the adversarial images of samples that were correct before."""
     columns = stage.columns
     found = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
     return float(found.mean()) if len(found) else None

@@ -54,16 +54,16 @@ COLUMNS = {
     "torch_version": TEXT,
     "maxmahal_version": TEXT,
 }
-"""The columns of every format, in order, and what each holds."""
+"""The columns of every format, in order, with their types."""
 AUTOATTACK = "autoattack"
 COSTS = ("iterations", "forward", "backward", "queries")
 
 _Block = dict[str, Any]
-"""One stage by column: a plain value where all its rows share it, else an array, masked where nothing is known."""
+"""One stage by column: a plain value if all rows share it, otherwise an array, masked where not recorded."""
 
 
 def write_records(evaluations: Sequence[Evaluation], path: Path, format: str) -> None:
-    """Every row of ``evaluations`` in one file; what nobody knows is empty in CSV and null in JSON and Parquet."""
+    """Every row of ``evaluations`` in one file; what was not recorded is empty in CSV and null in JSON and Parquet."""
     if format not in FORMATS:
         raise ArgumentError(f"Records cannot be written as '{format}'; {did_you_mean(format, FORMATS)}")
     write = FORMATS[format]
@@ -72,7 +72,7 @@ def write_records(evaluations: Sequence[Evaluation], path: Path, format: str) ->
 
 
 def of_model(evaluations: Sequence[Evaluation], model: str | None) -> list[Evaluation]:
-    """Whole evaluations: all of a model by its name, one by its name of ``tell_apart``, every one where it is None."""
+    """Complete evaluations: all of a model by its name, one by its name of ``tell_apart``, all if it is None."""
     names = tell_apart(evaluations)
     _check_known("model", model, {*names, *(each.name for each in evaluations)})
     return [each for each, name in zip(evaluations, names, strict=True) if model in (None, name, each.name)]
@@ -85,10 +85,10 @@ def select(
     broken: bool | None = None,
     sample: int | None = None,
 ) -> list[Evaluation]:
-    """Only these rows, to be written; no verdict can be given on what is left.
+    """Only these rows, to be written; they do not allow a verdict.
 
-    ``broken`` is what an attack broke, or left standing: images that were wrong before it are neither its success nor
-    its failure, and the clean images are under no attack; they are shown only where ``attack`` names them.
+    ``broken`` selects the samples that an attack broke, or did not: samples that were wrong before it are neither. The
+    clean images are selected only if ``attack`` names them.
     """
     chosen = of_model(evaluations, model)
     _check_known("attack", attack, {stage.name for each in chosen for stage in each.stages})
@@ -104,17 +104,19 @@ def select(
 
 
 def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
-    """RobustBench's entry for a model, as far as records know it: null is what its author has to fill in."""
+    """RobustBench's entry for a model, as far as records know it; the author fills in what is null."""
     if not evaluation.finished:
-        raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; run it again to go on, then export.")
+        raise ArgumentError(
+            f"The evaluation of {evaluation.name} is not finished; run it again to continue, then export."
+        )
     if evaluation.comparison:
         raise ArgumentError(
-            f"Suite {evaluation.suite} repeats the paper's protocol and measures no robustness that a card could give; "
+            f"Suite {evaluation.suite} repeats the paper's protocol, which does not measure robustness; "
             "evaluate with autoattack or strict."
         )
     if not was_attacked(evaluation):
         raise ArgumentError(
-            f"No attack of {evaluation.suite} that counts ran on {evaluation.name}, so there is no robust accuracy for "
+            f"No counting attack of {evaluation.suite} ran on {evaluation.name}, so there is no robust accuracy for "
             "a card; evaluate with another suite, such as strict."
         )
     verdict, model = give_verdict(evaluation), evaluation.model
@@ -128,7 +130,7 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
         "link": None,
         "name": evaluation.name,
         "authors": None,
-        # A run of ours sees its own data set and nothing else.
+        # Our runs train on their own data set only.
         "additional_data": False if settings.get("data", {}).get("source") == evaluation.data else None,
         "number_forward_passes": 1 if one_pass else None,
         "dataset": evaluation.data,
@@ -145,9 +147,9 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
-    """The card in RobustBench's folders: DATA/NORM/NAME with all that tells two evaluations of a model apart.
+    """The card in RobustBench's folders: DATA/NORM/NAME, where NAME identifies the evaluation.
 
-    A card that is there and says something else is never written over.
+    An existing card with other content is not overwritten.
     """
     version, size = f"v{evaluation.suite_version}", f"eps{evaluation.epsilon}"
     rounds = f"seed{evaluation.seed}", f"{evaluation.samples}samples"
@@ -155,13 +157,13 @@ def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
     path = folder.joinpath(*(re.sub(r"[^\w.+-]|^\.", "_", part) for part in (evaluation.data, evaluation.norm, name)))
     text = json.dumps(robustbench_card(evaluation), indent=2, ensure_ascii=False) + "\n"
     if path.exists() and path.read_bytes() != text.encode():
-        raise ArgumentError(f"{path} is there already and says something else; move it, or export to another folder.")
+        raise ArgumentError(f"{path} exists already with other content; move it, or export to another folder.")
     write_text_atomically(path, text, within=folder)
     return path
 
 
 def _autoattack(evaluation: Evaluation) -> str | None:
-    """The accuracy that is AutoAttack's own: without what a diagnosis added, and only where all of it ran."""
+    """The accuracy under AutoAttack alone, without attacks that the diagnostics added; None unless all of it ran."""
     own = [stage for stage in evaluation.stages if stage.origin == "suite" and stage.counts and stage.name != CLEAN]
     if evaluation.suite != AUTOATTACK or any(stage.skipped for stage in own):
         return None
@@ -195,7 +197,7 @@ def _block(evaluation: Evaluation, stage: StageRecords) -> _Block:
 
 
 def _plain(value: Any) -> Any:
-    """The same settings with the numbers that JSON does not have as text."""
+    """The same settings, with numbers that JSON does not have (NaN, infinity) as text."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -212,7 +214,7 @@ def _write_csv(blocks: Iterator[_Block], path: Path) -> None:
 
 
 def _write_json(blocks: Iterator[_Block], path: Path) -> None:
-    """A list of objects, one a line."""
+    """A list of objects, one per line."""
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     with path.open("w", encoding="utf-8") as stream:
         separator = "["
@@ -226,12 +228,12 @@ def _write_json(blocks: Iterator[_Block], path: Path) -> None:
 
 
 def _slots(block: _Block, encode: Callable[[Any], str]) -> list[str]:
-    """For each column a place to fill, or what fills it in every row: encoded once, not once a row."""
+    """For each column a placeholder, or the encoded value that all rows share."""
     return ["%s" if isinstance(value, np.ndarray) else encode(value).replace("%", "%%") for value in block.values()]
 
 
 def _rows(block: _Block, missing: str) -> Iterator[tuple[Any, ...]]:
-    """What goes into the places, row by row: numbers, which print as exactly as they read, and words."""
+    """The values of the placeholders, row by row."""
     words = {True: "true", False: "false", None: missing}
     columns = []
     for name, value in block.items():
@@ -246,7 +248,7 @@ def _csv_field(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     stream = io.StringIO()
-    csv.writer(stream).writerow([value, ""])  # alone in its row, an empty text would be quoted
+    csv.writer(stream).writerow([value, ""])  # an empty text alone in its row would be quoted
     return stream.getvalue().removesuffix(",\r\n")
 
 

@@ -1,4 +1,4 @@
-"""Names for evaluations that may stand side by side: the model's, with what tells it apart where that is needed."""
+"""Unique names of evaluations: the model's name, with what distinguishes it from others of the same model."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from maxmahal.records.types import Evaluation
 
 
 def tell_apart(evaluations: Sequence[Evaluation]) -> list[str]:
-    """A name for each, in the order given and no two alike: "a", or "a (30 samples)" beside another of the same model.
+    """One unique name per evaluation: "a", or "a (30 samples)" if there is another evaluation of the same model.
 
-    Where nothing in two of them differs, as in a folder and its copy, they are numbered.
+    If two do not differ, as in a folder and its copy, they are numbered.
     """
     names = [_name(each, [other for other in evaluations if other.name == each.name]) for each in evaluations]
     return [

@@ -1,4 +1,4 @@
-"""Reading records: everything that a folder knows, as plain values."""
+"""Reading records: all evaluations of a folder, as plain values."""
 
 import io
 import json
@@ -14,9 +14,9 @@ from maxmahal.records.schema import FILE, open_for_reading, record_errors
 from maxmahal.records.store import finding_from_json
 from maxmahal.records.types import AND, Columns, Evaluation, Picture, Points, Rating, StageRecords
 
-# Records of older versions tell a suite of the paper's protocol by its own words alone, and two had no such words.
-_NO_MEASURE = "not a measure of robustness"
-_WITHOUT_WORDS = ("paper-figure4", "spsa-sizes")
+# Records of older versions: a suite of the paper's protocol is known by its description, two by their names.
+_NOT_A_MEASURE = "not a measure of robustness"
+_BY_NAME = ("paper-figure4", "spsa-sizes")
 _COLUMNS = (
     "sample, label, clean_prediction, prediction, right_before, broken, right_share, distortion, iterations, "
     "forward, backward, queries, broken_8bit"
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def read_evaluations(folders: str | Path | Sequence[str | Path]) -> list[Evaluation]:
-    """Every evaluation in one or several folders, finished or not, in the order they were begun."""
+    """Every evaluation in one or several folders, finished or not, in the order they began."""
     several = [folders] if isinstance(folders, str | Path) else folders
     return [evaluation for folder in several for evaluation in _read_folder(Path(folder).expanduser())]
 
@@ -92,13 +92,13 @@ def _evaluation(
 
 
 def _devices(connection: sqlite3.Connection, evaluation: int, begun: dict[str, Any]) -> str:
-    """Where it was begun, then where it went on: an evaluation may be resumed on another machine."""
+    """Where it began and where it was continued, which may be another machine."""
     found = connection.execute("SELECT DISTINCT device FROM chunks WHERE evaluation = ? ORDER BY device", (evaluation,))
     return AND.join(dict.fromkeys([begun.get("device", ""), *(device for (device,) in found)])).removeprefix(AND)
 
 
 def _repeats_the_paper(suite: str, about: str) -> bool:
-    return suite in _WITHOUT_WORDS or _NO_MEASURE in about
+    return suite in _BY_NAME or _NOT_A_MEASURE in about
 
 
 def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageRecords]:
@@ -193,7 +193,7 @@ def _points(connection: sqlite3.Connection, evaluation: int, stages: dict[int, S
 
 
 def read_plane(blob: bytes | None) -> tuple[str, Float[np.ndarray, "l 2"] | None]:
-    """How features came into the plane, and where the centers lie in it."""
+    """How features were projected, and where the centers are in the plane."""
     if blob is None:
         return "", None
     arrays = np.load(io.BytesIO(blob), allow_pickle=False)

@@ -1,8 +1,8 @@
 """The file of records: SQLite in WAL mode.
 
-Why SQLite: a commit is all or nothing and, with ``synchronous = FULL``, on disk when it returns, so a kill or a power
-cut costs at most the chunk that was being computed; several processes may write; it comes with Python, needs no server,
-and anybody can open it. A columnar file is better to hand on, so records can be exported as Parquet.
+Why SQLite: a commit is atomic and, with ``synchronous = FULL``, on disk when it returns, so a kill or a power failure
+costs at most the chunk that was being computed; several processes may write; it comes with Python and needs no server.
+To share records, export them as Parquet.
 """
 
 import os
@@ -68,7 +68,7 @@ class RecordsError(MaxmahalError, ValueError):
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """The file of records in ``folder``, made where there is none."""
+    """The file of records in ``folder``, which is created if there is none."""
     path = folder / FILE
     with record_errors(path):
         try:
@@ -83,21 +83,21 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
             _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                # All or nothing, and one process at a time: nobody may see tables without their format.
+                # In one transaction: no process may see tables without their format.
                 format_row = f"INSERT OR IGNORE INTO about VALUES ('format', '{FORMAT}');"
                 connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {format_row} COMMIT;")
             _check_format(connection, path)
-            _make_room_for_balls(connection)
+            _allow_several_threats(connection)
     return connection
 
 
-def _make_room_for_balls(connection: sqlite3.Connection) -> None:
-    """Files of earlier versions take a model under a suite in one ball only; the same rows go into a wider table."""
+def _allow_several_threats(connection: sqlite3.Connection) -> None:
+    """Files of earlier versions allow one threat per model and suite; copy the rows into a table without that limit."""
     known = "SELECT 1 FROM sqlite_master WHERE name = 'identities'"
     if connection.execute(known).fetchone():
         return
     connection.execute("BEGIN IMMEDIATE")
-    if not connection.execute(known).fetchone():  # another process may have been faster
+    if not connection.execute(known).fetchone():  # another process may have done it
         connection.execute("ALTER TABLE evaluations RENAME TO narrow")
         connection.execute(_EVALUATIONS)
         connection.execute("INSERT INTO evaluations SELECT * FROM narrow")
@@ -107,7 +107,7 @@ def _make_room_for_balls(connection: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """SQLite does not wait for others here, as it does elsewhere, so we do."""
+    """Wait for other processes, which SQLite does not do here."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -137,7 +137,7 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    """As usual; or, in a folder that we may not write to, without the files that guard against others' writing."""
+    """As usual; in a read-only folder, without the files that guard against concurrent writes."""
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     with _closed_on_error(connection):
         try:
@@ -164,17 +164,17 @@ _WAY_OUT = "restore a copy of it, or move it away and evaluate again."
 
 @contextmanager
 def record_errors(path: Path) -> Iterator[None]:
-    """Whatever SQLite refuses, as one sentence with a way out."""
+    """Errors of SQLite as one sentence that says what to do."""
     try:
         yield
     except sqlite3.OperationalError as error:
         text = str(error)
         if any(words in text for words in ("disk is full", "disk I/O", "readonly", "unable to open")):
             raise StorageError(
-                f"Cannot write {path}: {text}. Make room or choose another folder; every finished chunk is intact."
+                f"Cannot write {path}: {text}. Free space or choose another folder; every finished chunk is intact."
             ) from error
         if "locked" in text:
-            raise RecordsError(f"{path} has been held by another process for {PATIENCE:g} s; wait for it.") from error
+            raise RecordsError(f"{path} has been locked by another process for {PATIENCE:g} s; wait for it.") from error
         raise RecordsError(f"{path} is not a file of records ({text}); {_WAY_OUT}") from error
     except sqlite3.DatabaseError as error:
         raise RecordsError(f"{path} is damaged or not a file of records ({error}); {_WAY_OUT}") from error

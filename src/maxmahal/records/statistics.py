@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of samples with its Clopper-Pearson interval; ``count`` may be a sum of shares of a model that draws."""
+    """A proportion with its Clopper-Pearson interval; ``count`` may be a sum of shares of a stochastic model."""
 
     count: float
     total: int
@@ -24,24 +24,24 @@ class Rate:
 
     @property
     def value(self) -> float:
-        """The share itself."""
+        """The proportion."""
         return self.count / self.total
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Which true shares are compatible with it."""
+        """Its Clopper-Pearson interval."""
         return clopper_pearson(self.count, self.total)
 
     def __str__(self) -> str:
         """In percent: "57.8 % [53.3, 62.2]", and "<= 0.74 %" for none.
 
-        All of them is no such bound: what withstood these attacks may fall to others, so ">=" would claim too much.
+        A proportion of 100 % is not written as a bound: other attacks may break more, so ">=" would claim too much.
         """
         return self.with_interval if self.count else f"<= {100 * self.interval[1]:.2f} %"
 
     @property
     def with_interval(self) -> str:
-        """In percent, none and all of the samples too: "0.0 % [0.0, 0.7]"."""
+        """In percent, also for none: "0.0 % [0.0, 0.7]"."""
         low, high = self.interval
         return f"{100 * self.value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
@@ -56,9 +56,9 @@ def clopper_pearson(count: float, total: int, confidence: float = CONFIDENCE) ->
 
 
 def points_apart(ours: Rate, theirs: Rate) -> tuple[float, float, float]:
-    """How many points one rate is above another, with Newcombe's interval, made of the two's own.
+    """The difference of two rates in points, with Newcombe's interval.
 
-    For rates of different images: where both models saw the same ones, ``Comparison`` knows more.
+    For rates on different images; on the same images ``Comparison`` is more precise.
     """
     gap = ours.value - theirs.value
     (low, high), (bottom, top) = ours.interval, theirs.interval
@@ -72,13 +72,13 @@ class Comparison:
     """Two models on the same images."""
 
     first_only: int
-    """Images that only the first model gets right."""
+    """Images that only the first model classifies correctly."""
     second_only: int
     total: int
 
     @property
     def difference(self) -> float:
-        """How many points the first is ahead, as a share."""
+        """The difference of the two accuracies, as a share."""
         return (self.first_only - self.second_only) / self.total
 
     @property
@@ -91,7 +91,7 @@ class Comparison:
 
     @property
     def p_value(self) -> float:
-        """Exact McNemar test: how likely so uneven a split is among images that tell the two apart, were they equal."""
+        """Exact McNemar test of the hypothesis that both models are equally accurate."""
         return mcnemar(self.first_only, self.second_only)
 
 

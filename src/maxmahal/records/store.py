@@ -1,4 +1,4 @@
-"""Writing records: an evaluation, its plan, its findings and, chunk by chunk, what happened to each sample."""
+"""Writing records: an evaluation, its plan, its findings and, chunk by chunk, the result for each sample."""
 
 import json
 import sqlite3
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Identity:
-    """What an evaluation is of; two that agree in it are one and the same."""
+    """What identifies an evaluation within a folder."""
 
     name: str
     data: str
@@ -34,7 +34,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ChunkPictures:
-    """The images of a few samples, for a gallery."""
+    """The images of a few samples, for the gallery."""
 
     sample: list[int]
     clean: Float[np.ndarray, "n c h w"]
@@ -43,14 +43,14 @@ class ChunkPictures:
 
 @dataclass(frozen=True)
 class ChunkPoints:
-    """Where samples lie in the plane of features."""
+    """Where samples are in the plane of features."""
 
     sample: Int[np.ndarray, " n"]
     xy: Float[np.ndarray, "n 2"]
 
 
 class Store:
-    """The records of a folder, open for writing. Every method commits what it does, whole or not at all."""
+    """The records of a folder, open for writing. Every method is one transaction."""
 
     def __init__(self, folder: Path, option_defaults: Callable[[str], Table] = lambda _: {}) -> None:
         """``option_defaults`` are those of an attack's options: records of earlier versions lack the newer ones."""
@@ -59,13 +59,13 @@ class Store:
         self._connection = open_for_writing(folder)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def begin(self, identity: Identity, body: Table) -> int:
-        """The number of the evaluation, which is made where it is not there yet.
+        """The number of the evaluation, which is created if it does not exist.
 
-        One that is there must be of the same model, data and suite: ``body["same"]`` holds what must not differ.
+        An existing one must have the same model, data and suite: ``body["same"]`` must not differ.
         """
 
         def work(connection: sqlite3.Connection) -> tuple[int, Table]:
@@ -74,7 +74,7 @@ class Store:
                 return known
             text = json.dumps(body)
             query = "INSERT INTO evaluations (name, data, suite, seed, samples, body) VALUES (?, ?, ?, ?, ?, ?)"
-            connection.execute(query, (*_outside_of_ball(identity), text))
+            connection.execute(query, (*_own_columns(identity), text))
             ((number,),) = connection.execute("SELECT last_insert_rowid()")
             return number, json.loads(text)
 
@@ -83,23 +83,23 @@ class Store:
         return number
 
     def body(self, evaluation: int) -> Table:
-        """What was said of an evaluation when it began."""
+        """The description of an evaluation when it began."""
         ((text,),) = self._rows("SELECT body FROM evaluations WHERE id = ?", evaluation)
         body: Table = json.loads(text)
         return body
 
     def check(self, identity: Identity, body: Table) -> None:
-        """Refuse what ``begin`` would refuse, and write nothing."""
+        """Raise what ``begin`` would raise, and write nothing."""
         known = self._find(identity)
         if known is not None:
             self._refuse_other(identity, known[1], body)
 
     def _find(self, identity: Identity) -> tuple[int, Table] | None:
-        """The number of an evaluation and what was said of it, where there is one."""
+        """The number and description of an evaluation, if it exists."""
         query = "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
-        for number, text in self._rows(query, *_outside_of_ball(identity)):
+        for number, text in self._rows(query, *_own_columns(identity)):
             found: Table = json.loads(text)
-            # Not in SQL, which may read the last bit of a radius otherwise than Python wrote it.
+            # Not in SQL, which may read the last bit of a radius differently.
             if (found["same"]["suite"]["norm"], found["radius"]) == (identity.norm, identity.radius):
                 return number, found
         return None
@@ -116,19 +116,19 @@ class Store:
             )
 
     def add_finding(self, evaluation: int, position: int, finding: Finding) -> None:
-        """What a check saw; the first to say so counts."""
+        """Record the result of a check; the first one counts."""
         values = (evaluation, position, finding.check, json.dumps(asdict(finding)))
         self._commit(
             lambda connection: connection.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", values)
         )
 
     def findings(self, evaluation: int) -> list[Finding]:
-        """What the checks have seen so far."""
+        """The results of the checks so far."""
         rows = self._rows("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", evaluation)
         return [finding_from_json(body) for (body,) in rows]
 
     def plan(self, evaluation: int, position: int, name: str, body: Table, skipped: str) -> None:
-        """Put a stage into the plan; a plan that is there already must say the same, but for the title."""
+        """Record a stage of the plan; one already recorded must be the same except for its title."""
         text = json.dumps(body)
 
         def work(connection: sqlite3.Connection) -> Table:
@@ -140,29 +140,29 @@ class Store:
             body, reason = connection.execute(query, (evaluation, position)).fetchone()
             return {**json.loads(body), "skipped": reason}
 
-        # Titles are for people, and an older version may have worded them otherwise.
+        # An older version may have used another title.
         known, planned = self._commit(work), {**json.loads(text), "skipped": skipped}
         known["settings"] = {**self._option_defaults(known["kind"]), **known["settings"]}
         difference = first_difference({**known, "title": ""}, {**planned, "title": ""})
         if difference:
             raise RecordsError(
                 f"{self.path.parent} holds another plan for stage {position + 1} ({difference}); "
-                "go on with the same command and the same models, or choose another --out."
+                "continue with the same command and the same models, or choose another --out."
             )
 
     def size(self, evaluation: int, stage: int, samples: int, chunks: int) -> None:
-        """How much a stage has to do, once that is known."""
+        """Record how many samples and chunks a stage has."""
         values = (samples, chunks, evaluation, stage)
         query = "UPDATE stages SET planned = ?, chunks = ? WHERE evaluation = ? AND position = ?"
         self._commit(lambda connection: connection.execute(query, values))
 
     def done_chunks(self, evaluation: int, stage: int) -> set[int]:
-        """The numbers of the chunks that are safely recorded."""
+        """The numbers of the recorded chunks."""
         query = "SELECT number FROM chunks WHERE evaluation = ? AND stage = ?"
         return {number for (number,) in self._rows(query, evaluation, stage)}
 
     def finished_stages(self, evaluation: int) -> list[str]:
-        """The titles of the stages whose every chunk is recorded, in their order."""
+        """The titles of the finished stages, in order."""
         query = (
             "SELECT json_extract(body, '$.title') FROM stages WHERE evaluation = ? AND skipped = '' AND chunks = ("
             "SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation "
@@ -171,7 +171,7 @@ class Store:
         return [title for (title,) in self._rows(query, evaluation)]
 
     def worst_shares(self, evaluation: int, before: int | None = None) -> dict[int, float]:
-        """For each sample, the least share of right answers under the counting stages, or those ``before`` one."""
+        """For each sample, the smallest ``right_share`` of the counting stages, or of those ``before`` one."""
         query = (
             "SELECT sample, MIN(right_share) FROM records JOIN stages ON records.evaluation = stages.evaluation "
             "AND records.stage = stages.position WHERE records.evaluation = ? "
@@ -180,7 +180,7 @@ class Store:
         return dict(self._rows(query, evaluation, sys.maxsize if before is None else before))
 
     def clean_predictions(self, evaluation: int) -> dict[int, tuple[int, float]]:
-        """What the model said about each image before any attack, and how often it was right."""
+        """The prediction of each clean image, and how often it was correct."""
         query = "SELECT sample, prediction, right_share FROM records WHERE evaluation = ? AND stage = 0"
         return {sample: (prediction, share) for sample, prediction, share in self._rows(query, evaluation)}
 
@@ -195,7 +195,7 @@ class Store:
         pictures: ChunkPictures | None,
         points: ChunkPoints | None,
     ) -> bool:
-        """Record a finished chunk, whole; False where another process was first, whose records then stand."""
+        """Record a finished chunk; False if another process recorded it first."""
 
         def work(connection: sqlite3.Connection) -> bool:
             added = connection.execute(
@@ -221,7 +221,7 @@ class Store:
         return self._commit(work)
 
     def keep_plane(self, evaluation: int, plane: bytes) -> bytes:
-        """The plane of features that all points are drawn in: the first one that was proposed."""
+        """The plane of features in which all points are drawn: the first one recorded."""
 
         def work(connection: sqlite3.Connection) -> bytes:
             query = "UPDATE evaluations SET plane = ? WHERE id = ? AND plane IS NULL"
@@ -231,7 +231,7 @@ class Store:
         return self._commit(work)
 
     def finish(self, evaluation: int) -> None:
-        """Every stage of the plan is done."""
+        """Mark the evaluation as finished."""
         query = "UPDATE evaluations SET finished = 1 WHERE id = ?"
         self._commit(lambda connection: connection.execute(query, (evaluation,)))
 
@@ -246,7 +246,7 @@ class Store:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; the lock is taken at once, so that two writers wait for each other rather than collide."""
+    """One transaction; the lock is taken at once, so that two writers wait for each other."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -257,13 +257,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _outside_of_ball(identity: Identity) -> tuple[str, str, str, int, int]:
-    """What of it has columns of its own."""
+def _own_columns(identity: Identity) -> tuple[str, str, str, int, int]:
+    """The parts of an identity that have columns of their own."""
     return identity.name, identity.data, identity.suite, identity.seed, identity.samples
 
 
 def finding_from_json(text: str) -> Finding:
-    """A finding as it was saved."""
+    """A finding from its JSON."""
     values = json.loads(text)
     return Finding(**{**values, "adds": tuple(values["adds"])})
 

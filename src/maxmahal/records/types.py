@@ -1,4 +1,4 @@
-"""What the records of an evaluation say, as readers see them: plain values, no connection to the file left open."""
+"""The records of an evaluation as plain values; the file is closed."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,7 @@ Scope = Literal["all", "survivors"]
 
 
 AND = " and "
-"""Between the devices of an evaluation that went on elsewhere than it was begun."""
+"""Between the devices of an evaluation that was continued on another device."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,18 @@ class Columns:
     """Of the attacked image, by the model itself in float32."""
     right_before: Bool[np.ndarray, " n"]
     broken: Bool[np.ndarray, " n"]
-    """Whether the model is wrong about the attacked image; of a model that draws, more often than not."""
+    """Whether the model misclassifies the attacked image; for a stochastic model, in more than half of the draws."""
     right_share: Float[np.ndarray, " n"]
-    """How often the model is right about it: 0 or 1, or the mean over the draws of a model that draws."""
+    """How often the model classifies it correctly: 0 or 1, or the mean over the draws of a stochastic model."""
     distortion: Float[np.ndarray, " n"]
-    """How far the image moved in the threat's norm; NaN where the attack has none to tell."""
+    """How far the image moved in the threat's norm; NaN if not recorded."""
     iterations: Int[np.ndarray, " n"]
-    """Steps, tries or queries of the attack; -1 where an outside package does not tell. So the next three."""
+    """Steps, tries or queries of the attack; -1 if not recorded, as in the next three columns."""
     forward: Int[np.ndarray, " n"]
     backward: Int[np.ndarray, " n"]
     queries: Int[np.ndarray, " n"]
     broken_8bit: Int[np.ndarray, " n"] | None = None
-    """Whether the image still breaks the model once it is rounded to bytes: 1, 0, or -1 where nobody looked."""
+    """Whether the image still breaks the model after rounding to 8 bits: 1, 0, or -1 if not checked."""
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -48,7 +48,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Rating:
-    """What a stage cost in all, summed over its chunks."""
+    """The cost of a stage, summed over its chunks."""
 
     seconds: float
     forward: int
@@ -58,7 +58,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class StageRecords:
-    """One attack of an evaluation with everything that is known about it so far."""
+    """One attack of an evaluation, with its results so far."""
 
     name: str
     """Unique within the evaluation, such as "apgd-margin"; the first stage of all is "clean"."""
@@ -67,45 +67,45 @@ class StageRecords:
     kind: str
     """Which attack of the registry ran: "clean", "pgd", "apgd", "carlini", "square", "transfer", ..."""
     settings: dict[str, Any]
-    """Everything it was told, resolved: steps, objective, epsilon, restarts, seed, ..."""
+    """All its settings, defaults included: steps, objective, epsilon, restarts, seed, ..."""
     threat: str
-    """Such as "Linf 8/255"; empty for what has no ball (noise, rotation, minimum-norm attacks)."""
+    """Such as "Linf 8/255"; empty for attacks without a ball (noise, rotation, minimum-norm attacks)."""
     scope: Scope
-    """Whether it ran on every sample, or only on those that the counting stages before it had left standing."""
+    """Whether it ran on all samples, or only on those that the counting stages before it did not break."""
     origin: Origin
-    """Who put it into the plan; a stage that a diagnosis added names the check in ``settings["because"]``."""
+    """Where it comes from; a stage added by the diagnostics names the check in ``settings["because"]``."""
     counts: bool
-    """Whether it belongs to the evaluation's own threat, and so to the worst case."""
+    """Whether it counts towards the worst case."""
     skipped: str
-    """Why it did not run at all, as a sentence; empty otherwise."""
+    """Why it was skipped, as a sentence; empty if it was not."""
     finished: bool
     planned: int
-    """How many samples it has to attack (0 as long as that is not known)."""
+    """How many samples it attacks (0 until that is known)."""
     columns: Columns
     rating: Rating
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one diagnostic check saw."""
+    """The result of one diagnostic check."""
 
     check: str
     """The check's name, such as "zero-gradients"."""
     title: str
     flagged: bool
     sentence: str
-    """What it means, in plain words, with its numbers; also when nothing is wrong."""
+    """The result with its numbers, in words; also if nothing is wrong."""
     remedy: str
-    """Which attack to add, as a sentence; empty where nothing is to be done."""
+    """Which attack to add, as a sentence; empty if none."""
     adds: tuple[str, ...] = ()
-    """Names of remedies (see ``diagnose.remedies``) that a suite which mends itself adds to its plan."""
+    """Names of remedies (see ``diagnose.remedies``): attacks that a suite with ``mend = true`` adds."""
     numbers: dict[str, Any] = field(default_factory=dict)
     """What was measured: numbers, lists of numbers, texts; curves as {"x": [...], "y": [...]}."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A clean image beside the one that broke it."""
+    """A clean image and the adversarial one."""
 
     sample: int
     stage: str
@@ -119,7 +119,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Points:
-    """Feature space in two dimensions; ``stage`` is "clean" or the attack whose images these are the features of."""
+    """Features in two dimensions, of the clean images or of the images of one attack."""
 
     stage: str
     sample: Int[np.ndarray, " n"]
@@ -134,7 +134,7 @@ class Evaluation:
     name: str
     """The model's name, unique within the folder together with suite, ball, data, seed and samples."""
     target: str
-    """What the user asked for: a run folder, a checkpoint, ``module:factory``."""
+    """What the user named: a run folder, a checkpoint, ``module:factory``."""
     data: str
     suite: str
     suite_version: int
@@ -155,24 +155,24 @@ class Evaluation:
     """versions (dict), device (several with AND between them), threads, commit (of the package or ""), command
     (to reproduce it), started."""
     training: list[dict[str, Any]]
-    """A run's metrics, one entry an epoch: epoch, train_seconds, test_accuracy, train_loss, ...; [] without a run."""
+    """A run's metrics, one entry per epoch: epoch, train_seconds, test_accuracy, train_loss, ...; [] without a run."""
     stages: tuple[StageRecords, ...]
     findings: tuple[Finding, ...]
     pictures: tuple[Picture, ...]
     points: tuple[Points, ...]
     centers_xy: Float[np.ndarray, "l 2"] | None
-    """The class centers in the same plane as ``points``; None for losses without centers."""
+    """The class centers in the plane of ``points``; None for losses without centers."""
     plane: str
-    """How features came into the plane: "features" (two dimensions), "circle of centers", "centers" (their principal
+    """How features were projected: "features" (two dimensions), "circle of centers", "centers" (their principal
     axes), "class means", or "" without any."""
     finished: bool
     comparison: bool = False
-    """Whether the suite repeats the paper's protocol, so that its accuracies are no measure of robustness."""
+    """Whether the suite repeats the paper's protocol: its accuracies do not measure robustness."""
 
     @property
     def verdict(self) -> "maxmahal.records.verdict.Verdict":
-        """What ``give_verdict`` says: clean and robust accuracy, how far to trust them, and all of it in a sentence."""
-        from maxmahal.records.verdict import give_verdict  # which is made of these very types
+        """The result of ``give_verdict``: clean and robust accuracy, how reliable they are, and a sentence."""
+        from maxmahal.records.verdict import give_verdict  # which imports these types
 
         return give_verdict(self)
 

@@ -1,4 +1,4 @@
-"""The verdict on a model, from its records alone: the worst case per sample over everything that was tried."""
+"""The verdict on a model from its records: the worst case per sample over all attacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.records.types import Evaluation, StageRecords
 
 CLEAN = "clean"
-NOTHING_LEFT = 0.03  # a model that stands on so few samples hides nothing that a missing attack could still find
+NOTHING_LEFT = 0.03  # robust accuracy: with so little left, a missing attack could not find much more
 Trust = Literal["held", "mended", "unresolved", "unchecked", "unfinished"]
 
 
@@ -22,35 +22,35 @@ class StageVerdict:
 
     stage: StageRecords
     accuracy: Rate | None
-    """Over all samples: under this attack alone where it ran on all of them, else after it and all before it."""
+    """Over all samples: under this attack alone if it ran on all of them, otherwise under it and all before it."""
     cumulative: bool
     """Which of the two ``accuracy`` is."""
     broke: int
-    """Samples that were right until this attack, in the order of the plan."""
+    """Samples that this attack broke and no earlier one."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the records say."""
+    """Accuracies of an evaluation, and how reliable they are."""
 
     clean: Rate
     robust: Rate
-    """Right under every counting attack, restart and target."""
+    """Correct under every counting attack, restart and target."""
     success: Rate | None
-    """The attacks' success rate over the samples that were right to begin with; None where none was."""
+    """The attacks' success rate over the samples that were correct without an attack; None if none was."""
     stages: tuple[StageVerdict, ...]
     trust: Trust
     sentence: str
-    """One honest sentence for the top of a page."""
+    """The result in one sentence."""
 
     @property
     def attacked(self) -> bool:
-        """Whether any attack that counts has finished: before that, ``robust`` says next to nothing."""
+        """Whether any counting attack has finished: before that, ``robust`` says almost nothing."""
         return any(_counts(each.stage) and each.stage.finished for each in self.stages)
 
 
 def right_shares(evaluation: Evaluation) -> Float[np.ndarray, " n"]:
-    """For each sample, the least share of right answers under any counting attack so far; clean errors count."""
+    """For each sample, the smallest ``right_share`` under any counting attack so far; clean errors count."""
     clean = _clean(evaluation).columns
     worst = clean.right_share.copy()
     for stage in evaluation.stages:
@@ -61,12 +61,12 @@ def right_shares(evaluation: Evaluation) -> Float[np.ndarray, " n"]:
 
 
 def stands(evaluation: Evaluation) -> Bool[np.ndarray, " n"]:
-    """Which samples no counting attack has broken."""
+    """Which samples are robust: no counting attack has broken them."""
     return right_shares(evaluation) >= 0.5
 
 
 def give_verdict(evaluation: Evaluation) -> Verdict:
-    """The table's columns, the worst case, and how far it can be trusted."""
+    """The accuracy under each attack, the worst case, and how reliable it is."""
     clean = _clean(evaluation)
     total = len(clean.columns)
     robust = Rate(float(right_shares(evaluation).sum()), total)
@@ -84,7 +84,7 @@ def give_verdict(evaluation: Evaluation) -> Verdict:
 
 
 def compare(first: Evaluation, second: Evaluation) -> Comparison:
-    """Two models under one suite on the same images, by who still stands."""
+    """Two models under one suite on the same images: the samples on which only one is robust."""
     if first.data_fingerprint != second.data_fingerprint or first.samples != second.samples:
         raise ArgumentError(
             f"{first.name} and {second.name} were evaluated on different images, so they cannot be paired; "
@@ -97,15 +97,17 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
             f"{first.epsilon}, {attackers[1][0]} at {second.norm} {second.epsilon}), so they cannot be paired."
         )
     ours, theirs = stands(first), stands(second)
-    for evaluation, looked_at in ((first, ours), (second, theirs)):
-        if len(looked_at) < evaluation.samples:
-            raise ArgumentError(f"{evaluation.name} has not seen all of its images yet; run its evaluation to the end.")
+    for evaluation, robust in ((first, ours), (second, theirs)):
+        if len(robust) < evaluation.samples:
+            raise ArgumentError(
+                f"{evaluation.name} is not evaluated on all images yet; run the same command again to finish it."
+            )
     return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
 
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The same training with other seeds: how much the robust accuracy of the method varies, sampling aside."""
+    """The same training with several seeds: how much the robust accuracy varies between them."""
 
     names: tuple[str, ...]
     mean: float
@@ -118,7 +120,7 @@ def seed_spreads(evaluations: Sequence[Evaluation]) -> list[SeedSpread]:
     groups: dict[str, dict[int, Evaluation]] = {}
     for evaluation in evaluations:
         if key := _method_key(evaluation):
-            # Two checkpoints of one run share its seed: only the first speaks for it.
+            # Two checkpoints of one run share its seed: only the first counts.
             groups.setdefault(key, {}).setdefault(evaluation.model["settings"]["train"]["seed"], evaluation)
     spreads = []
     for group in groups.values():
@@ -140,32 +142,32 @@ def _method_key(evaluation: Evaluation) -> str:
 
 
 def _clean(evaluation: Evaluation) -> StageRecords:
-    """The clean images; an evaluation that was stopped at once has not even planned them."""
+    """The clean images, which are missing if an evaluation was stopped at once."""
     for stage in evaluation.stages:
         if stage.name == CLEAN and len(stage.columns):
             return stage
-    raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to go on.")
+    raise ArgumentError(f"The evaluation of {evaluation.name} has no finished chunk yet; run it again to continue.")
 
 
 def _stage_verdicts(evaluation: Evaluation) -> list[StageVerdict]:
     clean = _clean(evaluation).columns
-    standing = clean.right_share.copy()
+    robust = clean.right_share.copy()
     verdicts = []
     for stage in evaluation.stages:
-        before = standing >= 0.5
-        after = standing.copy()
+        before = robust >= 0.5
+        after = robust.copy()
         rows = np.searchsorted(clean.sample, stage.columns.sample)
         after[rows] = np.minimum(after[rows], stage.columns.right_share)
         broke = int((before & (after < 0.5)).sum())
         cumulative = stage.scope == "survivors"
         if stage.skipped or not len(stage.columns):
-            accuracy = Rate(float(standing.sum()), len(clean)) if cumulative and stage.finished else None
+            accuracy = Rate(float(robust.sum()), len(clean)) if cumulative and stage.finished else None
         elif cumulative:
             accuracy = Rate(float(after.sum()), len(clean))
         else:
             accuracy = Rate(float(stage.columns.right_share.sum()), len(stage.columns))
         if stage.counts:
-            standing = after
+            robust = after
         verdicts.append(StageVerdict(stage, accuracy, cumulative, broke if stage.counts else 0))
     return verdicts
 
@@ -184,7 +186,7 @@ def _trust(evaluation: Evaluation) -> Trust:
 
 
 def was_attacked(evaluation: Evaluation) -> bool:
-    """Whether any attack that counts could run at all."""
+    """Whether any counting attack could run."""
     return any(_counts(stage) for stage in evaluation.stages)
 
 
@@ -193,7 +195,7 @@ def _counts(stage: StageRecords) -> bool:
 
 
 def unanswered(evaluation: Evaluation) -> list[str]:
-    """Remedies that flagged findings call for and that did not run, by their names; checks that know of none."""
+    """The remedies that warnings call for and that did not run; for a check without a remedy, its own name."""
     ran = {str(stage.settings.get("remedy", "")) for stage in evaluation.stages if stage.finished and not stage.skipped}
     flagged = [finding for finding in evaluation.findings if finding.flagged]
     wanted = [remedy for finding in flagged for remedy in (finding.adds or (finding.check,))]
@@ -205,34 +207,36 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
     accuracy = f"Accuracy {robust.with_interval}" if evaluation.comparison else f"Robust accuracy {robust}"
     said = f"{accuracy} at {threat}, the worst case per sample over every attack of {evaluation.suite}"
     if any(not stage.counts and stage.threat not in ("", threat) for stage in evaluation.stages):
-        said += f" at {evaluation.epsilon}"  # others have other balls, and do not count
+        said += f" at {evaluation.epsilon}"  # other stages have other epsilons, and do not count
     if any(stage.counts and stage.skipped for stage in evaluation.stages):
         said += " that applies to it"
     if evaluation.model.get("stochastic"):
-        said += f", as a mean over {evaluation.model['draws']} draws of a model that draws"
+        said += f", as a mean over {evaluation.model['draws']} draws of a stochastic model"
     if not evaluation.finished and not any(_counts(stage) and stage.finished for stage in evaluation.stages):
         return (
             f"No attack of {evaluation.suite} has finished yet, so nothing is known of its robustness at {threat}; "
-            "the same command goes on."
+            "the same command continues."
         )
     if evaluation.finished and not any(stage.counts for stage in evaluation.stages if stage.name != CLEAN):
-        return f"No attack of {evaluation.suite} counts towards a worst case, so it is no measure of robustness."
+        return f"No attack of {evaluation.suite} counts towards a worst case, so it does not measure robustness."
     if evaluation.finished and not was_attacked(evaluation):
         return (
             f"No attack of {evaluation.suite} could run on this model, so nothing is known of its robustness; "
             "choose a suite with attacks that need no gradients, such as strict."
         )
     if evaluation.comparison:
-        said += ": the paper's protocol, to be compared with its tables, and no measure of robustness"
+        said += ": the paper's protocol, for comparison with its tables; it does not measure robustness"
         return f"{said}." if evaluation.finished else f"{said}; the evaluation is not finished."
     if trust == "mended" and unanswered(evaluation):
-        return f"{said}; there were signs of false robustness, but nothing is left for them to hide."
+        return (
+            f"{said}; there were signs of false robustness, but almost no sample is left that could be falsely robust."
+        )
     endings = {
         "held": ", and no sign of false robustness.",
         "mended": ", with the attacks that the signs of false robustness called for.",
         "unresolved": (
-            f"; signs of false robustness remain that no attack could answer ({', '.join(unanswered(evaluation))}), "
-            "so take it as an upper bound."
+            "; signs of false robustness remain, and no attack was added for them "
+            f"({', '.join(unanswered(evaluation))}), so take it as an upper bound."
         ),
         "unchecked": "; diagnostics were not run, so take it as an upper bound.",
         "unfinished": " so far: the evaluation is not finished.",

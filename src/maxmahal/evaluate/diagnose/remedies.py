@@ -1,4 +1,4 @@
-"""Which attacks answer which finding, as stages in the form of a suite's TOML."""
+"""Which attacks to add for which warning, as stages in the form of a suite's TOML."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,7 @@ def _stage(name: str, title: str, attack: str, **options: object) -> Table:
     return {"name": f"remedy-{name}", "title": title, "attack": attack, "scope": "survivors", **options}
 
 
-# Cheap ones first, for each runs on what those before it left. Margins throughout: they do not saturate, and every
-# model has one.
+# Cheap ones first, because each runs on the samples that are still correct. All use margins, which do not saturate.
 REMEDIES: dict[str, tuple[Table, ...]] = {
     "transfer": (_stage("transfer", "MIM-10 crafted on another model", "transfer", objective="margin", steps=10),),
     "scale-free": (
@@ -22,7 +21,7 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
         ),
     ),
     "straight-through": (
-        # Plain PGD beside APGD: behind a staircase the best value seldom improves, and APGD halves its steps too soon.
+        # PGD as well as APGD: with flat steps the best value seldom improves, and APGD halves its steps too soon.
         _stage(
             "straight-through-pgd",
             "PGD-100, margin, straight-through, 3 starts",
@@ -46,7 +45,7 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
     "restarts": (
         _stage("restarts", "APGD-100, margin, 10 starts", "apgd", objective="margin", steps=100, restarts=10),
     ),
-    # The last iterate: of many looks the one that seems best owes it to the draws it met.
+    # The last iterate, because the best of many noisy values is best by chance.
     "eot": (
         _stage(
             "eot-margin",
@@ -80,7 +79,7 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
     ),
     "black-box": (
         _stage("square", "Square, 5000 queries, another seed", "square", queries=5000),
-        # A wide pair of points, so that it looks across the steps of a staircase.
+        # Points far apart, to see across flat steps.
         _stage(
             "spsa",
             "SPSA-40, 128 queries a step, margin",
@@ -96,7 +95,7 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
 
 
 def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
-    """The stages that the flagged findings call for, each once, cheap ones first; ``remedy`` names whose they are."""
+    """The stages that the warnings call for, each once, cheap ones first; ``remedy`` names the reason."""
     flagged = [finding for finding in findings if finding.flagged]
     wanted = {name for finding in flagged for name in finding.adds}
     tables: list[Table] = []
@@ -109,7 +108,7 @@ def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
 
 
 def _sources(findings: Sequence[Finding]) -> list[str]:
-    """The models whose images fooled the one that was looked at."""
+    """The models whose adversarial images transferred."""
     return sorted({name for finding in findings for name in finding.numbers.get("sources", [])})
 
 
