@@ -18,8 +18,34 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def snippet(word: str) -> str:
+    """The one example of the README that uses a name."""
+    (found,) = (each for each in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL) if word in each)
+    return found
+
+
+def small_case() -> dict[str, object]:
+    model = Classifier(SmallCNN(image_size=(8, 8), feature_dim=8), MMC(max_mahalanobis_centers(10, 8))).eval()
+    images = torch.randint(256, (10, 1, 8, 8), generator=torch.Generator().manual_seed(0)) / 255
+    return {"model": model, "images": images, "labels": torch.arange(10)}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 1200
+
+
+def test_a_model_is_evaluated_in_four_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = snippet("evaluate_model(")
+    assert len(script.split("\n")) <= 5
+    monkeypatch.chdir(tmp_path)
+    exec(compile(script.replace('"strict"', '"quick"'), "README.md", "exec"), small_case())
+    assert "at Linf 8/255, the worst case per sample over every attack of quick" in capsys.readouterr().out
+
+
 def test_the_example_trains_a_plain_model_with_mmc(capsys: pytest.CaptureFixture[str]) -> None:
-    script = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0]
+    script = snippet("max_mahalanobis_centers(")
     lines = [line for line in script.splitlines() if line and not line.startswith(("import", "from"))]
     assert len(lines) <= 11  # ten and the print that shows it worked
     exec(compile(script, "README.md", "exec"), {})
@@ -27,11 +53,8 @@ def test_the_example_trains_a_plain_model_with_mmc(capsys: pytest.CaptureFixture
     assert float(accuracy) > 85
 
 
-def test_the_second_example_attacks_a_model(capsys: pytest.CaptureFixture[str]) -> None:
-    script = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[1]
-    images = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    model = Classifier(SmallCNN(image_size=(8, 8), feature_dim=8), MMC(max_mahalanobis_centers(10, 8))).eval()
-    exec(compile(script, "README.md", "exec"), {"model": model, "images": images, "labels": torch.arange(4)})
+def test_the_attack_example_attacks_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(snippet("pgd("), "README.md", "exec"), small_case())
     assert "Passes(forward=" in capsys.readouterr().out
 
 
