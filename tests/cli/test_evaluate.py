@@ -129,7 +129,8 @@ def test_every_diagnostic_is_announced(run, on_a_terminal: Callable[..., str], h
         line = f"  diagnostics, {number} of {len(CHECKS)}: {check.title}"
         assert line in piped.splitlines()
         assert line in shown
-    assert "already recorded: clean; diagnostics; PGD-2 [own]; square" in run("evaluate", "clinets:make", *ARGUMENTS).out
+    again = run("evaluate", "clinets:make", *ARGUMENTS).out
+    assert "already recorded: clean; diagnostics; PGD-2 [own]; square" in again
 
 
 def test_a_comparison_with_the_paper_is_not_headed_robust_accuracy(run, here: Path) -> None:

@@ -78,7 +78,7 @@ def attack_hard(
     target, fast = EvaluatedModel("model", "", original, ""), _prepared(model)
     with only_named(chosen.to_table()):
         classes = judge(model, images[:1]).logits.shape[1]
-        traits = Traits(classes, False, gives_gradients(original, images[:2]), revivable=False)
+        traits = Traits(classes, False, gives_gradients(original, images[:2]), bpda=False)
         left = _Survivors(images, labels, sample_ids)
         for stage in chosen.stages:
             if stage.counts and not why_not(stage, target, traits, {}):
