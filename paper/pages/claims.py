@@ -16,25 +16,7 @@ from jaxtyping import Bool
 
 from maxmahal.records.statistics import Comparison
 from maxmahal.report.wording import p_value
-from paper.pages.compare import (
-    TRANSFER_METHODS,
-    TRANSFER_SOURCES,
-    Lead,
-    all_broken,
-    budgets,
-    clean_pairs,
-    columns,
-    judge_columns,
-    leads,
-    loss_pairs,
-    mean_of_columns,
-    of_images,
-    over_seeds,
-    state_of,
-    strong_standing,
-    transfers,
-    worst_difference,
-)
+from paper.pages import compare, training
 from paper.pages.models import (
     ADVERSARIAL,
     ADVERSARIAL_CIFAR100,
@@ -52,18 +34,6 @@ from paper.pages.models import (
 from paper.pages.paired import ALPHA, ENOUGH, POINT, Difference
 from paper.pages.results import PROTOCOL, SPSA_SUITE, STRONG, Published
 from paper.pages.text import markdown_table
-from paper.pages.training import (
-    AROUND,
-    batch_of,
-    epoch_seconds,
-    first_epoch,
-    is_finished,
-    learning_rate,
-    reached_text,
-    tested,
-    train_setting,
-    why_not_timed,
-)
 from paper.summaries import RunSummary
 
 Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not measured"]
@@ -195,12 +165,12 @@ def lacking(
         what = "every column" if whole else ", ".join(words for name, words in gaps if name == model)
         found.append(f"{results.title(model)} ({what})")
     for pair in pairs:
-        if strong_standing(results, *pair) is None:
+        if compare.strong_standing(results, *pair) is None:
             found.append(f"the worst cases of {results.title(pair[0])} and {results.title(pair[1])} on the same images")
     return found
 
 
-def leads_table(found: Sequence[Lead]) -> str:
+def leads_table(found: Sequence[compare.Lead]) -> str:
     """Each column with the closest other model."""
     body = [
         [
@@ -215,7 +185,7 @@ def leads_table(found: Sequence[Lead]) -> str:
     return markdown_table(["column", "closest other", "difference", "p (Holm)", "lead"], body, 2)
 
 
-def counted(found: Sequence[Lead]) -> str:
+def counted(found: Sequence[compare.Lead]) -> str:
     """ "3 of 8 columns (ruled out in 4, open in 1)"."""
     counts = Counter(lead.state for lead in found)
     rest = [f"{_STATES[state]} in {counts[state]}" for state in ("no lead", "open", "not tested") if counts[state]]
@@ -247,9 +217,10 @@ def paper_gap(results: Published, model: str, stage: str, table: str = "") -> fl
 def judge_adversarial(results: Published) -> Judgement:
     """AT (MMC-10) beside AT (SCE) at two budgets; CIFAR-100 is told and decides nothing."""
     fair, own = (baseline(results, model) for model in LONG)
-    found = budgets(results)
+    found = compare.budgets(results)
     pair = next(
-        (each for each in loss_pairs(results) if {each.first, each.second} <= {*ADVERSARIAL_CIFAR100[:2]}), None
+        (each for each in compare.loss_pairs(results) if {each.first, each.second} <= {*ADVERSARIAL_CIFAR100[:2]}),
+        None,
     )
     clean = [results.clean(name) for name in (ADVERSARIAL_CIFAR100[1], ADVERSARIAL_CIFAR100[0])]
     clean_gap = None if clean[0] is None or clean[1] is None else clean[0].value - clean[1].value
@@ -263,7 +234,7 @@ def judge_adversarial(results: Published) -> Judgement:
     if found.long is None:
         return not_measured("AutoAttack on both models of the long budget, on the same images")
     ends = [
-        of_images(found.long).interval(),
+        compare.of_images(found.long).interval(),
         found.short.interval if found.short.n >= ENOUGH else (-math.inf, math.inf),
     ]
     costs = len(found.clean) < len(ends) or min(found.clean.values()) < -POINT
@@ -306,8 +277,8 @@ def baseline(results: Published, model: str) -> Reached | None:
 def judge_beyond(results: Published) -> Judgement:
     """AT (MMC-10) beside AT (SCE) at twice the epsilon."""
     kinds = {"tar": ADVERSARIAL[:2], "un": ADVERSARIAL[2:]}
-    pairs = [columns(results, mmc, (sce,), PGD_16, f", AT {kind}") for kind, (sce, mmc) in kinds.items()]
-    found = judge_columns({title: gaps for pair in pairs for title, gaps in pair.items()})
+    pairs = [compare.columns(results, mmc, (sce,), PGD_16, f", AT {kind}") for kind, (sce, mmc) in kinds.items()]
+    found = compare.judge_columns({title: gaps for pair in pairs for title, gaps in pair.items()})
     if not found:
         return not_measured("PGD at 16/256 on AT (SCE) and AT (MMC-10)")
     verdict = over_kinds([[lead for lead in found if lead.title in pair] for pair in pairs])
@@ -318,9 +289,9 @@ def judge_beyond(results: Published) -> Judgement:
     return settle("undecided" if undertrained else verdict, facts, missing, [leads_table(found)])
 
 
-def over_kinds(kinds: Sequence[Sequence[Lead]]) -> Verdict:
+def over_kinds(kinds: Sequence[Sequence[compare.Lead]]) -> Verdict:
     """Of several kinds of attack or training: ahead in all columns of each, of one, ruled out in each, or neither."""
-    states = [state_of(found) for found in kinds if found]
+    states = [compare.state_of(found) for found in kinds if found]
     if "ahead" in states:
         return "holds" if set(states) == {"ahead"} else "holds in part"
     return "does not hold" if set(states) == {"no lead"} else "undecided"
@@ -360,12 +331,12 @@ def judge_reliable(results: Published, benchmark: Benchmark) -> Judgement:
 
 def judge_clean(results: Published, benchmark: Benchmark) -> Judgement:
     """MMC beside SCE on clean images: over seeds if there are enough, else over images."""
-    pairs = clean_pairs(results, benchmark.mmc, benchmark.sce)
+    pairs = compare.clean_pairs(results, benchmark.mmc, benchmark.sce)
     if not pairs:
         return not_measured("SCE and MMC-10 on the same clean images")
     over = Difference(tuple(100 * pair.difference for pair in pairs))
     many = over.n >= ENOUGH
-    low, high = interval = over.interval if many else of_images(pairs[0]).interval()
+    low, high = interval = over.interval if many else compare.of_images(pairs[0]).interval()
     verdict: Verdict = "holds in part" if low >= -2 * POINT else "undecided"
     if low >= -POINT:
         verdict = "holds"
@@ -379,14 +350,14 @@ def judge_clean(results: Published, benchmark: Benchmark) -> Judgement:
 def judge_cost(results: Published) -> Judgement:
     """An epoch of MMC beside one of SCE, if each had its GPU alone; else training steps that a benchmark timed."""
     sce, mmc = results.run(_SCE), results.run(_MMC)
-    runs = [run for run in (sce, mmc) if run is not None and is_finished(run)]
-    why = why_not_timed(runs) if len(runs) == 2 else "SCE and MMC-10 were not both trained to the end"
+    runs = [run for run in (sce, mmc) if run is not None and training.is_finished(run)]
+    why = training.why_not_timed(runs) if len(runs) == 2 else "SCE and MMC-10 were not both trained to the end"
     if not why:
-        ratio = epoch_seconds(runs[1]) / epoch_seconds(runs[0])
+        ratio = training.epoch_seconds(runs[1]) / training.epoch_seconds(runs[0])
         return settle(_by_ratio(ratio), {"ratio": ratio, "steps": None, "why": ""})
     if not results.steps:
         return not_measured(f"times of trainings that can be compared ({why})")
-    batches = {batch_of(run) for run in (sce, mmc) if run is not None}
+    batches = {training.batch_of(run) for run in (sce, mmc) if run is not None}
     batch = batches.pop() if len(batches) == 1 else 0
     steps = max(results.steps, key=lambda row: (row.batch == batch, row.batch))
     return settle(_by_ratio(steps.mmc_over_sce), {"ratio": steps.mmc_over_sce, "steps": steps, "why": why})
@@ -399,15 +370,15 @@ def _by_ratio(ratio: float) -> Verdict:
 def judge_convergence(results: Published, benchmark: Benchmark) -> Judgement:
     """Which of MMC and SCE reaches levels of the test error first, in epochs."""
     sce, mmc = results.run(benchmark.sce), results.run(benchmark.mmc)
-    if sce is None or mmc is None or not is_finished(sce) or not is_finished(mmc):
+    if sce is None or mmc is None or not training.is_finished(sce) or not training.is_finished(mmc):
         return not_measured("finished trainings of SCE and MMC-10")
     runs = (sce, mmc)
-    if not all(map(tested, runs)) or _schedule(sce) != _schedule(mmc):
+    if not all(map(training.tested, runs)) or _schedule(sce) != _schedule(mmc):
         return not_measured("test errors of SCE and MMC-10 over the same epochs with one batch size")
     places = {
         level: place
         for level in benchmark.levels
-        if (place := _first(first_epoch(mmc, level), first_epoch(sce, level))) is not None
+        if (place := _first(training.first_epoch(mmc, level), training.first_epoch(sce, level))) is not None
     }
     if not places:
         return not_measured(f"a test error below {max(benchmark.levels):g} % of SCE or MMC-10")
@@ -416,13 +387,14 @@ def judge_convergence(results: Published, benchmark: Benchmark) -> Judgement:
     if "first" in seen:
         verdict = "holds" if seen == {"first"} else "undecided" if "behind" in seen else "holds in part"
     body = [
-        [f"{level:g} %", *(reached_text(run, level, timed=not why_not_timed(runs)) for run in runs)]
+        [f"{level:g} %", *(training.reached_text(run, level, timed=not training.why_not_timed(runs)) for run in runs)]
         for level in benchmark.levels
     ]
+    rates = [f"{training.learning_rate(run):g}" for run in runs]
     facts: dict[str, object] = {
         "levels": {word: [f"{level:g} %" for level, place in places.items() if place == word] for word in _PLACES},
-        "ends": [f"{100 * (1 - tested(run)[-1]['test_accuracy']):.2f} %" for run in runs],
-        "rates": [f"{learning_rate(run):g}" for run in runs] if learning_rate(sce) != learning_rate(mmc) else [],
+        "ends": [f"{100 * (1 - training.tested(run)[-1]['test_accuracy']):.2f} %" for run in runs],
+        "rates": rates if len({*rates}) > 1 else [],
     }
     return settle(verdict, facts, (), [markdown_table(["test error first at or below", "SCE", "MMC-10"], body)])
 
@@ -434,11 +406,11 @@ def _first(ours: int | None, theirs: int | None) -> str | None:
     """Who reaches a level first; None if neither does."""
     if ours is None or theirs is None:
         return "first" if ours is not None else "behind" if theirs is not None else None
-    return "tied" if abs(ours - theirs) <= AROUND else "first" if ours < theirs else "behind"
+    return "tied" if abs(ours - theirs) <= training.AROUND else "first" if ours < theirs else "behind"
 
 
 def _schedule(run: RunSummary) -> tuple[object, ...]:
-    return (len(run.epochs), train_setting(run, "epochs"), train_setting(run, "batch_size"))
+    return (len(run.epochs), training.train_setting(run, "epochs"), training.train_setting(run, "batch_size"))
 
 
 def judge_white_box(results: Published, benchmark: Benchmark) -> Judgement:
@@ -455,7 +427,7 @@ def judge_capacity(results: Published, benchmark: Benchmark) -> Judgement:
     judged = _lead_and_worst(results, deep_mmc, (benchmark.mmc,), _PGD)
     if not judged.facts:
         return judged
-    others = leads(results, deep_sce, (benchmark.sce,), _PGD)
+    others = compare.leads(results, deep_sce, (benchmark.sce,), _PGD)
     gained = [lead for lead in others if lead.state != "no lead"]
     printed = [(results.paper(deep_mmc, stage), results.paper(benchmark.mmc, stage)) for stage in _PGD]
     ahead = [ours[0].value > theirs[0].value for ours, theirs in printed if ours and theirs]
@@ -466,13 +438,13 @@ def judge_capacity(results: Published, benchmark: Benchmark) -> Judgement:
 
 
 def _lead_and_worst(results: Published, model: str, others: Sequence[str], stages: Sequence[str]) -> Judgement:
-    found = leads(results, model, others, stages)
+    found = compare.leads(results, model, others, stages)
     if not found:
         return not_measured(f"PGD on {results.title(model)} and a model to compare it with")
-    seen = {other: place for other in others if (place := strong_standing(results, model, other)) is not None}
+    seen = {other: place for other in others if (place := compare.strong_standing(results, model, other)) is not None}
     places = set(seen.values())
     worst = "behind" if "behind" in places else "tied" if "tied" in places else "ahead" if places else ""
-    state = state_of(found)
+    state = compare.state_of(found)
     verdict: Verdict = "does not hold" if state == "no lead" else "undecided"
     if state == "ahead":
         verdict = "holds" if worst == "ahead" else "holds in part"
@@ -481,7 +453,7 @@ def _lead_and_worst(results: Published, model: str, others: Sequence[str], stage
         "leads": counted(found),
         "compared": [results.title(other) for other in seen],
         "worst": worst,
-        "all_broken": bool(seen) and all_broken(results, (*seen, model)),
+        "all_broken": bool(seen) and compare.all_broken(results, (*seen, model)),
     }
     missing = lacking(results, (*others, model), stages, pairs=[(model, other) for other in others])
     return settle(verdict, facts, missing, [leads_table(found)])
@@ -489,11 +461,11 @@ def _lead_and_worst(results: Published, model: str, others: Sequence[str], stage
 
 def judge_centers(results: Published) -> Judgement:
     """Optimal beside random centers over training seeds, each with a draw of its own; CIFAR-100 decides nothing."""
-    found = leads(results, _MMC, (_RANDOM,), _PGD)
+    found = compare.leads(results, _MMC, (_RANDOM,), _PGD)
     if not found:
         return not_measured("PGD on MMC-10 and on MMC-10 with random centers")
-    attacked = over_seeds(results, _MMC, _RANDOM, mean_of_columns)
-    worst = over_seeds(results, _MMC, _RANDOM, worst_difference)
+    attacked = compare.over_seeds(results, _MMC, _RANDOM, compare.mean_of_columns)
+    worst = compare.over_seeds(results, _MMC, _RANDOM, compare.worst_difference)
     missing = lacking(results, (_RANDOM, _MMC), _PGD)
     for gap, where in ((attacked, "under the paper's attacks"), (worst, "in the worst case")):
         missing += [] if gap.n >= ENOUGH else [f"{ENOUGH} training seeds of both {where} ({gap.n} measured)"]
@@ -502,7 +474,7 @@ def judge_centers(results: Published) -> Judgement:
         verdict = "does not hold"
     elif attacked.verdict() == "helps":
         verdict = "holds" if worst.verdict() == "helps" else "holds in part"
-    hundred = leads(results, CIFAR100.mmc, (f"{CIFAR100.mmc}-rand",), CIFAR100.columns)
+    hundred = compare.leads(results, CIFAR100.mmc, (f"{CIFAR100.mmc}-rand",), CIFAR100.columns)
     facts: dict[str, object] = {"attacked": attacked, "worst": worst, "columns": len(_PGD), "enough": ENOUGH}
     facts["hundred"] = [lead for lead in hundred if lead.gap is not None and lead.p_value is not None]
     return settle(verdict, facts, missing, [leads_table(found)])
@@ -511,8 +483,10 @@ def judge_centers(results: Published) -> Judgement:
 def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
     """MMC beside the other losses under C&W, SPSA and transfer."""
     models, stages = (*benchmark.others, benchmark.mmc), (*DISTANCES, *benchmark.black_box)
-    moved = transfers(results, benchmark.mmc, benchmark.sce)
-    kinds = [columns(results, benchmark.mmc, benchmark.others, each) for each in (DISTANCES, benchmark.black_box)]
+    moved = compare.transfers(results, benchmark.mmc, benchmark.sce)
+    kinds = [
+        compare.columns(results, benchmark.mmc, benchmark.others, each) for each in (DISTANCES, benchmark.black_box)
+    ]
     kinds.append(
         {
             f"transfer by {method} from {results.title(source)}": {results.title(benchmark.sce): gap}
@@ -520,7 +494,7 @@ def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
             for source, gap in each.gaps.items()
         }
     )
-    found = judge_columns({title: gaps for kind in kinds for title, gaps in kind.items()})
+    found = compare.judge_columns({title: gaps for kind in kinds for title, gaps in kind.items()})
     if not found:
         return not_measured("C&W, SPSA or transfer on MMC-10 and another loss")
     unbroken = [
@@ -530,9 +504,11 @@ def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
         if (each := results.measured(model, stage)) is not None and each.unbroken
     ]
     missing = lacking(results, models, stages)
-    for method in TRANSFER_METHODS if benchmark.transfer else ():
+    for method in compare.TRANSFER_METHODS if benchmark.transfer else ():
         seen = moved[method].gaps if method in moved else {}
-        missing += [f"transfer by {method} from {results.title(each)}" for each in TRANSFER_SOURCES if each not in seen]
+        missing += [
+            f"transfer by {method} from {results.title(each)}" for each in compare.TRANSFER_SOURCES if each not in seen
+        ]
     facts: dict[str, object] = {"leads": counted(found), "unbroken": unbroken, "transfers": moved}
     facts["weak"] = below_paper(results, benchmark.others, benchmark.black_box)
     verdict = over_kinds([[lead for lead in found if lead.title in kind] for kind in kinds])
@@ -556,7 +532,7 @@ class Approach:
     @property
     def fall(self) -> Literal["falls", "open", "no fall"]:
         """From the smallest batch to the largest."""
-        gap = of_images(_pair(self.first, self.last))
+        gap = compare.of_images(_pair(self.first, self.last))
         if gap.interval(1 - LEVEL)[1] < POINT:
             return "no fall"
         return "falls" if gap.p_value < LEVEL and gap.size >= POINT else "open"
@@ -564,7 +540,7 @@ class Approach:
     @property
     def end(self) -> Literal["near", "not below", "below", "perhaps below", "open"]:
         """The largest batch beside PGD-10."""
-        gap = of_images(self.beside_pgd)
+        gap = compare.of_images(self.beside_pgd)
         low, high = self.interval
         if low >= -NEAR:
             return "near" if high <= NEAR else "not below"
@@ -580,7 +556,7 @@ class Approach:
     @property
     def interval(self) -> tuple[float, float]:
         """Of that difference in points, for both modes together."""
-        return of_images(self.beside_pgd).interval(1 - LEVEL)
+        return compare.of_images(self.beside_pgd).interval(1 - LEVEL)
 
 
 def judge_spsa(results: Published) -> Judgement:

@@ -227,28 +227,10 @@ def _clean_pair(results: Published, first: str, second: str) -> Comparison | Non
     return pair_clean(*max(pairs, key=lambda pair: pair[0].samples)) if pairs else None
 
 
-@dataclass(frozen=True)
-class CleanGap:
-    """HM beside MMC-10 on all clean images that are known of both."""
-
-    gap: Gap
-    images: int
-    pair: Comparison | None
-    """Image by image; None if only their counts are known."""
-
-
-def hm_beside_mmc(results: Published) -> CleanGap | None:
-    """HM − MMC-10 on clean images: paired if both saw all of them, else by counts; None if these are of different
-    numbers of images.
-    """
-    ours, theirs = results.clean(HM), results.clean(HM_BASE)
-    if ours is None or theirs is None or ours.rate is None or theirs.rate is None or ours.samples != theirs.samples:
-        return None
+def hm_beside_mmc(results: Published) -> Gap | None:
+    """HM − MMC-10 on the same clean images."""
     pair = _clean_pair(results, HM, HM_BASE)
-    if pair is not None and pair.total != ours.samples:
-        pair = None
-    gap = of_counts(ours.rate, theirs.rate) if pair is None else of_images(pair)
-    return CleanGap(gap, ours.samples, pair)
+    return None if pair is None else of_images(pair)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from maxmahal.records.types import AND
+from paper.pages import tables, training
 from paper.pages.claims import Claim, Judgement, claims
 from paper.pages.compare import budgets, clean_pairs, hm_beside_mmc, of_images, other_rates
 from paper.pages.models import (
@@ -19,40 +20,7 @@ from paper.pages.models import (
 )
 from paper.pages.narrow import narrow_runs, narrow_tables, silent_classes
 from paper.pages.results import ENOUGH_IMAGES, PROTOCOL, Published
-from paper.pages.tables import (
-    DEPTH,
-    DEPTH_CIFAR100,
-    HUNDRED,
-    THREATS,
-    WHITE_BOX,
-    budget_models,
-    budget_pairs,
-    coverage,
-    far_from_paper,
-    loss_models,
-    loss_pair_table,
-    missing_list,
-    model_table,
-    other_models,
-    paper_table,
-    seed_spreads,
-    small_epsilon_tables,
-    spsa_table,
-    summary_table,
-    tracked_table,
-    turned_right,
-    underfitting_table,
-)
 from paper.pages.text import markdown_table, render
-from paper.pages.training import (
-    cost_table,
-    one_weight_decay,
-    parameters,
-    schedule_table,
-    tuning_table,
-    unfinished,
-    untuned,
-)
 
 Judged = list[tuple[Claim, Judgement]]
 _CURVES = {
@@ -98,10 +66,10 @@ def results_page(results: Published, figures: Sequence[str], judged: Judged) -> 
         },
         budgets=budgets(results),
         clean={name: of_images(found[0]) for name, found in pairs.items() if found},
-        summary=summary_table(results),
+        summary=tables.summary_table(results),
         figures=figures,
-        cells=coverage(results),
-        missing=missing_list(results),
+        cells=tables.coverage(results),
+        missing=tables.missing_list(results),
         devices=sorted({device for _, place in places for device in place.split(AND)} - {""}),
         moved=list(dict.fromkeys(f"`{name}`" for name, place in places if AND in place)),
         versions=sorted(versions - {""}),
@@ -123,39 +91,47 @@ def judge_all(results: Published) -> Judged:
 def tables_page(results: Published, figures: Sequence[str]) -> str:
     """Every table: the paper's, adversarial training, smaller epsilons, narrow networks, other models."""
     narrow = {run.name for run in narrow_runs(results)}
-    shown = {*TABLE_1, *TABLE_4, *TABLE_5, *TABLE_5_CIFAR100, *budget_models(results), *loss_models(results), *narrow}
+    shown = {
+        *TABLE_1,
+        *TABLE_4,
+        *TABLE_5,
+        *TABLE_5_CIFAR100,
+        *tables.budget_models(results),
+        *tables.loss_models(results),
+        *narrow,
+    }
     data = dict.fromkeys(each.data for each in results.evaluations)
-    others = {DATA.get(each, each): models for each in data if (models := other_models(results, each, shown))}
+    others = {DATA.get(each, each): models for each in data if (models := tables.other_models(results, each, shown))}
     return render(
         "tables",
         results=results,
-        table1=paper_table(results, WHITE_BOX),
-        turned=turned_right(results, TABLE_1, "pgd50-un-8"),
-        far1=far_from_paper(results, WHITE_BOX),
-        table2=paper_table(results, THREATS),
-        few2=_limited(results, THREATS.models),
-        far2=far_from_paper(results, THREATS),
-        table3=spsa_table(results),
-        table4=paper_table(results, HUNDRED),
-        few4=_limited(results, HUNDRED.models),
-        far4=far_from_paper(results, HUNDRED),
+        table1=tables.paper_table(results, tables.WHITE_BOX),
+        turned=tables.turned_right(results, TABLE_1, "pgd50-un-8"),
+        far1=tables.far_from_paper(results, tables.WHITE_BOX),
+        table2=tables.paper_table(results, tables.THREATS),
+        few2=_limited(results, tables.THREATS.models),
+        far2=tables.far_from_paper(results, tables.THREATS),
+        table3=tables.spsa_table(results),
+        table4=tables.paper_table(results, tables.HUNDRED),
+        few4=_limited(results, tables.HUNDRED.models),
+        far4=tables.far_from_paper(results, tables.HUNDRED),
         hm=hm_beside_mmc(results),
-        tracked=tracked_table(results, TABLE_4),
-        table5=paper_table(results, DEPTH),
-        table5_cifar100=paper_table(results, DEPTH_CIFAR100),
-        parameters=parameters,
-        budget_models=model_table(results, budget_models(results)),
-        budget_pairs=budget_pairs(results),
-        spreads=seed_spreads(results),
-        loss_models=model_table(results, loss_models(results)),
-        loss_pairs=loss_pair_table(results),
+        tracked=tables.tracked_table(results, TABLE_4),
+        table5=tables.paper_table(results, tables.DEPTH),
+        table5_cifar100=tables.paper_table(results, tables.DEPTH_CIFAR100),
+        parameters=training.parameters,
+        budget_models=tables.model_table(results, tables.budget_models(results)),
+        budget_pairs=tables.budget_pairs(results),
+        spreads=tables.seed_spreads(results),
+        loss_models=tables.model_table(results, tables.loss_models(results)),
+        loss_pairs=tables.loss_pair_table(results),
         other_rates=other_rates(results),
         rate=lambda model: results.settings(model).get("train", {}).get("lr"),
-        underfitting=underfitting_table(results),
-        small=small_epsilon_tables(results),
+        underfitting=tables.underfitting_table(results),
+        small=tables.small_epsilon_tables(results),
         narrow=narrow_tables(results),
         silent=silent_classes(results),
-        others={name: model_table(results, models) for name, models in others.items()},
+        others={name: tables.model_table(results, models) for name, models in others.items()},
         transfers=[name for name in figures if name.startswith("transfer-")],
     )
 
@@ -177,14 +153,14 @@ def training_page(results: Published, figures: Sequence[str]) -> str:
     models = dict.fromkeys([*TABLE_1, *TABLE_5, *TABLE_4, *TABLE_5_CIFAR100, *ADVERSARIAL_CIFAR100])
     return render(
         "training",
-        schedules=schedule_table(results, list(models)),
+        schedules=training.schedule_table(results, list(models)),
         curves=_CURVES,
         figures=figures,
-        cost=cost_table(results),
-        unfinished=unfinished(results),
-        tuning=tuning_table(results),
-        untuned=untuned(results, _LENDERS),
-        one_decay=one_weight_decay(results),
+        cost=training.cost_table(results),
+        unfinished=training.unfinished(results),
+        tuning=training.tuning_table(results),
+        untuned=training.untuned(results, _LENDERS),
+        one_decay=training.one_weight_decay(results),
     )
 
 
