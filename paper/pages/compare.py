@@ -341,33 +341,25 @@ class LossPair:
 def loss_pairs(results: Published, suite: str = SUITE, end: str = "") -> list[LossPair]:
     """Every two losses that a suite saw on the same images, of the models whose names end alike."""
     names = [base + end for base in ADVERSARIAL_CIFAR100]
-    pairs = {
-        (first, second): pair_up(*pair)
-        for second, first in combinations(names, 2)
-        if (pair := results.pair(first, second, suite)) is not None
-    }
-    p_values = holm({" ".join(names): pair.p_value for names, pair in pairs.items()})
-    confidence = 1 - ALPHA / max(len(pairs), 1)
-    return [
-        LossPair(*names, pair, p_values[" ".join(names)], of_images(pair).interval(confidence))
-        for names, pair in pairs.items()
-    ]
+    return _corrected(results, [(first, second) for second, first in combinations(names, 2)], suite)
 
 
 def other_rates(results: Published) -> list[LossPair]:
     """Losses at another learning rate than their trials chose, beside themselves, under AutoAttack."""
     names = sorted({each.name for each in results.evaluations if OTHER_RATE.search(each.name)})
-    pairs = {}
-    for name in names:
-        own = OTHER_RATE.sub("", name)
-        pair = results.pair(name, own, SUITE)
-        if pair is not None and own in ADVERSARIAL_CIFAR100 and _differ_in_rate(results, name, own):
-            pairs[name, own] = pair_up(*pair)
-    p_values = holm({name: pair.p_value for (name, _), pair in pairs.items()})
+    pairs = [(name, OTHER_RATE.sub("", name)) for name in names]
+    known = [pair for pair in pairs if pair[1] in ADVERSARIAL_CIFAR100 and _differ_in_rate(results, *pair)]
+    return _corrected(results, known, SUITE)
+
+
+def _corrected(results: Published, names: Sequence[tuple[str, str]], suite: str) -> list[LossPair]:
+    """Those that can be paired, with tests and intervals for all of them together."""
+    pairs = {both: pair_up(*pair) for both in names if (pair := results.pair(*both, suite)) is not None}
+    p_values = holm({" ".join(both): pair.p_value for both, pair in pairs.items()})
     confidence = 1 - ALPHA / max(len(pairs), 1)
     return [
-        LossPair(name, own, pair, p_values[name], of_images(pair).interval(confidence))
-        for (name, own), pair in pairs.items()
+        LossPair(*both, pair, p_values[" ".join(both)], of_images(pair).interval(confidence))
+        for both, pair in pairs.items()
     ]
 
 

@@ -28,14 +28,6 @@ _CURVES = {
     "training-cifar100.svg": "Test error during training, CIFAR-100",
     "training-cifar100-at.svg": "Test error during adversarial training, CIFAR-100",
 }
-_LENDERS = {
-    "cifar10-mmc-rand": "cifar10-mmc",
-    "cifar10-center": "cifar10-sce",
-    "cifar100-mmc-rand": "cifar100-mmc",
-    "cifar100-center": "cifar100-sce",
-    "cifar100-hm": "cifar100-mmc",
-}
-"""Losses that may share the settings of another one."""
 
 
 def results_pages(results: Published, figures: Sequence[str]) -> dict[str, str]:
@@ -116,7 +108,6 @@ def tables_page(results: Published, figures: Sequence[str]) -> str:
         few4=_limited(results, tables.HUNDRED.models),
         far4=tables.far_from_paper(results, tables.HUNDRED),
         hm=hm_beside_mmc(results),
-        tracked=tables.tracked_table(results, TABLE_4),
         table5=tables.paper_table(results, tables.DEPTH),
         table5_cifar100=tables.paper_table(results, tables.DEPTH_CIFAR100),
         parameters=training.parameters,
@@ -159,7 +150,7 @@ def training_page(results: Published, figures: Sequence[str]) -> str:
         cost=training.cost_table(results),
         unfinished=training.unfinished(results),
         tuning=training.tuning_table(results),
-        untuned=training.untuned(results, _LENDERS),
+        untuned=training.untuned(results, list(models)),
         one_decay=training.one_weight_decay(results),
     )
 

@@ -40,8 +40,6 @@ STEP_TIMES = "train_step_cuda.json"
 _NO_ROW = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-lr[\d.]+|{BEST}$")
 """In names of models that are rows of no table of the paper."""
 _NEARLY_ALL = 0.05  # of the images: if more withstand a minimum-norm attack, its mean distance is not comparable
-TRACKED = "-tracked"
-"""How the names of C&W's stages end that search their constants in another way than the paper."""
 _BEST_COMPARED = (*LONG, *SHORT, *ADVERSARIAL_CIFAR100)
 _TIMED_NETWORK = "resnet32"
 
@@ -396,7 +394,7 @@ def _comparable(summary: Summary) -> tuple[object, ...]:
 
 
 def _of_stage(stage: StageSummary, accuracy: Rate, summary: Summary) -> Measured:
-    if stage.name.removesuffix(TRACKED) in DISTANCES and not stage.threat:
+    if stage.name in DISTANCES and not stage.threat:
         distance = math.nan if stage.distortion is None else stage.distortion
         before = int(summary.right[: stage.samples].sum())  # a stage with a limit takes the first images
         left = Rate(min(accuracy.count, float(before)), before) if before else None

@@ -30,11 +30,9 @@ from paper.pages.models import (
 )
 from paper.pages.paired import POINT
 from paper.pages.results import (
-    OTHER_RATE,
     PROTOCOL,
     SPSA_SUITE,
     STRONG,
-    TRACKED,
     Published,
     has_own_threat,
     known_suite,
@@ -50,8 +48,6 @@ from paper.summaries import BEST, Summary, pair_up
 
 FAR = 10.0  # points from the paper that a reader should know of
 QUARTER = 0.25  # of a distance: likewise
-NEAREST = "nearest"
-"""The suite of C&W with another search for its constants."""
 TREES = "trees-"
 """How the names of models begin that have a page of their own."""
 _STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
@@ -192,20 +188,6 @@ def turned_right(results: Published, models: Sequence[str], stage: str) -> list[
         for model, ours, kept in pairs
         if ours is not None and kept is not None and ours.samples == kept.total
     ]
-
-
-def tracked_table(results: Published, models: Sequence[str]) -> str:
-    """C&W with the paper's search for its constants and with another; empty if the other was not run."""
-    tracked = {
-        stage: [results.measured(model, f"{stage}{TRACKED}", (NEAREST,)) for model in models] for stage in DISTANCES
-    }
-    if not any(any(found) for found in tracked.values()):
-        return ""
-    body = []
-    for stage, found in tracked.items():
-        body.append([TITLES[stage], "the paper's", *(ours_text(results.measured(model, stage)) for model in models)])
-        body.append([TITLES[stage], "tracked", *map(ours_text, found)])
-    return markdown_table(["attack", "search", *(results.title(model) for model in models)], body, 2)
 
 
 def model_table(results: Published, models: Sequence[str]) -> str:
@@ -380,16 +362,11 @@ def missing_list(results: Published) -> list[str]:
 
 def _adversarial_gaps(results: Published) -> Iterator[tuple[str, list[str]]]:
     """Of adversarial training on CIFAR-100: suites that were not run, or on a part of the images alone."""
-    names = [each.name for each in results.evaluations if OTHER_RATE.sub("", each.name) in ADVERSARIAL_CIFAR100]
-    rates = sorted({end for name in names if (end := name.removeprefix(OTHER_RATE.sub("", name)))})
     for base in ADVERSARIAL_CIFAR100:
         known = {suite: results.robust(base, suite) for suite in STRONG}
-        lacks = [suite for suite, found in known.items() if found is None]
         few = [suite for suite, found in known.items() if found and found.limited]
-        yield base, [*lacks, *([f"{listed(few)} on all images"] if few else [])]
-        yield f"{base}{BEST}", [suite for suite in STRONG if results.robust(f"{base}{BEST}", suite) is None]
-        for rate in rates:
-            yield base + rate, [] if results.robust(base + rate, STRONG[0]) else [STRONG[0]]
+        yield base, [suite for suite, found in known.items() if found is None]
+        yield base, [f"{listed(few)} on all images"] if few else []
 
 
 def _remarks(results: Published) -> list[str]:

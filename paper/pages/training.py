@@ -29,11 +29,6 @@ def trials(results: Published) -> list[RunSummary]:
     return [run for run in results.runs if run.name.startswith(TUNING)]
 
 
-def own_trials(results: Published, run: RunSummary) -> list[RunSummary]:
-    """Trials of a training's own kind, at any rate."""
-    return [each for each in trials(results) if kind_of(each) == kind_of(run)]
-
-
 def kind_of(run: RunSummary) -> tuple[object, ...]:
     """What a trial shares with a training: data, network, loss, its centers if it has any, method."""
     asked = (("data", "source"), ("model", "backbone"), ("loss", "name"), ("centers", "name"), ("method", "name"))
@@ -158,19 +153,10 @@ def _names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def untuned(results: Published, lenders: dict[str, str]) -> list[str]:
-    """Models without trials of their own that use the settings of another loss, each with that one's name."""
-    found = []
-    for model, lender in lenders.items():
-        taker, giver = results.run(model), results.run(lender)
-        if (
-            taker is not None
-            and giver is not None
-            and not own_trials(results, taker)
-            and _taken(taker)[4:] == _taken(giver)[4:]
-        ):
-            found.append(f"`{model}` (those of `{lender}`)")
-    return found
+def untuned(results: Published, models: Sequence[str]) -> list[str]:
+    """Models whose settings come from trials of another loss, having none of their own."""
+    runs = [run for model in models if (run := results.run(model)) is not None]
+    return [f"`{run.name}`" for run in runs if not any(kind_of(each) == kind_of(run) for each in trials(results))]
 
 
 def one_weight_decay(results: Published) -> list[str]:

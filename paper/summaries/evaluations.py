@@ -1,10 +1,11 @@
-"""Summaries of evaluations as JSON: made from records, written whole or not at all, read back with care."""
+"""Summaries of evaluations as JSON: made from records, written atomically, checked when read."""
 
 import base64
 import json
 import math
 import shlex
 import zlib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from maxmahal.records.schema import RecordsError
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Columns, Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, StageVerdict, give_verdict, stands
-from paper.summaries.types import FindingSummary, StageSummary, Summary
+from paper.summaries.types import StageSummary, Summary
 
 FORMAT = "maxmahal-evaluation-summary-1"
 _DIGITS = 4  # of seconds, distances and sums of shares: more would only make differences between files
@@ -27,6 +28,7 @@ _IDENTITY = (
     *("model_fingerprint", "data_fingerprint"),
 )
 _MODEL = ("kind", "parameters", "loss", "backbone", "epoch", "table", "settings", "stochastic", "draws")
+_READ = {field.name for field in fields(StageSummary)}
 _ENVIRONMENT = ("device", "versions", "started", "commit")
 
 
@@ -57,16 +59,14 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def file_name(name: str, suite: str, *, ball: str = "", limit: int | None = None, seed: int = 0) -> str:
-    """Of a published summary: model and suite; the ball ("Linf 1/255"), how many images and which seed of the attacks
-    only where these are not the usual.
-    """
+    """Of a published summary: model and suite; threat ("Linf 1/255"), images and attack seed if not the default."""
     within = f"-{ball.replace(' ', '-').replace('/', '-')}" if ball else ""
     size = "" if limit is None else f"-{limit}"
     return f"{name}--{suite}{within}{size}{f'-seed{seed}' if seed else ''}.json"
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
-    """Sorted keys, a line a value and a line an entry of a list, whole or absent: small files, small differences."""
+    """Sorted keys, one line per value and per entry of a list, atomically: small files, small differences."""
     lines = [f"{_compact(key)}: {_spread(value)}" for key, value in sorted(summary.items())]
     write_text_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -95,7 +95,7 @@ def read_object(path: Path, wanted: str) -> dict[str, Any]:
 
 
 def pack(flags: Bool[np.ndarray, " n"]) -> str:
-    """A bit a sample, compressed, as text."""
+    """One bit per sample, compressed, as text."""
     return base64.b64encode(zlib.compress(np.packbits(flags).tobytes(), 9)).decode("ascii")
 
 
@@ -108,7 +108,7 @@ def unpack(text: str, count: int) -> Bool[np.ndarray, " n"]:
 
 
 def _is_limited(evaluation: Evaluation) -> bool:
-    """Whether somebody asked for fewer images than there are; a limit of all of them is none."""
+    """Whether fewer images were asked for than there are."""
     source = SOURCES.get(evaluation.data)
     if source is not None and evaluation.samples >= sum(source.class_counts.get("test", ())) > 0:
         return False
@@ -116,12 +116,12 @@ def _is_limited(evaluation: Evaluation) -> bool:
 
 
 def _answered(clean: Columns) -> list[int]:
-    """Classes of which the model gets any image right, and classes in all."""
+    """Classes of which any image is correct, and all classes."""
     return [len(np.unique(clean.label[clean.right_share >= 0.5])), len(np.unique(clean.label))]
 
 
 def _near(data: str, clean: Columns) -> dict[str, str]:
-    """Which answers lie in the right superclass, of data that is known to have superclasses."""
+    """Which answers are of the right superclass, for data with superclasses."""
     source = SOURCES.get(data)
     if source is None or source.superclasses is None:
         return {}
@@ -175,7 +175,7 @@ def _error(stage: StageRecords) -> float | None:
 
 
 def _rate_table(rate: Rate) -> list[float | int]:
-    """Count and total; a count of samples is whole, that of a model that draws is not."""
+    """Count and total; the count of a stochastic model need not be whole."""
     return [int(rate.count) if float(rate.count).is_integer() else round(rate.count, _DIGITS), rate.total]
 
 
@@ -190,16 +190,15 @@ def _stage(table: dict[str, Any], samples: int) -> StageSummary:
         "accuracy": None if accuracy is None else _rate(accuracy),
         "right": None if right is None else unpack(right, samples),
     }
-    return StageSummary(**{**table, **known})
+    return StageSummary(**{**{key: table[key] for key in table if key in _READ}, **known})
 
 
 def _from_table(content: dict[str, Any]) -> Summary:
     samples = int(content["clean"][1])
     return Summary(
-        **{name: content[name] for name in (*_IDENTITY, "limited", "model", "environment", "trust", "sentence")},
+        **{name: content[name] for name in (*_IDENTITY, "limited", "model", "environment", "trust")},
         clean=_rate(content["clean"]),
         robust=_rate(content["robust"]),
-        findings=tuple(FindingSummary(**each) for each in content["findings"]),
         stages=tuple(_stage(each, samples) for each in content["stages"]),
         right=unpack(content["right"], samples),
         stands=unpack(content["stands"], samples),

@@ -27,21 +27,21 @@ class RunSummary:
     finished: bool
     settings: dict[str, Any]
     device: str
-    """Such as "cuda:0"; empty as long as the run is not finished."""
+    """Such as "cuda:0"; empty until the run is finished."""
     epochs: tuple[dict[str, Any], ...]
-    """One entry an epoch: epoch, train_seconds, test_accuracy, train_loss, ..."""
+    """One entry per epoch: epoch, train_seconds, test_accuracy, train_loss, ..."""
     train_seconds: float
     result: dict[str, Any]
-    """The last and the best checkpoint's scores, versions; {} as long as the run is not finished."""
+    """The last and the best checkpoint's scores, versions; {} until the run is finished."""
     gpu: str = ""
-    """Its name; empty on a CPU, and where nobody wrote it down."""
+    """Its name; empty on a CPU, and if not recorded."""
     sharing: int = 1
-    """How many trainings of one command ran at once: times of several say little."""
+    """How many trainings of one command ran at once, which slow each other down."""
     weights: dict[str, str] = field(default_factory=dict)
-    """The fingerprints of its "last" and "best" checkpoints, as far as somebody wrote them down."""
+    """The fingerprints of its "last" and "best" checkpoints, as far as recorded."""
 
     def made(self, name: str, fingerprint: str) -> bool:
-        """Whether it may be the training of the model that was evaluated under this name with these weights."""
+        """Whether it may be the training of a model that was evaluated with these weights."""
         return self.weights.get("best" if name.endswith(BEST) else "last", fingerprint) == fingerprint
 
 
@@ -101,7 +101,7 @@ def _weights(run: RunFolder) -> dict[str, str]:
 
 
 def _rounded(value: Any) -> Any:
-    """Every number to so many significant digits that a plot or a table cannot tell; what diverged is null in JSON."""
+    """Every number to five significant digits; what diverged is null in JSON."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A summary of an evaluation, as readers see it, and the paired test between two."""
+"""A summary of an evaluation, as pages read it, and the paired test between two."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from jaxtyping import Bool
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import Comparison, Rate
-from maxmahal.records.types import Origin, Scope
+from maxmahal.records.types import Scope
 from maxmahal.records.verdict import Trust
 
 
@@ -21,7 +21,6 @@ class StageSummary:
     kind: str
     threat: str
     scope: Scope
-    origin: Origin
     counts: bool
     skipped: str
     source: str
@@ -29,28 +28,14 @@ class StageSummary:
     samples: int
     """How many it attacked."""
     accuracy: Rate | None
-    cumulative: bool
     broke: int
     distortion: float | None
     """The mean, where it is a minimum-norm attack that broke any."""
-    seconds: float
-    forward: int
-    backward: int
-    queries: int
     distortion_error: float | None = None
-    """The standard error of that mean; None in summaries that are older than this field."""
+    """The standard error of that mean; None in older summaries."""
     right: Bool[np.ndarray, " n"] | None = field(default=None, compare=False)
-    """Which samples the model gets right after this attack alone, in the order of their ids; None where it did not
-    attack all of them, and in summaries that are older than this field."""
-
-
-@dataclass(frozen=True)
-class FindingSummary:
-    """What one diagnostic check saw."""
-
-    check: str
-    flagged: bool
-    sentence: str
+    """Which samples are correct after this attack alone, in the order of their ids; None if it did not attack all of
+    them, and in older summaries."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +49,7 @@ class Summary:
     seed: int
     samples: int
     limited: bool
-    """Whether somebody asked for fewer images than the suite would have taken."""
+    """Whether fewer images were asked for than the suite takes by default."""
     norm: str
     epsilon: str
     radius: float
@@ -77,40 +62,38 @@ class Summary:
     clean: Rate
     robust: Rate
     trust: Trust
-    sentence: str
-    findings: tuple[FindingSummary, ...]
     stages: tuple[StageSummary, ...]
     right: Bool[np.ndarray, " n"]
-    """Which samples the model gets right before any attack, in the order of their ids."""
+    """Which samples are correct before any attack, in the order of their ids."""
     stands: Bool[np.ndarray, " n"]
     """Which of them no counting attack broke."""
     answered: Rate | None = None
-    """Of how many classes any image is answered right, of those there are; None where nobody wrote it down."""
+    """Classes of which any image is correct, of all classes; None if not recorded."""
     near: Bool[np.ndarray, " n"] | None = None
-    """Which clean samples' answers lie in the right superclass, right ones among them; None where that is not known."""
+    """Which clean samples are answered with the right superclass; None if not known."""
 
     def stage(self, name: str) -> StageSummary | None:
-        """The stage of that name, where there is one."""
+        """The stage of that name, if there is one."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def kept(self, name: str) -> Bool[np.ndarray, " n"] | None:
-        """Which samples are right before an attack and after it; None where nobody wrote that down.
+        """Which samples are correct before and after an attack; None if not recorded.
 
-        An attack that flees the model's own prediction turns some wrong answers into right ones: they count for nothing
-        here, and of all others it flees the true label.
+        An attack away from the model's own prediction turns some wrong answers right: they do not count here, and for
+        all others it is an attack away from the true label.
         """
         stage = self.stage(name)
         return None if stage is None or stage.right is None else self.right & stage.right
 
 
 def pair_up(first: Summary, second: Summary) -> Comparison:
-    """Two models under one suite on the same images, by who still stands; ``compare`` from summaries alone."""
+    """Two models under one suite on the same images, by what survives; ``compare`` from summaries alone."""
     _refuse_other_attacks(first, second)
     return _split(first.stands, second.stands)
 
 
 def pair_stage(first: Summary, second: Summary, stage: str) -> Comparison | None:
-    """Two models under one attack of one suite, by what each has kept; None where that is not known of both."""
+    """Two models under one attack of one suite, by what each keeps; None if not known of both."""
     _refuse_other_attacks(first, second)
     ours, theirs = first.kept(stage), second.kept(stage)
     return None if ours is None or theirs is None else _split(ours, theirs)
@@ -123,7 +106,7 @@ def pair_clean(first: Summary, second: Summary) -> Comparison:
 
 
 def pair_near(first: Summary, second: Summary) -> Comparison | None:
-    """Two models on the same clean images, by the superclass of their answers; None where that is not known of both."""
+    """Two models on the same clean images, by the superclass of their answers; None if not known of both."""
     _refuse_other_images(first, second)
     return None if first.near is None or second.near is None else _split(first.near, second.near)
 

@@ -12,7 +12,7 @@ from made_up_summaries import published, run, summary
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.statistics import Rate
 from paper.pages import results as reading
-from paper.pages.results import Measured, Published, StepTimes, read_published
+from paper.pages.results import Published, StepTimes, read_published
 from paper.pages.tables import missing_list
 from paper.summaries import RunSummary, Summary
 
@@ -166,21 +166,6 @@ def test_a_finished_training_speaks_for_a_model_that_nobody_attacked(
     assert (None if found is None else found.rate) == (None if count is None else Rate(count, 10_000))
     assert found is None or not found.limited
     assert alone.robust(SHORT, "strict") is None
-
-
-@pytest.mark.parametrize(
-    ("count", "total", "cell", "full"),
-    [
-        (1.0, 10_000, "0.01 (1 of 10,000)", "0.01 % [0.00, 0.06] (1 of 10,000)"),
-        (4.0, 10_000, "0.04 (4 of 10,000)", "0.04 % [0.01, 0.10] (4 of 10,000)"),
-        (5.0, 10_000, "0.1", "0.1 % [0.0, 0.1]"),
-        (0.0, 10_000, "0.0 (≤ 0.04)", "0.0 % (≤ 0.04 %)"),
-        (1.0, 1000, "0.1", "0.1 % [0.0, 0.6]"),
-    ],
-)
-def test_a_rounded_zero_hides_nobody(count: float, total: int, cell: str, full: str) -> None:
-    found = Measured(Rate(count, total), float("nan"), total, False)
-    assert (found.cell, found.full) == (cell, full)
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,10 @@ def test_a_summary_gives_the_verdict_of_its_records(tmp_path: Path) -> None:
     made = evaluation(0)
     verdict, summary = give_verdict(made), there_and_back(made, tmp_path)
     assert (summary.clean, summary.robust, summary.trust) == (verdict.clean, verdict.robust, verdict.trust)
-    assert summary.sentence == verdict.sentence
     assert [each.name for each in summary.stages] == [each.stage.name for each in verdict.stages]
     for ours, theirs in zip(summary.stages, verdict.stages, strict=True):
-        assert (ours.accuracy, ours.cumulative, ours.broke) == (theirs.accuracy, theirs.cumulative, theirs.broke)
+        assert (ours.accuracy, ours.broke) == (theirs.accuracy, theirs.broke)
         assert (ours.samples, ours.skipped) == (len(theirs.stage.columns), theirs.stage.skipped)
-    assert (summary.findings[0].check, summary.findings[0].flagged) == ("zero-gradients", True)
 
 
 def test_classes_that_are_never_answered_are_counted(tmp_path: Path) -> None:

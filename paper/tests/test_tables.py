@@ -28,7 +28,6 @@ from paper.pages.tables import (
     small_epsilon_tables,
     spsa_table,
     summary_table,
-    tracked_table,
     turned_right,
     underfitting_table,
 )
@@ -125,16 +124,6 @@ def test_images_that_pgd_turns_right_are_told() -> None:
     pgd = stage("pgd50-un-8", 8.0, right=turned, accuracy=Rate(160.0, 2000))
     results = published(summary(SCE, "paper-table1", clean=70, more=(pgd,)))
     assert turned_right(results, TABLE_1, "pgd50-un-8") == [("SCE", 8.0, 0.5)]
-
-
-def test_two_searches_for_the_constants_are_side_by_side() -> None:
-    more = [stage(f"{name}-tracked", 0.3, 500, right=None, accuracy=Rate(0.0, 500)) for name in DISTANCES]
-    tracked = summary("cifar100-mmc", "nearest", clean=70, more=tuple(more), data="cifar100")
-    models = ("cifar100-sce", "cifar100-mmc")
-    table = tracked_table(published(table4(models[0], 0.05), table4(models[1], 0.9, left=150), tracked), models)
-    assert "| C&W tar (L2) | the paper's | 0.050 | 0.90 (150 of 500 not broken) |" in table
-    assert "| C&W tar (L2) | tracked | not run | 0.30 |" in table
-    assert tracked_table(published(table4(models[0], 0.05)), models) == ""
 
 
 def test_models_are_shown_with_epochs_and_rates() -> None:
