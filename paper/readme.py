@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.report.wording import percent
-from paper.pages.pages import judge_all, loss_table
+from paper.pages.pages import loss_table
 from paper.pages.paired import Difference
 from paper.pages.results import Published, read_published
-from paper.pages.tables import summary_table
 from paper.pages.text import markdown_table, render
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -263,15 +262,6 @@ def loss() -> Values:
     return {"table": loss_table(published())}
 
 
-def results() -> Values:
-    """The paper's rows and its claims, from the published summaries."""
-    found = published()
-    verdicts: dict[str, list[str]] = {}
-    for claim, judged in judge_all(found):
-        verdicts.setdefault(judged.verdict, []).append(claim.title)
-    return {"summary": summary_table(found), "verdicts": dict(sorted(verdicts.items()))}
-
-
 BLOCKS: dict[str, Callable[[], Values]] = {
     "honesty": honesty,
     "convergence": convergence,
@@ -280,7 +270,6 @@ BLOCKS: dict[str, Callable[[], Values]] = {
     "engine": engine,
     "classes": classes,
     "masked": masked,
-    "results": results,
     "trust": trust,
     "loss": loss,
 }

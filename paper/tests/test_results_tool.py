@@ -274,7 +274,7 @@ def test_a_summary_that_changes_changes_the_pages(tool: Any, out: Path, tmp_path
 def test_a_figure_that_nothing_stands_behind_is_noticed_and_removed(tool: Any, out: Path, tmp_path: Path) -> None:
     root = published(tool, out, tmp_path / "root")
     (root / "paper/results" / "figures" / "old.svg").write_text(f"<svg/>\n{tool.MARK}\n")
-    with pytest.raises(SystemExit, match=r"old.svg stands for nothing"):
+    with pytest.raises(SystemExit, match=r"old.svg has no source"):
         tool.check(root)
     tool.write(root)
     tool.check(root)
