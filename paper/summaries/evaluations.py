@@ -14,7 +14,6 @@ from jaxtyping import Bool
 
 from maxmahal.data.registry import SOURCES
 from maxmahal.files import write_text_atomically
-from maxmahal.records.distances import is_minimum_norm, mean_distortion
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Columns, Evaluation, StageRecords
@@ -141,7 +140,7 @@ def _spread(value: object) -> str:
 
 def _stage_table(verdict: StageVerdict, samples: int) -> dict[str, Any]:
     stage = verdict.stage
-    distance, error = (mean_distortion(stage), _error(stage)) if is_minimum_norm(stage) else (None, None)
+    distance, error = (stage.mean_distortion, _error(stage)) if stage.is_minimum_norm else (None, None)
     on_all = stage.name != CLEAN and len(stage.columns) == samples
     return {
         "name": stage.name,

@@ -30,7 +30,7 @@ from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
 from maxmahal.evaluate.target import load_target, split_name
 from maxmahal.models.layers import Float32Linear
-from maxmahal.records.naming import tell_apart
+from maxmahal.records.types import unique_names
 from maxmahal.train import Settings, train_model
 from maxmahal.train.checkpoint import read_tensors, save_tensors
 
@@ -223,7 +223,7 @@ def test_other_names_suites_balls_seeds_and_limits_live_side_by_side(tmp_path: P
     found = [evaluate_model(MODEL, out=tmp_path, suite=suite, data=DATA) for suite in balls]
     assert [(each.norm, each.radius) for each in found] == [("Linf", 0.2), ("L2", 0.08), ("Linf", 0.2)]
     assert len(everything(tmp_path)["evaluations"]) == 6
-    assert len(set(tell_apart(read_evaluations(tmp_path)))) == 6
+    assert len(set(unique_names(read_evaluations(tmp_path)))) == 6
 
 
 def test_fingerprints_tell_models_and_data_apart() -> None:

@@ -34,7 +34,7 @@ def report_command(
     """Make a page, tables or figures from records."""
     kind = _format_of(out, format)
 
-    from maxmahal.records.naming import tell_apart
+    from maxmahal.records.types import unique_names
 
     evaluations = maxmahal.records.read_evaluations(folders)
     _refuse_nothing(evaluations, folders)
@@ -47,7 +47,7 @@ def report_command(
         maxmahal.report.write_page(evaluations, out)
     else:
         write_text_atomically(out, _tables(evaluations, kind))
-    named = zip(evaluations, tell_apart(evaluations), strict=True)
+    named = zip(evaluations, unique_names(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         _say(console, f"Not finished: {', '.join(unfinished)}.")
@@ -135,9 +135,9 @@ def records_command(
 
 def _names(evaluations: _Evaluations) -> dict[_Key, str]:
     """A unique name for each evaluation of a folder."""
-    from maxmahal.records.naming import tell_apart
+    from maxmahal.records.types import unique_names
 
-    return dict(zip(map(_key, evaluations), tell_apart(evaluations), strict=True))
+    return dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
 
 
 def _key(evaluation: "maxmahal.records.Evaluation") -> _Key:

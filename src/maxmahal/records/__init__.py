@@ -1,11 +1,9 @@
 """Records: what each attack did to each sample, and what follows from it. Nothing here needs torch."""
 
-from maxmahal.records.distances import is_minimum_norm, mean_distortion
-from maxmahal.records.naming import tell_apart
 from maxmahal.records.reading import read_evaluations
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.statistics import Comparison, Rate, clopper_pearson, mcnemar, points_apart
-from maxmahal.records.types import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords
+from maxmahal.records.types import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords, unique_names
 from maxmahal.records.verdict import (
     CLEAN,
     SeedSpread,
@@ -37,14 +35,12 @@ __all__ = [
     "clopper_pearson",
     "compare",
     "give_verdict",
-    "is_minimum_norm",
     "mcnemar",
-    "mean_distortion",
     "points_apart",
     "read_evaluations",
     "seed_spreads",
     "stands",
-    "tell_apart",
     "unanswered",
+    "unique_names",
     "was_attacked",
 ]

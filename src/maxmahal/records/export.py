@@ -15,9 +15,8 @@ from jaxtyping import Bool
 
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.files import write_atomically, write_text_atomically
-from maxmahal.records.naming import tell_apart
 from maxmahal.records.statistics import Rate
-from maxmahal.records.types import Columns, Evaluation, StageRecords
+from maxmahal.records.types import Columns, Evaluation, StageRecords, unique_names
 from maxmahal.records.verdict import CLEAN, give_verdict, right_shares, was_attacked
 
 TEXT, WHOLE, REAL, TRUTH = "text", "whole", "real", "truth"
@@ -72,8 +71,8 @@ def write_records(evaluations: Sequence[Evaluation], path: Path, format: str) ->
 
 
 def of_model(evaluations: Sequence[Evaluation], model: str | None) -> list[Evaluation]:
-    """Complete evaluations: all of a model by its name, one by its name of ``tell_apart``, all if it is None."""
-    names = tell_apart(evaluations)
+    """Complete evaluations: all of a model by its name, one by its name of ``unique_names``, all if it is None."""
+    names = unique_names(evaluations)
     _check_known("model", model, {*names, *(each.name for each in evaluations)})
     return [each for each, name in zip(evaluations, names, strict=True) if model in (None, name, each.name)]
 

@@ -1,5 +1,6 @@
 """The records of an evaluation as plain values; the file is closed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,6 +84,18 @@ class StageRecords:
     """How many samples it attacks (0 until that is known)."""
     columns: Columns
     rating: Rating
+
+    @property
+    def is_minimum_norm(self) -> bool:
+        """Whether it looked for the nearest adversarial image: it has distances, and no ball around the clean one."""
+        return not self.threat and bool(np.isfinite(self.columns.distortion).any())
+
+    @property
+    def mean_distortion(self) -> float | None:
+        """The mean distance of the adversarial images of samples that were correct before."""
+        columns = self.columns
+        found = columns.distortion[columns.broken & columns.right_before & np.isfinite(columns.distortion)]
+        return float(found.mean()) if len(found) else None
 
 
 @dataclass(frozen=True)
@@ -179,3 +192,33 @@ class Evaluation:
     def stage(self, name: str) -> StageRecords:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+
+def unique_names(evaluations: Sequence[Evaluation]) -> list[str]:
+    """One unique name per evaluation: "a", or "a (30 samples)" if there is another evaluation of the same model.
+
+    If two do not differ, as in a folder and its copy, they are numbered.
+    """
+    names = [_name(each, [other for other in evaluations if other.name == each.name]) for each in evaluations]
+    return [
+        f"{name} (no. {names[:place].count(name) + 1})" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def _name(evaluation: Evaluation, twins: Sequence[Evaluation]) -> str:
+    columns = zip(*map(_marks, twins), strict=True)
+    differing = [mark for mark, column in zip(_marks(evaluation), columns, strict=True) if len(set(column)) > 1]
+    return f"{evaluation.name} ({', '.join(differing)})" if differing else evaluation.name
+
+
+def _marks(evaluation: Evaluation) -> tuple[str, ...]:
+    return (
+        evaluation.data,
+        evaluation.suite,
+        f"version {evaluation.suite_version}",
+        f"{evaluation.norm} {evaluation.epsilon}",
+        f"seed {evaluation.seed}",
+        f"{evaluation.samples} samples",
+        evaluation.model_fingerprint[:8],
+    )

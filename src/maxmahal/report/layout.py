@@ -12,8 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from maxmahal.errors import ArgumentError
-from maxmahal.records.naming import tell_apart
-from maxmahal.records.types import Evaluation, StageRecords
+from maxmahal.records.types import Evaluation, StageRecords, unique_names
 from maxmahal.records.verdict import CLEAN, Verdict, give_verdict
 from maxmahal.report import wording
 from maxmahal.report.chart import SERIES
@@ -65,7 +64,7 @@ def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
         raise ArgumentError("There is no evaluation to report on; evaluate a model first.")
     return [
         ReportedModel(each, give_verdict(each) if has_begun(each) else None, label, index % SERIES)
-        for index, (each, label) in enumerate(zip(evaluations, tell_apart(evaluations), strict=True))
+        for index, (each, label) in enumerate(zip(evaluations, unique_names(evaluations), strict=True))
     ]
 
 

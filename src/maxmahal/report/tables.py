@@ -11,7 +11,6 @@ from importlib import resources
 from typing import Any
 
 from maxmahal.errors import ArgumentError
-from maxmahal.records.distances import is_minimum_norm, mean_distortion
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, StageVerdict
@@ -187,7 +186,7 @@ def _stage_headers(rows: Sequence[ReportedModel]) -> dict[tuple[str, bool], str]
     headers = {}
     for (name, cumulative), stage in found.items():
         title = stage.title if len(names[stage.title]) == 1 else f"{stage.title} ({name})"
-        unit = "mean distortion" if is_minimum_norm(stage) else "%, cumulative" if cumulative else "%"
+        unit = "mean distortion" if stage.is_minimum_norm else "%, cumulative" if cumulative else "%"
         headers[name, cumulative] = f"{title} ({unit})"
     return headers
 
@@ -208,8 +207,8 @@ def _stage_cell(column: StageVerdict) -> TableCell:
         return TableCell("skipped")
     if column.accuracy is None:
         return _NOT_YET
-    if is_minimum_norm(stage):
-        distance = mean_distortion(stage)
+    if stage.is_minimum_norm:
+        distance = stage.mean_distortion
         cell = TableCell("none broken") if distance is None else TableCell(f"{distance:.3f}", distance)
     else:
         cell = _rate_cell(column.accuracy)

@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from maxmahal.records.distances import is_minimum_norm
 from maxmahal.records.types import StageRecords
 from maxmahal.report.chart import Axis, Chart
 from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
@@ -115,7 +114,7 @@ def _exact_curves(group: ModelGroup) -> list[CurveChart]:
     stages: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
     for model in group.models:
         for stage in model.evaluation.stages:
-            if is_minimum_norm(stage) and _is_exact(stage):
+            if stage.is_minimum_norm and _is_exact(stage):
                 stages.setdefault(stage.name, []).append((model, stage))
     return [_exact(members) for members in stages.values()]
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxmahal.records.distances import is_minimum_norm, mean_distortion
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import StageRecords
 from maxmahal.records.verdict import StageVerdict, Verdict
@@ -96,7 +95,7 @@ def merged(orders: list[list[str]]) -> list[str]:
 def _column(name: str, verdicts: list[StageVerdict]) -> AttackColumn:
     stage = verdicts[0].stage
     notes = []
-    if is_minimum_norm(stage):
+    if stage.is_minimum_norm:
         notes.append("mean distortion")
     elif all(each.cumulative for each in verdicts):
         notes.append("cumulative")
@@ -118,8 +117,8 @@ def _cell(model: ReportedModel, verdict: StageVerdict | None, column: AttackColu
             None, DASH, f"Skipped: {stage.skipped}" if stage.skipped else "Not run yet.", False, False, paper
         )
     tip = _tip(model, verdict, rate)
-    if is_minimum_norm(stage):
-        distance = mean_distortion(stage)
+    if stage.is_minimum_norm:
+        distance = stage.mean_distortion
         return AttackCell(distance, DASH if distance is None else short(distance), tip, partial, False, paper)
     cumulative = verdict.cumulative and "cumulative" not in column.notes
     return AttackCell(rate.value, rate_cell(rate), tip, partial, cumulative, paper)

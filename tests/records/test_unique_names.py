@@ -7,15 +7,15 @@ import pytest
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.export import select
-from maxmahal.records.naming import tell_apart
+from maxmahal.records.types import unique_names
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "report"))  # its builder serves both folders
 from small_evaluations import make_evaluation
 
 
 def test_a_name_that_is_alone_stays_as_it_is() -> None:
-    assert tell_apart([make_evaluation(), make_evaluation(name="sce", samples=30)]) == ["mmc", "sce"]
-    assert tell_apart([]) == []
+    assert unique_names([make_evaluation(), make_evaluation(name="sce", samples=30)]) == ["mmc", "sce"]
+    assert unique_names([]) == []
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_name_that_is_alone_stays_as_it_is() -> None:
     ],
 )
 def test_what_differs_tells_two_of_a_name_apart(change: dict[str, object], names: list[str]) -> None:
-    assert tell_apart([make_evaluation(), make_evaluation(**change)]) == names
+    assert unique_names([make_evaluation(), make_evaluation(**change)]) == names
 
 
 def test_records_are_selected_by_either_name() -> None:
