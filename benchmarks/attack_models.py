@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import maxmahal
 from maxmahal.attacks import Linf
 from maxmahal.data import ImageData, load_dataset
-from maxmahal.models.resnet_v1 import ResNetV1
+from maxmahal.models.resnet import ResNetV1
 from peers import Peer
 
 FOLDER = Path(__file__).resolve().parent.parent / "runs" / "bench"

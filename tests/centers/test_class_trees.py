@@ -13,7 +13,6 @@ from maxmahal.centers import (
     CENTERS,
     ClassTree,
     ancestor_heights,
-    binary_tree,
     cluster_mistakes,
     cut_merges,
     hierarchical_centers,
@@ -85,15 +84,6 @@ def test_average_linkage_is_scipys(classes: int, seed: int, data: st.DataObject)
     assert len(pairs) == len(set(ours)) == count
 
 
-def test_the_whole_binary_tree_has_every_class_and_makes_centers() -> None:
-    tree = binary_tree(cluster_mistakes(blocks([[0, 1], [2, 3, 4]], 5)))
-    assert ancestor_heights(tree).max() == 3
-    heights = ancestor_heights(tree)
-    assert heights[0, 1] < heights[0, 2]
-    centers = hierarchical_centers(tree, 8, [8.0, 4.0, 2.0])
-    assert torch.dist(centers[0], centers[1]) < torch.dist(centers[0], centers[2])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -102,7 +92,6 @@ def test_the_whole_binary_tree_has_every_class_and_makes_centers() -> None:
         (lambda: likeness(np.array([[1, -1], [0, 1]])), "no entry can be negative"),
         (lambda: cut_merges(cluster_mistakes(blocks([[0, 1]], 3)), 4), "between 1 and 3 superclasses; got 4"),
         (lambda: cut_merges(cluster_mistakes(blocks([[0, 1]], 3)), 0), "between 1 and 3 superclasses; got 0"),
-        (lambda: binary_tree(()), "at least two classes"),
     ],
 )
 def test_what_cannot_be_clustered_is_told(call, message: str) -> None:  # type: ignore[no-untyped-def]

@@ -6,12 +6,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from maxmahal.centers import (
-    blocks,
     center_statistics,
     max_mahalanobis,
     max_mahalanobis_centers,
     random_centers,
     spherical_code,
+    spherical_codes,
 )
 from maxmahal.centers.quadratic_codes import QuadraticCode, quadratic_code, widest_quadratic_code
 from maxmahal.errors import ArgumentError
@@ -121,7 +121,7 @@ def test_making_many_centers_needs_no_more_than_they_fill() -> None:
 
 def test_the_search_never_holds_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = spherical_code(1500, 16, restarts=1, steps=3)
-    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 2**17)
+    monkeypatch.setattr(spherical_codes, "BLOCK_ENTRIES", 2**17)
     with Largest() as largest:
         in_blocks = spherical_code(1500, 16, restarts=1, steps=3)
     assert largest.entries <= 2**17

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmahal.centers import blocks, center_statistics, codes, random_centers, spherical_code
+from maxmahal.centers import center_statistics, random_centers, spherical_code, spherical_codes
 from maxmahal.errors import ArgumentError
 
 # The Tammes problem: the largest smallest angle, in degrees, of 5 to 14 points on the sphere.
@@ -50,15 +50,15 @@ def test_never_worse_than_random(num_points: int, dim: int, seed: int) -> None:
 def test_the_best_restart_is_kept_and_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     opposite, aslant, same = [[1.0, 0.0], [-1.0, 0.0]], [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [1.0, 0.0]]
     relaxed = torch.tensor([aslant, opposite, same], dtype=torch.float64)
-    monkeypatch.setattr(codes, "_relax", lambda points, steps: relaxed)
+    monkeypatch.setattr(spherical_codes, "_relax", lambda points, steps: relaxed)
     assert spherical_code(2, 2, restarts=3).tolist() == opposite
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = spherical_code(30, 4, restarts=3, steps=20, seed=5)
     statistics = center_statistics(whole)
-    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 7 * 3 * 30)  # blocks of 7, 7, 7, 7 and 2 rows
-    heights = [cosines.shape[1] for _, cosines in blocks.cosine_blocks(whole.expand(3, -1, -1))]
+    monkeypatch.setattr(spherical_codes, "BLOCK_ENTRIES", 7 * 3 * 30)  # blocks of 7, 7, 7, 7 and 2 rows
+    heights = [cosines.shape[1] for _, cosines in spherical_codes.cosine_blocks(whole.expand(3, -1, -1))]
     assert heights == [7, 7, 7, 7, 2]
     torch.testing.assert_close(spherical_code(30, 4, restarts=3, steps=20, seed=5), whole, rtol=0, atol=1e-9)
     assert center_statistics(whole).largest_cosine == pytest.approx(statistics.largest_cosine, abs=1e-12)
@@ -66,8 +66,8 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_stays_bounded_for_many_points() -> None:
     points = torch.nn.functional.normalize(torch.ones(1, 100_000, 2, dtype=torch.float64), dim=2)
-    _, first = next(blocks.cosine_blocks(points))
-    assert first.numel() <= blocks.BLOCK_ENTRIES
+    _, first = next(spherical_codes.cosine_blocks(points))
+    assert first.numel() <= spherical_codes.BLOCK_ENTRIES
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,25 @@
 """Class centers μ: where the features of each class are to gather."""
 
-from maxmahal.centers.clustering import Merge, binary_tree, cluster_mistakes, cut_merges, likeness
-from maxmahal.centers.codes import spherical_code
+from maxmahal.centers.clustering import Merge, cluster_mistakes, cut_merges, likeness
 from maxmahal.centers.hierarchical import hierarchical_centers
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
 from maxmahal.centers.registry import CENTERS
+from maxmahal.centers.spherical_codes import spherical_code
 from maxmahal.centers.statistics import (
     CenterStatistics,
     center_statistics,
     dimensions_spanned,
     squared_distance_to_flat,
 )
-from maxmahal.centers.tree import Tree, ancestor_heights, tree_from_superclasses
-from maxmahal.centers.tree_files import ClassTree, load_tree, shuffle_superclasses, write_tree
+from maxmahal.centers.trees import (
+    ClassTree,
+    Tree,
+    ancestor_heights,
+    load_tree,
+    shuffle_superclasses,
+    tree_from_superclasses,
+    write_tree,
+)
 
 __all__ = [
     "CENTERS",
@@ -21,7 +28,6 @@ __all__ = [
     "Merge",
     "Tree",
     "ancestor_heights",
-    "binary_tree",
     "center_statistics",
     "cluster_mistakes",
     "cut_merges",

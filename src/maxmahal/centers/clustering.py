@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -76,15 +75,3 @@ def cut_merges(merges: Sequence[Merge], count: int) -> tuple[int, ...]:
         for label in labels:
             superclasses[label] = place
     return tuple(superclasses)
-
-
-def binary_tree(merges: Sequence[Merge]) -> list[Any]:
-    """Every joining as a pair of nested lists down to labels, for ``hierarchical_centers``."""
-    if not merges:
-        raise ArgumentError("A binary tree needs at least two classes, and so at least one joining; got none.")
-    classes = len(merges) + 1
-    nodes: dict[int, Any] = {label: label for label in range(classes)}
-    for step, merge in enumerate(merges):
-        nodes[classes + step] = [nodes.pop(merge.first), nodes.pop(merge.second)]
-    whole: list[Any] = nodes[2 * classes - 2]
-    return whole

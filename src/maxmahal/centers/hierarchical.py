@@ -8,7 +8,7 @@ from torch import Tensor
 
 from maxmahal.centers.checks import require_count, require_floating, require_norm
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers
-from maxmahal.centers.tree import Tree, read_tree, rows_of_leaves
+from maxmahal.centers.trees import Tree, read_tree, rows_of_leaves
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.random import generator
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from maxmahal.centers.checks import require_count
 from maxmahal.centers.hierarchical import hierarchical_centers, stretch
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
-from maxmahal.centers.tree import tree_from_superclasses
-from maxmahal.centers.tree_files import load_tree, shuffle_superclasses
+from maxmahal.centers.trees import load_tree, shuffle_superclasses, tree_from_superclasses
 from maxmahal.errors import ArgumentError
 
 

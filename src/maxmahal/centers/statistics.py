@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from maxmahal.centers.blocks import largest_cosine
+from maxmahal.centers.spherical_codes import largest_cosine
 from maxmahal.errors import ArgumentError
 
 ROUNDING = 1e-10  # of the whole spread: what lies along an axis by the rounding of float32 alone

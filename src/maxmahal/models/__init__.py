@@ -1,14 +1,11 @@
 """Networks, and the classifier that joins a network to a head."""
 
-from maxmahal.models.classifier import Classifier
+from maxmahal.models.classifier import Classifier, Normalize, blank_normalization, fit_normalization
 from maxmahal.models.cnn import SmallCNN
 from maxmahal.models.head import Head
-from maxmahal.models.normalize import Normalize, blank_normalization, fit_normalization
 from maxmahal.models.predict import accuracy, eval_mode, map_batches, predict_labels
 from maxmahal.models.registry import BACKBONES
-from maxmahal.models.resnet18 import ResNet18
-from maxmahal.models.resnet_v1 import ResNetV1
-from maxmahal.models.resnet_v2 import ResNetV2
+from maxmahal.models.resnet import ResNet18, ResNetV1, ResNetV2
 
 __all__ = [
     "BACKBONES",

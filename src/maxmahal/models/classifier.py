@@ -1,10 +1,59 @@
-"""A network and a head put together: the model that is trained, attacked and saved."""
+"""A network and a head put together, with the normalisation inside: the model that is trained, attacked and saved."""
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.models.head import Head
+
+NORMALIZATIONS = ("none", "pixel-mean", "channel")
+
+
+class Normalize(nn.Module):
+    """``(images - mean) / std`` with constants that travel with the checkpoint."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Float[Tensor, "c h w"], std: Float[Tensor, "c h w"]) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        """Images in [0, 1] as the backbone wants them."""
+        return (images - self.mean) / self.std
+
+
+def fit_normalization(name: str, images: UInt8[Tensor, "n c h w"]) -> Normalize:
+    """Measure the constants on training images.
+
+    ``pixel-mean`` subtracts the mean image and does not divide, as the paper's released code does; ``channel`` uses one
+    mean and one standard deviation a channel; ``none`` passes images through.
+    """
+    # Summing integers keeps the statistics exact, so they do not depend on the device or on the number of threads.
+    count = len(images)
+    if name == "none":
+        zero = torch.zeros(1, 1, 1)
+        return Normalize(zero, torch.ones_like(zero))
+    if name == "pixel-mean":
+        mean = images.sum(dim=0, dtype=torch.int64).double() / (255 * count)
+        return Normalize(mean.float(), torch.ones_like(mean).float())
+    if name == "channel":
+        pixels = count * images.shape[2] * images.shape[3]
+        mean = images.sum(dim=(0, 2, 3), dtype=torch.int64).double() / (255 * pixels)
+        square = images.to(torch.int32).square().sum(dim=(0, 2, 3), dtype=torch.int64).double() / (255**2 * pixels)
+        std = (square - mean.square()).clamp_min(1e-12).sqrt()
+        return Normalize(mean.float()[:, None, None], std.float()[:, None, None])
+    raise SettingsError(f"model.normalize = '{name}' is unknown; {did_you_mean(name, NORMALIZATIONS)}")
+
+
+def blank_normalization(name: str, image_shape: tuple[int, int, int]) -> Normalize:
+    """A layer of the right shape whose constants a checkpoint will fill in."""
+    channels, height, width = image_shape
+    shape = {"none": (1, 1, 1), "pixel-mean": (channels, height, width), "channel": (channels, 1, 1)}[name]
+    return Normalize(torch.zeros(shape), torch.ones(shape))
 
 
 class Classifier(nn.Module):

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from torch import nn
 
 from maxmahal.models.cnn import SmallCNN
-from maxmahal.models.resnet18 import ResNet18
-from maxmahal.models.resnet_v1 import ResNetV1
-from maxmahal.models.resnet_v2 import ResNetV2
+from maxmahal.models.resnet import ResNet18, ResNetV1, ResNetV2
 
 ImageShape = tuple[int, int, int]
 

@@ -12,7 +12,7 @@ from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES, check_own_loss
 from maxmahal.models import BACKBONES
-from maxmahal.models.normalize import NORMALIZATIONS
+from maxmahal.models.classifier import NORMALIZATIONS
 from maxmahal.settings import Component, Table, component, first_difference, to_table
 from maxmahal.train.methods import METHODS
 
