@@ -1,4 +1,4 @@
-"""Expectation over transformation: a model that draws lots, whose mean and whose scatter are known."""
+"""Expectation over transformation: a stochastic model with known mean and variance."""
 
 import pytest
 import torch
@@ -131,7 +131,7 @@ def test_queries_are_averaged_too() -> None:
 
 
 def dithered(images: Tensor) -> Tensor:
-    """A defence that draws lots and hides its gradient: eight levels, rounded up or down at random."""
+    """A stochastic defence that hides its gradient: eight levels, rounded up or down at random."""
     return (images * 7 + torch.rand_like(images)).floor() / 7
 
 

@@ -49,7 +49,7 @@ def columns(
 
 
 def stage(name: str, title: str, kind: str, rows: Columns, **changes: Any) -> StageRecords:
-    """A finished stage of the suite that counts, on whoever is left."""
+    """A finished stage of the suite that counts, on samples that are still correct."""
     told = bool(len(rows) and rows.forward[0] >= 0)
     total = int(rows.forward.sum()) if told else 0
     made = StageRecords(

@@ -126,8 +126,7 @@ def check_model(model: Model, images: Tensor) -> None:
         return
     if module.training:
         raise ArgumentError(
-            "The model is in train mode, where batch norm mixes samples and dropout draws lots; "
-            "call model.eval() first."
+            "The model is in train mode, where batch norm mixes samples and dropout is random; call model.eval() first."
         )
     first = next(module.parameters(), next(module.buffers(), None))
     if first is not None and first.device != images.device:

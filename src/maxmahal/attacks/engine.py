@@ -60,7 +60,7 @@ class _Claims:
 
 
 class Ledger:
-    """One entry a sample.
+    """One entry per sample.
 
     ``best`` prefers success, then the smallest objective; ``last`` the same among the last iterates of the attempts;
     ``nearest`` takes only successes and prefers the smallest distance.
@@ -312,7 +312,7 @@ class _Run:
         self._exits = engine.early_exit and keep != "last"
 
     def attack(self, restarts: int) -> Attacked:
-        """Every restart with every target, on whoever is left."""
+        """Every restart with every target, on the samples that are still correct."""
         if self._keep != "last":
             self._ledger.offer_clean_images()
         columns = 1 if self._targets is None else self._targets.shape[1]

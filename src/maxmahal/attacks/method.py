@@ -1,6 +1,6 @@
 """The contract between the engine and an attack: an attack is a rule for one step of many independent samples.
 
-Everything an attack remembers is a tensor with one row a sample. The engine can therefore drop the samples that are
+Everything an attack remembers is a tensor with one row per sample. The engine can therefore drop the samples that are
 done, put new ones in their place and go on: samples of one working batch may stand at different steps.
 """
 
@@ -42,7 +42,7 @@ class Method(Protocol):
         """The state of new samples; ``attempt`` numbers the random restarts and the targets tried in turn."""
 
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
-        """Look once, and move on: changes ``state``, every entry of which has one row a sample."""
+        """Look once, and move on: changes ``state``, every entry of which has one row per sample."""
 
     def final(self, state: State) -> Float[Tensor, "n c h w"] | None:
         """Images that the last step made and nobody has looked at yet."""

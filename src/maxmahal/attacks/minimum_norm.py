@@ -23,7 +23,7 @@ from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError
 
-Norm = Literal["linf", "l2"]
+NormName = Literal["linf", "l2"]
 
 _BETA_1, _BETA_2 = 0.8, 0.99  # Adam's, for L∞
 _ENOUGH = {"l2": 30, "linf": 50}  # steps for a descent to settle
@@ -37,7 +37,7 @@ def fmn(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    norm: Norm,
+    norm: NormName,
     objective: Objective = MARGIN_OVER_ALL,
     steps: int = 200,
     step_size: float = 1.0,
@@ -81,7 +81,7 @@ def fmn(
 class MinimumNorm:
     """A ball that closes in on the decision boundary, and a point that walks inside it."""
 
-    norm: Norm
+    norm: NormName
     steps: int
     descents: int
     step_size: float

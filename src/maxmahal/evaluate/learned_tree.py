@@ -16,7 +16,7 @@ from maxmahal.imports import only_named
 from maxmahal.models import predict_labels
 from maxmahal.train.splits import load_splits
 
-Part = Literal["validation", "train"]
+TreeSplit = Literal["validation", "train"]
 
 
 def learn_tree(
@@ -24,7 +24,7 @@ def learn_tree(
     *,
     superclasses: int,
     data: str | None = None,
-    part: Part | None = None,
+    part: TreeSplit | None = None,
     trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
@@ -60,7 +60,11 @@ def confusion_matrix(model: EvaluatedModel, images: ImageData) -> Int[np.ndarray
 
 
 def _images(
-    model: EvaluatedModel, data: str | None, part: Part | None, data_dir: str | Path | None, device: torch.device | str
+    model: EvaluatedModel,
+    data: str | None,
+    part: TreeSplit | None,
+    data_dir: str | Path | None,
+    device: torch.device | str,
 ) -> tuple[ImageData, str]:
     """Never the test part, on which the next model is judged."""
     own = None if model.card is None else model.card.settings.data

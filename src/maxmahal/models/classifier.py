@@ -88,7 +88,7 @@ class Classifier(nn.Module):
         return features
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n l"]:
-        """Logits: one value a class, the largest is the prediction."""
+        """Logits: one value per class, the largest is the prediction."""
         return self.head.logits(self.features(images))
 
     def loss(self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:

@@ -108,7 +108,8 @@ class Store:
         before, now = found["same"], json.loads(json.dumps(body["same"]))
         stages = before["suite"].get("stages", {})
         filled = {name: {**self._option_defaults(stage["attack"]), **stage} for name, stage in stages.items()}
-        difference = first_difference({**before, "suite": {**before["suite"], "stages": filled}}, now)
+        described = {**before["suite"], "stages": filled, "about": now["suite"].get("about")}  # any description will do
+        difference = first_difference({**before, "suite": described}, now)
         if difference:
             raise RecordsError(
                 f"{self.path.parent} already holds an evaluation of '{identity.name}' that differs ({difference}); "

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from maxmahal.records import Finding
 
-Table = dict[str, object]
+StageOptions = dict[str, object]
 
 
-def _stage(name: str, title: str, attack: str, **options: object) -> Table:
+def _stage(name: str, title: str, attack: str, **options: object) -> StageOptions:
     return {"name": f"remedy-{name}", "title": title, "attack": attack, "scope": "survivors", **options}
 
 
 # Cheap ones first, because each runs on the samples that are still correct. All use margins, which do not saturate.
-REMEDIES: dict[str, tuple[Table, ...]] = {
+REMEDIES: dict[str, tuple[StageOptions, ...]] = {
     "transfer": (_stage("transfer", "MIM-10 crafted on another model", "transfer", objective="margin", steps=10),),
     "scale-free": (
         _stage("scale-free", "APGD-100, margin, 5 starts", "apgd", objective="margin", steps=100, restarts=5),
@@ -94,11 +94,11 @@ REMEDIES: dict[str, tuple[Table, ...]] = {
 }
 
 
-def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
+def plan_remedies(findings: Sequence[Finding]) -> list[StageOptions]:
     """The stages that the warnings call for, each once, cheap ones first; ``remedy`` names the reason."""
     flagged = [finding for finding in findings if finding.flagged]
     wanted = {name for finding in flagged for name in finding.adds}
-    tables: list[Table] = []
+    tables: list[StageOptions] = []
     for remedy, stages in REMEDIES.items():
         if remedy == "transfer" and remedy in wanted:
             tables += [_from_source(stage, name) for stage in stages for name in _sources(flagged)]
@@ -112,6 +112,6 @@ def _sources(findings: Sequence[Finding]) -> list[str]:
     return sorted({name for finding in findings for name in finding.numbers.get("sources", [])})
 
 
-def _from_source(stage: Table, source: str) -> Table:
+def _from_source(stage: StageOptions, source: str) -> StageOptions:
     own = {"name": f"{stage['name']}-{source}", "title": f"MIM-10 crafted on {source}", "source": source}
     return {**stage, **own, "remedy": "transfer"}
