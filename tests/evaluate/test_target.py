@@ -213,6 +213,13 @@ def test_records_of_something_else_are_refused_and_kept(
     assert everything(tmp_path) == before
 
 
+def test_another_description_of_the_suite_is_no_other_suite(tmp_path: Path) -> None:
+    evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA)
+    before = everything(tmp_path)
+    evaluate_model(MODEL, out=tmp_path, suite=small_suite(*QUICK.stages, about="in other words"), data=DATA)
+    assert everything(tmp_path) == before
+
+
 def test_other_names_suites_balls_seeds_and_limits_live_side_by_side(tmp_path: Path) -> None:
     evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA)
     evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=1)
