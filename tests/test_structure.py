@@ -202,3 +202,15 @@ def texts() -> list[Path]:
     endings = {".py", ".md", ".toml", ".j2", ".js", ".html"}
     found = [path for folder in folders for path in folder.rglob("*") if path.suffix in endings]
     return [path for path in [*found, *ROOT.glob("*.md")] if path.is_file() and path != Path(__file__).resolve()]
+
+
+def test_no_module_defines_a_name_twice() -> None:
+    """Joining two files must not let one constant replace another."""
+    for path in SOURCE.rglob("*.py"):
+        names: list[str] = []
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.append(node.name)
+            elif isinstance(node, ast.Assign):
+                names += [each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        assert len(names) == len(set(names)), path

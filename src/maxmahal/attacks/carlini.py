@@ -1,6 +1,6 @@
 """Carlini and Wagner's L2 attack (2017): the smallest distance that still fools, by weighing the distance and a loss.
 
-Every sample goes its own way: it gives up on a constant, and takes up its next one, without waiting for the others.
+The constant that weighs them is searched for, or follows its best value. Each sample changes its constant on its own.
 """
 
 import math
@@ -21,10 +21,16 @@ from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError
 
+# Of the binary search over constants:
 _BETA_1, _BETA_2 = 0.9, 0.999  # Adam's
 _INSIDE = 1 - 1e-6  # pixels at the very bounds would lie at infinity
 _PROGRESS = 1e-4  # a loss that has not fallen by this share has stopped
 _GROWTH = 10.0  # of the constant while nothing was found
+# Of constants that are tracked:
+_SHORT_BETA_1, _SHORT_BETA_2 = 0.8, 0.99  # Adam's, with a shorter memory than usual because descents are short
+_ABOVE = 1.5  # times the best constant: more than 1, or the descent would stop short of the boundary
+_BOLDER = 100.0  # times that by the end of a descent without success, where two classes pull against each other
+_LEAST = 1e-3  # of the largest distance there is: the first step where the objective tells nothing about distance
 
 
 def carlini_wagner(
@@ -198,15 +204,14 @@ class BinarySearch:
         state["mean"][rows], state["spread"][rows] = 0.0, 0.0
 
 
-_BETA_1, _BETA_2 = 0.8, 0.99  # Adam's, with a shorter memory than usual because descents are short
-_ABOVE = 1.5  # times the best constant: more than 1, or the descent would stop short of the boundary
-_BOLDER = 100.0  # times that by the end of a descent without success, where two classes pull against each other
-_LEAST = 1e-3  # of the largest distance there is: the first step where the objective tells nothing about distance
-
-
 @dataclass(frozen=True)
 class Tracking:
-    """A descent of Adam from the image and others from random points, with steps in proportion to the distance."""
+    """A descent of Adam from the image and others from random points, with steps in proportion to the distance.
+
+    Where ‖x' - x‖² is smallest on the decision boundary its gradient and c times the objective's cancel out, so that
+    c = 2‖x' - x‖ / ‖∇objective‖ over the pixels that no bound holds. With c a little above that at every step, one
+    descent settles on the boundary.
+    """
 
     steps_each: int
     descents: int
@@ -288,10 +293,10 @@ class Tracking:
     ) -> Float[Tensor, "n c h w"]:
         """One step of Adam: each pixel moves by its share of the distance at first, a hundredth of it at the end."""
         count = (state["taken"] % self.steps_each + 1).to(seen.dtype)
-        state["mean"].lerp_(gradient, 1 - _BETA_1)
-        state["spread"].mul_(_BETA_2).addcmul_(gradient, gradient, value=1 - _BETA_2)
+        state["mean"].lerp_(gradient, 1 - _SHORT_BETA_1)
+        state["spread"].mul_(_SHORT_BETA_2).addcmul_(gradient, gradient, value=1 - _SHORT_BETA_2)
         share = 0.01 + 0.99 * cosine(state["taken"], self.steps_each).to(seen.dtype)
-        corrected = (1 - _BETA_2**count).sqrt() / (1 - _BETA_1**count)
+        corrected = (1 - _SHORT_BETA_2**count).sqrt() / (1 - _SHORT_BETA_1**count)
         rates = torch.minimum(reach, state["nearest"]) * share * corrected / math.sqrt(seen.shape[1:].numel())
         step = state["mean"] / state["spread"].sqrt().add_(1e-30)
         return torch.addcmul(seen, per_sample(rates), step, value=-1).clamp_(*self.bounds)
