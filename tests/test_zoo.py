@@ -14,8 +14,8 @@ import maxmahal
 from maxmahal import zoo
 from maxmahal.cli.zoo import zoo_command
 from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.fingerprints import fingerprint_model
-from maxmahal.evaluate.target import load_target
 from maxmahal.train import Settings, train_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_tensors
 from paper.pages.models import ZOO

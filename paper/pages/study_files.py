@@ -9,7 +9,6 @@ import torch
 
 from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.centers import ancestor_heights, tree_from_superclasses
-from maxmahal.evaluate.severity import measure_severity
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import from_table as settings_from_table
@@ -17,6 +16,7 @@ from maxmahal.train import Settings, preset_centers
 from paper.pages.study import Results, Study, from_table
 from paper.summaries import summarise, summarise_run
 from paper.summaries.evaluations import read_object
+from paper.summaries.mistake_severity import measure_severity
 
 FORMAT = "maxmahal-variants-1"
 FOLDER = "variants"

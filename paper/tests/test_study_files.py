@@ -11,7 +11,6 @@ import pytest
 from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
 from maxmahal.evaluate import Evaluation
-from maxmahal.evaluate.severity import measure_severity
 from maxmahal.records.schema import RecordsError
 from maxmahal.train import load_settings
 from paper import own
@@ -19,6 +18,7 @@ from paper.pages.study import from_table
 from paper.pages.study_files import assemble, collect_study, merge_tables, read_results, run_name, whole_runs
 from paper.pages.trees_study import TREES
 from paper.pages.variants import STUDIES
+from paper.summaries.mistake_severity import measure_severity
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 EMC = next(study for study in STUDIES if study.name == "emc")

@@ -14,7 +14,6 @@ from made_up_summaries import run, stage, summary
 from maxmahal.attacks.threats import parse_epsilon
 from maxmahal.centers import hierarchical_centers, tree_from_superclasses
 from maxmahal.data import CIFAR100_SUPERCLASSES
-from maxmahal.evaluate.severity import Severity
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.statistics import Comparison, Rate, points_apart
 from maxmahal.reproduce import load_grid
@@ -51,6 +50,7 @@ from paper.pages.trees_study import (
     with_contrasts,
 )
 from paper.summaries import RunSummary, Summary
+from paper.summaries.mistake_severity import Severity
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 GIVEN, OTHER = "trees-orthogonal-1", "trees-random-1"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Linf, craft, custom, fgsm, margin, mim, pgd
-from maxmahal.attacks.bind import BoundAttack, bind
+from maxmahal.attacks.bound_attack import BoundAttack, bind
 from maxmahal.attacks.spsa import spsa
 from maxmahal.errors import ArgumentError
 

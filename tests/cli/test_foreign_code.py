@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from strangers import NAME, PRESET, SET, SETTINGS, Place, command_functions, enter_place, forge_records, forge_run
-from strangers import make_files as make_honest_files
+from untrusted_files import NAME, PRESET, SET, SETTINGS, Place, command_functions, enter_place, forge_records, forge_run
+from untrusted_files import make_files as make_honest_files
 
 import maxmahal
 from maxmahal import imports
@@ -14,8 +14,8 @@ from maxmahal.data import load_dataset
 from maxmahal.density import compare_models
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate import environment
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.learned_tree import learn_tree
-from maxmahal.evaluate.target import load_target
 from maxmahal.reproduce.jobs import EvaluateJob, Worker
 from maxmahal.train import load_model
 from maxmahal.uncertainty import study_models

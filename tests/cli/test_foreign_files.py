@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from strangers import PRESET, SET, SUITE, Place, command_functions, enter_place, make_files, paths_of
+from untrusted_files import PRESET, SET, SUITE, Place, command_functions, enter_place, make_files, paths_of
 
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import Suite

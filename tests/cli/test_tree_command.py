@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from maxmahal.centers import CENTERS, load_tree
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.learned_tree import confusion_matrix, learn_tree
-from maxmahal.evaluate.target import load_target
 from maxmahal.models import accuracy
 from maxmahal.train import load_settings, train_model
 from maxmahal.train.splits import load_splits

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from maxmahal.density import CenterSpheres, PairEllipsoids, PairHyperplanes, PairSpheres, log_ball_volume, pair_contours
 from maxmahal.density.contours import Contours, log_expm1
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.gsce import gsce_loss
 from maxmahal.losses.mmc import mmc_loss
-from maxmahal.losses.quadratic import gsce_loss
 from maxmahal.losses.softmax import sce_loss
 
 seeds = st.integers(0, 10_000)

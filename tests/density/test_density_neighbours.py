@@ -8,7 +8,7 @@ import torch
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.density import log_neighbour_density, pair_contours, runners_up
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.quadratic import gsce_loss, quadratic_logits
+from maxmahal.losses.gsce import gsce_loss, quadratic_logits
 
 
 def test_runners_up() -> None:

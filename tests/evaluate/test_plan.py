@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict
+from maxmahal.evaluate.evaluated_model import EvaluatedModel, load_target
 from maxmahal.evaluate.plan import (
     CLEAN,
     Traits,
@@ -25,7 +26,6 @@ from maxmahal.evaluate.plan import (
     why_not,
 )
 from maxmahal.evaluate.suite import load_suite
-from maxmahal.evaluate.target import EvaluatedModel, load_target
 from maxmahal.records import Finding
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -11,7 +11,7 @@ import torch
 from maxmahal.attacks.objectives import model_outputs
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError
-from maxmahal.evaluate.target import load_target
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.models import Classifier, accuracy
 from maxmahal.records.schema import RecordsError
 from maxmahal.train import Settings, train_model

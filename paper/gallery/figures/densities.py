@@ -19,8 +19,8 @@ from torch import Tensor
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.density import CenterSpheres, Contours, PairSpheres, log_exact_density, log_paper_density, pair_contours
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.gsce import gsce_loss
 from maxmahal.losses.mmc import mmc_loss
-from maxmahal.losses.quadratic import gsce_loss
 from maxmahal.random import generator
 from maxmahal.report.chart import Axis, Chart, Drawing, Key
 from paper.gallery.figure import FigureOptions, FigureRecord

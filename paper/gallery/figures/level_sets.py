@@ -18,8 +18,8 @@ from torch import Tensor
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.density import log_neighbour_density
 from maxmahal.losses.center import center_loss, updated_centers
+from maxmahal.losses.gsce import gsce_loss
 from maxmahal.losses.mmc import mmc_loss
-from maxmahal.losses.quadratic import gsce_loss
 from maxmahal.losses.softmax import sce_loss
 from maxmahal.random import generator
 from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, arrow

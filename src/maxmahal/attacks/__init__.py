@@ -2,7 +2,7 @@
 
 from maxmahal.attacks.apgd import apgd
 from maxmahal.attacks.autoattack import AutoAttackResult, autoattack, fab
-from maxmahal.attacks.bind import BoundAttack, bind
+from maxmahal.attacks.bound_attack import BoundAttack, bind
 from maxmahal.attacks.carlini import carlini_wagner
 from maxmahal.attacks.engine import Engine, Progress
 from maxmahal.attacks.fgsm import fgsm

@@ -39,7 +39,7 @@ from maxmahal.attacks.oracle import (
     make_oracle,
 )
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.prepare.recording import Recorder
+from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Attacked, Nearest, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds

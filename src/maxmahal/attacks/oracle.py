@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_outputs
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.prepare.recording import Recorder
+from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Kind, Passes, Tally
 from maxmahal.errors import ArgumentError
 

@@ -15,15 +15,15 @@ from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
 from maxmahal.evaluate.environment import describe_device
+from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
+from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
 from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.pixels import save_chunk
 from maxmahal.evaluate.plan import Traits, describe_stage, plan_stages, samples_of, split, why_not
-from maxmahal.evaluate.planes import POINTS, Plane, find_plane
 from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.stage import StageInput, run_stage
 from maxmahal.evaluate.suite import Stage, Suite, title_for
-from maxmahal.evaluate.target import SHOWN, EvaluatedModel
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
 from maxmahal.records.store import Store

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from maxmahal.centers import ClassTree, cluster_mistakes, cut_merges
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, CheckpointError
-from maxmahal.evaluate.target import EvaluatedModel, check_fit, load_target
+from maxmahal.evaluate.evaluated_model import EvaluatedModel, check_fit, load_target
 from maxmahal.imports import only_named
 from maxmahal.models import predict_labels
 from maxmahal.train.splits import load_splits

@@ -7,8 +7,8 @@ from typing import Any
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import find_attack
 from maxmahal.evaluate.diagnose.remedies import plan_remedies
+from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
-from maxmahal.evaluate.target import EvaluatedModel
 from maxmahal.records.types import Finding
 from maxmahal.settings import Component, Table
 

@@ -8,6 +8,7 @@ import torch
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.environment import as_command, describe_environment
+from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel, Target, check_fit, load_target, split_name
 from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.locks import ChunkLocks
@@ -15,7 +16,6 @@ from maxmahal.evaluate.parsing import option_defaults
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.evaluate.target import SHOWN, EvaluatedModel, Target, check_fit, load_target, split_name
 from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
 from maxmahal.records.reading import read_numbers

@@ -18,11 +18,11 @@ from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.evaluated_model import EvaluatedModel
+from maxmahal.evaluate.feature_plane import Plane
 from maxmahal.evaluate.pixels import round_to_bytes
-from maxmahal.evaluate.planes import Plane
 from maxmahal.evaluate.predictions import DRAWS, mean_correct
 from maxmahal.evaluate.suite import Stage
-from maxmahal.evaluate.target import EvaluatedModel
 from maxmahal.imports import call_function
 from maxmahal.models import Classifier
 from maxmahal.records.store import ChunkPictures, ChunkPoints

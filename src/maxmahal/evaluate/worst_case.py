@@ -11,10 +11,10 @@ from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Prepared, apgd,
 from maxmahal.attacks.checks import check_count, check_images, check_model
 from maxmahal.attacks.oracle import judge
 from maxmahal.evaluate.diagnose.probe import gives_gradients
+from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.plan import Traits, why_not
 from maxmahal.evaluate.stage import StageInput, run_attack
 from maxmahal.evaluate.suite import Stage, load_suite
-from maxmahal.evaluate.target import EvaluatedModel
 from maxmahal.imports import only_named
 from maxmahal.random import content_ids, stream_key
 

@@ -4,10 +4,10 @@ from maxmahal.losses.angular import ArcFace, CosFace, arcface_loss, cosface_loss
 from maxmahal.losses.center import CenterLoss, center_loss, updated_centers
 from maxmahal.losses.center_head import CenterHead
 from maxmahal.losses.emc import EMC, emc_loss
+from maxmahal.losses.gsce import GSCE, center_logits, gsce_loss, quadratic_logits
 from maxmahal.losses.lgm import LGM, lgm_logits, lgm_loss
 from maxmahal.losses.mmc import MMC, absolute_mmc_loss, huber_mmc_loss, mmc_loss, pairing_loss
 from maxmahal.losses.mmlda import MMLDA, mmlda_loss
-from maxmahal.losses.quadratic import GSCE, center_logits, gsce_loss, quadratic_logits
 from maxmahal.losses.registry import LOSSES, check_own_loss, takes_centers
 from maxmahal.losses.softmax import SCE, sce_loss
 

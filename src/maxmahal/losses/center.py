@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError
+from maxmahal.losses.gsce import center_logits
 from maxmahal.losses.mmc import mmc_loss
-from maxmahal.losses.quadratic import center_logits
 from maxmahal.models.head import DistanceLoss, Head
 
 

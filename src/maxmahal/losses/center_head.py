@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses.quadratic import center_logits
+from maxmahal.losses.gsce import center_logits
 from maxmahal.models.head import Head
 
 

@@ -10,10 +10,10 @@ from maxmahal.errors import SettingsError
 from maxmahal.losses.angular import ArcFace, CosFace
 from maxmahal.losses.center import CenterLoss
 from maxmahal.losses.emc import EMC
+from maxmahal.losses.gsce import GSCE
 from maxmahal.losses.lgm import LGM
 from maxmahal.losses.mmc import MMC
 from maxmahal.losses.mmlda import MMLDA
-from maxmahal.losses.quadratic import GSCE
 from maxmahal.losses.softmax import SCE
 from maxmahal.models.head import Head
 from maxmahal.settings import find_entry

@@ -7,7 +7,7 @@ from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Reporter
 from maxmahal.train.methods import METHODS
 from maxmahal.train.presets import load_settings, preset_names
-from maxmahal.train.reachability import unreachable_centers
+from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.run import train_model
 
 __all__ = [

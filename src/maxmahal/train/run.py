@@ -22,7 +22,7 @@ from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Adversary, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
-from maxmahal.train.reachability import unreachable_centers
+from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.splits import Splits, load_splits
 from maxmahal.train.state import RunProgress, load_progress, load_state, save_state
 from maxmahal.train.step import make_step

@@ -14,7 +14,7 @@ from maxmahal.attacks.objectives import Objective, Outputs, margin, model_output
 from maxmahal.attacks.result import Attacked
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import ArgumentError, SettingsError
-from maxmahal.evaluate.target import EvaluatedModel, check_fit, load_target, split_name
+from maxmahal.evaluate.evaluated_model import EvaluatedModel, check_fit, load_target, split_name
 from maxmahal.imports import only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.uncertainty.measures import auroc, best_risk_area, expected_calibration_error, risk_area

@@ -1,7 +1,7 @@
 """From class centers to a robust model in two minutes, with a picture for every step.
 
-Run it as a script (``python examples/walk.py --out walk``), or open it as a notebook: editors show each ``# %%`` as a
-cell.
+Run it as a script (``python examples/walkthrough.py --out walk``), or open it as a notebook: editors show
+each ``# %%`` as a cell.
 """
 
 # %%

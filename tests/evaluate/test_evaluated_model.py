@@ -27,8 +27,8 @@ from torch import nn
 from maxmahal.data import ImageData
 from maxmahal.errors import CheckpointError, MaxmahalError
 from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
+from maxmahal.evaluate.evaluated_model import load_target, split_name
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
-from maxmahal.evaluate.target import load_target, split_name
 from maxmahal.models.layers import Float32Linear
 from maxmahal.records.types import unique_names
 from maxmahal.train import Settings, train_model

@@ -11,11 +11,11 @@ from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import Evaluation
-from maxmahal.evaluate.severity import Severity, class_heights, measure_severity
 from maxmahal.records.statistics import clopper_pearson
 from maxmahal.records.types import Columns, Rating, StageRecords
 from maxmahal.records.verdict import give_verdict
 from maxmahal.train import load_settings
+from paper.summaries.mistake_severity import Severity, class_heights, measure_severity
 
 SUPERCLASSES = (0, 0, 0, 1, 1)
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from maxmahal.attacks import carlini_wagner, engine, margin, prepare
 from maxmahal.attacks.oracle import make_oracle
-from maxmahal.attacks.prepare import recording
-from maxmahal.attacks.prepare.recording import Found, Recorder, capture_cuda
+from maxmahal.attacks.prepare import cuda_graphs
+from maxmahal.attacks.prepare.cuda_graphs import Found, Recorder, capture_cuda
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 IMAGES = uniform(1, 60, 1, 4, 4)
@@ -54,7 +54,7 @@ def ask(recorder: Recorder, start: int, stop: int, targeted: bool) -> None:
 def test_replays_are_the_functions_own_for_batches_that_shrink_and_grow(
     targeted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "PATIENCE", 2)
+    monkeypatch.setattr(cuda_graphs, "PATIENCE", 2)
     captures = Captures()
     recorder = Recorder(gradient, captures)
     large, middle, small = (
@@ -69,7 +69,7 @@ def test_replays_are_the_functions_own_for_batches_that_shrink_and_grow(
 
 
 def test_what_is_returned_stays_when_the_next_batch_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "PATIENCE", 0)
+    monkeypatch.setattr(cuda_graphs, "PATIENCE", 0)
     recorder = Recorder(gradient, Captures())
     first = recorder(IMAGES[:16], LABELS[:16], None)
     kept = [each.clone() for each in first]
@@ -79,7 +79,7 @@ def test_what_is_returned_stays_when_the_next_batch_is_replayed(monkeypatch: pyt
 
 @pytest.mark.parametrize("captures", [Captures(change=1.1), Captures(change=torch.nan), Captures(error=RuntimeError())])
 def test_a_recording_that_fails_or_differs_is_left_out(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "PATIENCE", 1)
+    monkeypatch.setattr(cuda_graphs, "PATIENCE", 1)
     recorder = Recorder(gradient, captures)
     for _ in range(4):
         ask(recorder, 0, 30, targeted=False)
@@ -87,8 +87,8 @@ def test_a_recording_that_fails_or_differs_is_left_out(captures: Captures, monke
 
 
 def test_large_batches_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "PATIENCE", 0)
-    monkeypatch.setattr(recording, "MOST", 32)
+    monkeypatch.setattr(cuda_graphs, "PATIENCE", 0)
+    monkeypatch.setattr(cuda_graphs, "MOST", 32)
     captures = Captures()
     ask(Recorder(gradient, captures), 0, 33, targeted=False)
     assert captures.count == 0
@@ -106,11 +106,11 @@ def test_an_attack_on_a_gpu_finds_the_same_with_and_without_recording(
         return capture_cuda(function)
 
     monkeypatch.setattr(engine, "Recorder", lambda function: Recorder(function, capture))
-    monkeypatch.setattr(recording, "PATIENCE", 5)
+    monkeypatch.setattr(cuda_graphs, "PATIENCE", 5)
     prepared = prepare(Curved().eval().cuda(), precision="float32", compile=False)
     found = []
     for most in (1024, 0):
-        monkeypatch.setattr(recording, "MOST", most)
+        monkeypatch.setattr(cuda_graphs, "MOST", most)
         case = prepared, IMAGES.cuda(), LABELS.cuda()
         found.append(carlini_wagner(*case, constants="binary", steps=50, search_steps=3, targets=targets))
     assert captured

@@ -10,7 +10,7 @@ from torch import nn
 
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.evaluate import evaluate_model
-from maxmahal.evaluate.planes import Plane, find_plane
+from maxmahal.evaluate.feature_plane import Plane, find_plane
 from maxmahal.losses import EMC, MMC, SCE
 from maxmahal.models import Classifier
 
