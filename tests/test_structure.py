@@ -191,7 +191,7 @@ def test_plain_english() -> None:
     for path in texts():
         text = re.sub(r"\s+", " ", path.read_text(encoding="utf-8"))
         for phrase, better in PHRASES.items():
-            if found := re.search(phrase, text):
+            if found := re.search(phrase, text, re.IGNORECASE):
                 wrong.append(f"{path.relative_to(ROOT)}: '{found[0]}'; write '{better}'")
     assert not wrong, "\n".join(wrong)
 

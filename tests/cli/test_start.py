@@ -116,7 +116,7 @@ def test_what_the_system_refuses_is_still_the_users_to_mend(run, monkeypatch: py
 
 # Two signatures write out what the library holds, because importing it would import torch.
 def test_help_names_every_kind_of_out_of_distribution_images(run) -> None:
-    assert f"Strange images: {', '.join(CHANGES)}, a data set" in run("uncertainty", "--help").out
+    assert f"Out-of-distribution images: {', '.join(CHANGES)}, a data set" in run("uncertainty", "--help").out
 
 
 def test_both_commands_that_reproduce_have_the_same_folders() -> None:
