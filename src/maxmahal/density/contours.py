@@ -47,10 +47,6 @@ class Contours(ABC):
     def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
         """log |d(r²)/dC|: how fast the contour grows with the loss. The paper omits this."""
 
-    def log_area(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-        """log of the surface of the sphere of radius r(C)."""
-        return log_sphere_area(self.dim, self.squared_radius(losses).clamp_min(0).sqrt())
-
     def log_volume(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
         """log of the volume that the contour L = C encloses."""
         return log_ball_volume(self.dim, self.squared_radius(losses).clamp_min(0).sqrt()) + self.log_stretch
