@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared, prepare
-from maxmahal.attacks.prepare.speedups import Search, make_buckets
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
@@ -94,7 +93,7 @@ def test_a_plain_sequential() -> None:
     assert_answers_alike(prepared, model)
     assert prepared.search(IMAGES).features is None
     assert prepared.notes == (FOLDED.format(1, 1), "memory channels_last")
-    assert (prepared.precision, prepared.buckets) == ("float32", None)
+    assert prepared.precision == "float32"
 
 
 def test_a_model_without_convolutions_or_batch_norm() -> None:
@@ -285,37 +284,8 @@ def test_mistakes_are_answered_in_one_sentence(unchecked: None) -> None:
         prepare(lambda images: images)
     with pytest.raises(ArgumentError, match="precision = 'bf16' is unknown; did you mean 'bfloat16'"):
         prepare(model, precision="bf16")
-    with pytest.raises(ArgumentError, match="max_batch must be at least 1; got 0"):
-        prepare(model, max_batch=0)
     with pytest.raises(ArgumentError, match="prepared on cpu and the images are on meta; move the images"):
         prepare(model).search(IMAGES.to("meta"))
-
-
-@pytest.mark.parametrize(
-    ("largest", "buckets"), [(2048, (2048, 512, 128, 32)), (100, (100, 25, 6, 1)), (10, (10, 2)), (1, (1,))]
-)
-def test_buckets_are_quarters(largest: int, buckets: tuple[int, ...]) -> None:
-    assert make_buckets(largest) == buckets
-
-
-@pytest.mark.parametrize(
-    ("count", "sizes"), [(8, [8]), (7, [8]), (2, [2]), (1, [2]), (3, [8]), (17, [8, 8, 2]), (20, [8, 8, 8])]
-)
-def test_padding_to_buckets_changes_no_answer(count: int, sizes: list[int]) -> None:
-    seen = []
-
-    def run(images: Tensor) -> tuple[Tensor, Tensor]:
-        seen.append(len(images))
-        features = images.flatten(1).cumsum(dim=1).sin()
-        return features[:, :7] ** 2, features
-
-    images = torch.rand(count, 1, 3, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    padded, plain = Search(run, (8, 2))(images), Search(run, None)(images)
-    assert seen == [*sizes, count]
-    assert torch.equal(padded.logits, plain.logits)
-    assert torch.equal(padded.features, plain.features)
-    assert torch.equal(gradient(padded, images), gradient(plain, images))
-    assert Search(lambda images: (run(images)[0], None), (8, 2))(images).features is None
 
 
 # The checked annotations of the tests break compilers, and some virtual CPUs announce matrix units that they do not
@@ -409,29 +379,18 @@ assert refusing.precise() is refusing
 
 @pytest.mark.soak
 def test_few_sizes_are_ever_compiled(tmp_path: Path) -> None:
-    """With a compiler that only counts; several models, because torch gives up on a function after eight variants."""
+    """With a compiler that only counts."""
     run_alone(
         """
 from torch._dynamo.testing import CompileCounter
 
 real = torch.compile
-for number in range(4):
-    counter = CompileCounter()
-    torch.compile = lambda function, **options: real(function, backend=counter, **options)
-    model = convolutional()
-    prepared = prepare(model, compile=True, max_batch=32, dynamic=False)
-    assert prepared.buckets == (32, 8, 2)
-    counts = (7, 8, 2, 1, 32, 70, 5) if number == 0 else (7,)
-    for count in counts:
-        compare(prepared, model, count, 1e-5)
-    assert counter.frame_count == (3 if number == 0 else 1), counter.frame_count  # one for both kinds of look
-    assert prepared.notes[2:] == ("compiled for batches padded to 32, 8, 2",), prepared.notes
-
 counter = CompileCounter()
+torch.compile = lambda function, **options: real(function, backend=counter, **options)
+model = convolutional()
 prepared = prepare(model, compile=True)
 for count in (7, 8, 2, 70):
     compare(prepared, model, count, 1e-5)
-assert prepared.buckets is None
 assert prepared.notes[2:] == ("compiled for any batch size",), prepared.notes
 assert counter.frame_count <= 4, counter.frame_count
 before = counter.frame_count
@@ -444,7 +403,7 @@ def broken(graph, example):
 torch.compile = lambda function, **options: real(function, backend=broken, **options)
 prepared = prepare(model, compile=True)
 compare(prepared, model, 7, 1e-5)
-assert prepared.notes[2].startswith("not compiled: ") and prepared.buckets is None, prepared.notes
+assert prepared.notes[2].startswith("not compiled: "), prepared.notes
 """,
         tmp_path,
     )
@@ -457,10 +416,10 @@ def test_a_compiled_search_answers_as_before(precision: str, tmp_path: Path) -> 
     run_alone(
         f"""
 model = classifier("cnn")
-prepared = prepare(model, compile=True, max_batch=3, dynamic=False, precision="{precision}")
+prepared = prepare(model, compile=True, precision="{precision}")
 for count in (3, 2, 7):
     compare(prepared, model, count, {tolerance})
-assert prepared.notes[-1] == "compiled for batches padded to 3", prepared.notes
+assert prepared.notes[-1] == "compiled for any batch size", prepared.notes
 assert prepared.precision == "{precision}"
 """,
         tmp_path,

@@ -29,19 +29,13 @@ class BoundAttack:
         self._last: Attacked | None = None
 
     def __call__(
-        self,
-        images: Float[Tensor, "n c h w"],
-        labels: Int[Tensor, " n"],
-        sample_ids: Int[Tensor, " n"] | None = None,
+        self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
     ) -> Float[Tensor, "n c h w"]:
         """Adversarial images; what else was found is in ``last``."""
         return self.run(images, labels, sample_ids).images
 
     def run(
-        self,
-        images: Float[Tensor, "n c h w"],
-        labels: Int[Tensor, " n"],
-        sample_ids: Int[Tensor, " n"] | None = None,
+        self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
     ) -> Attacked:
         """The whole result: images, predictions, successes and costs."""
         found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)

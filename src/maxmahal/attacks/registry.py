@@ -119,10 +119,7 @@ ATTACKS: dict[str, Attack] = {
     "rotation": Attack(worst_of_rotations, needs_gradients=False, stays_in_ball=False),
     "autoattack": Attack(autoattack_part, fewest_classes=lambda options: FEWEST_CLASSES[options["part"]]),
     "transfer": Attack(
-        craft_for_transfer,
-        needs_gradients=False,
-        crafts_on_source=True,
-        defaults={"source": "", "objective": "paper"},
+        craft_for_transfer, needs_gradients=False, crafts_on_source=True, defaults={"source": "", "objective": "paper"}
     ),
 }
 

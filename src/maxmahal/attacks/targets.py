@@ -95,11 +95,7 @@ TARGETS: dict[str, TargetPolicy] = {
 
 
 def resolve_targets(
-    targets: Targets,
-    logits: Float[Tensor, "n l"],
-    labels: Int[Tensor, " n"],
-    sample_ids: Int[Tensor, " n"],
-    seed: int,
+    targets: Targets, logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"], seed: int
 ) -> Int[Tensor, "n t"] | None:
     """Targets in whatever form a caller gives them, checked, as one row of classes for each sample.
 

@@ -141,12 +141,7 @@ def suite_names() -> list[str]:
     return list(shipped_files("suite"))
 
 
-def load_suite(
-    suite: str | Path,
-    *,
-    norm: str | None = None,
-    epsilon: str | None = None,
-) -> Suite:
+def load_suite(suite: str | Path, *, norm: str | None = None, epsilon: str | None = None) -> Suite:
     """A shipped suite by its name, or a TOML file; with another ball where one is given."""
     path = find_file("suite", suite)
     own = {key: value for key, value in read_toml(path).items() if key not in ("include", "stages", "stage")}

@@ -48,13 +48,7 @@ class CenterLoss(Head):
     centers: Tensor
 
     def __init__(
-        self,
-        *,
-        num_classes: int,
-        feature_dim: int,
-        weight: float = 0.003,
-        update_rate: float = 0.5,
-        joint: bool = True,
+        self, *, num_classes: int, feature_dim: int, weight: float = 0.003, update_rate: float = 0.5, joint: bool = True
     ) -> None:
         super().__init__(num_classes=num_classes, feature_dim=feature_dim)
         if weight < 0:

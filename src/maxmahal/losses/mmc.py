@@ -56,12 +56,7 @@ class MMC(CenterHead):
     zero_at_centers = True
 
     def __init__(
-        self,
-        centers: Float[Tensor, "l d"],
-        *,
-        scale: float = 1.0,
-        form: Form = "squared",
-        huber_threshold: float = 1.0,
+        self, centers: Float[Tensor, "l d"], *, scale: float = 1.0, form: Form = "squared", huber_threshold: float = 1.0
     ) -> None:
         super().__init__(centers, scale=scale)
         if form not in get_args(Form):

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from maxmahal.attacks.prepare.speedups import pad
-
 MOST = 1024  # images; a GPU takes longer over larger batches than the processor takes to launch them
 LEAST = 16
 PATIENCE = 100  # batches of one size before it is worth recording
@@ -24,6 +22,12 @@ Found = tuple[Tensor, Tensor, Tensor]
 Gradient = Callable[[Tensor, Tensor, Tensor | None], Found]
 """Of images, the labels to move away from, and targets."""
 Capture = Callable[[Callable[[], Found]], tuple[Callable[[], None], Found]]
+
+
+def pad(rows: Tensor, size: int) -> Tensor:
+    """The last row repeated up to ``size``."""
+    missing = size - len(rows)
+    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing > 0 else rows
 
 
 def capture_cuda(function: Callable[[], Found]) -> tuple[Callable[[], None], Found]:

@@ -19,7 +19,6 @@ from maxmahal.attacks.prepare.speedups import (
     Speedup,
     build,
     images_are_convolved,
-    make_buckets,
     network_of,
 )
 from maxmahal.errors import ArgumentError, did_you_mean
@@ -32,21 +31,18 @@ def prepare(
     *,
     precision: Precision = "auto",
     compile: bool | None = None,
-    max_batch: int = 2048,
-    dynamic: bool = True,
 ) -> "Prepared":
     """A snapshot of a model in eval mode, made fast for attacking; the model itself is left as it is.
 
     Batch norm is folded into the layers before it and memory is laid out channels last. ``precision="auto"`` searches
     in bfloat16 on a CUDA GPU that has it, in float32 elsewhere. ``compile`` is by default on for CUDA and off
-    elsewhere; a compiled search takes any batch size or, with ``dynamic=False``, pads batches to one of a few sizes up
-    to ``max_batch``. What the model does not bear is left out, and ``notes`` says so.
+    elsewhere. A speed-up that changes the model's outputs is left out, and ``notes`` says so.
 
     Training the model later does not reach the snapshot: prepare it again.
     """
     if isinstance(model, Prepared):
         return model
-    _check_arguments(model, precision, max_batch)
+    _check_arguments(model, precision)
     try:
         snapshot = copy.deepcopy(model).float().requires_grad_(False)
     except Exception as error:  # a model may hold anything: locks, handles, tensors inside a graph
@@ -64,7 +60,7 @@ def prepare(
         "compile": on_cuda if compile is None else compile,
     }
     speedups = tuple(name for name, is_wanted in wanted.items() if is_wanted)
-    return Prepared(model, snapshot, Plan(speedups, foldable, None if dynamic else make_buckets(max_batch)))
+    return Prepared(model, snapshot, Plan(speedups, foldable))
 
 
 class Prepared(nn.Module):
@@ -95,11 +91,6 @@ class Prepared(nn.Module):
     def precision(self) -> Literal["float32", "bfloat16"]:
         """What ``search`` computes in; its outputs are float32 either way."""
         return "bfloat16" if "bfloat16" in self._plan.speedups else "float32"
-
-    @property
-    def buckets(self) -> tuple[int, ...] | None:
-        """The batch sizes a compiled search pads to, largest first; None where every size is taken as it is."""
-        return self._plan.buckets if "compile" in self._plan.speedups else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -155,17 +146,17 @@ class Prepared(nn.Module):
         """The search with every speed-up that leaves the first images' outputs as they were."""
         trial = Rehearsal(self._models[1], images, with_gradient)
         search = trial.attempt(self._plan)
-        if isinstance(search, Search):
+        if not isinstance(search, str):
             return search
         wanted, kept = self._plan.speedups, replace(self._plan, speedups=())
         search = build(self._models[1], kept)
         for speedup in wanted:
             more = replace(kept, speedups=(*kept.speedups, speedup))
             attempted = trial.attempt(more)
-            if isinstance(attempted, Search):
-                search, kept = attempted, more
-            else:
+            if isinstance(attempted, str):
                 self._notes[speedup] = f"{_LEFT_OUT[speedup]}: {attempted}"
+            else:
+                search, kept = attempted, more
         self._plan = kept
         return search
 
@@ -188,8 +179,7 @@ def _first_notes(plan: Plan) -> dict[str, str]:
     if "bfloat16" in plan.speedups:
         notes["bfloat16"] = "bfloat16 but for the last linear layer and the head, which stay in float32"
     if "compile" in plan.speedups:
-        sizes = "any batch size" if plan.buckets is None else f"batches padded to {', '.join(map(str, plan.buckets))}"
-        notes["compile"] = f"compiled for {sizes}"
+        notes["compile"] = "compiled for any batch size"
     return notes
 
 
@@ -208,7 +198,7 @@ def _device(model: nn.Module) -> torch.device | None:
     return devices.pop() if len(devices) == 1 else None
 
 
-def _check_arguments(model: nn.Module, precision: str, max_batch: int) -> None:
+def _check_arguments(model: nn.Module, precision: str) -> None:
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             f"model must be a torch.nn.Module, so that its gradients can be followed; got a {type(model).__name__}. "
@@ -218,5 +208,3 @@ def _check_arguments(model: nn.Module, precision: str, max_batch: int) -> None:
         raise ArgumentError("model is in training mode, where batch norm and dropout differ; call model.eval() first.")
     if precision not in get_args(Precision):
         raise ArgumentError(f"precision = '{precision}' is unknown; {did_you_mean(precision, get_args(Precision))}")
-    if max_batch < 1:
-        raise ArgumentError(f"max_batch must be at least 1; got {max_batch}.")

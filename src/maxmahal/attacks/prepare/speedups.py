@@ -17,61 +17,20 @@ from maxmahal.models.compiling import compile_apart
 from maxmahal.models.layers import Float32Linear
 
 Speedup = Literal["fold", "channels_last", "bfloat16", "compile"]
-Run = Callable[[Tensor], tuple[Tensor, Tensor | None]]
+# Outputs in float32, differentiable with respect to the images.
+Search = Callable[[Tensor], Outputs]
+_Run = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which speed-ups to apply, in the order of the type; ``buckets`` are the batch sizes to compile for."""
+    """Which speed-ups to apply, in the order of the type."""
 
     speedups: tuple[Speedup, ...]
     foldable: Foldable
-    buckets: tuple[int, ...] | None
 
 
-NO_SPEEDUPS = Plan((), Foldable((), 0, None), None)
-
-
-@dataclass(frozen=True)
-class Search:
-    """Outputs in float32, differentiable with respect to the images; batches are split and padded to the buckets."""
-
-    run: Run
-    buckets: tuple[int, ...] | None
-
-    def __call__(self, images: Tensor) -> Outputs:
-        """Logits and features of any number of images."""
-        images = images.float()
-        if self.buckets is None:
-            return Outputs(*self.run(images))
-        parts = [self._padded(part) for part in torch.split(images, self.buckets[0])]
-        if len(parts) == 1:
-            return parts[0]
-        features = [part.features for part in parts if part.features is not None]
-        return Outputs(torch.cat([part.logits for part in parts]), torch.cat(features) if features else None)
-
-    def _padded(self, images: Tensor) -> Outputs:
-        count = len(images)
-        logits, features = self.run(pad(images, bucket_for(count, self.buckets)))
-        return Outputs(logits[:count], None if features is None else features[:count])
-
-
-def make_buckets(largest: int) -> tuple[int, ...]:
-    """Four batch sizes at most, each a quarter of the one before: few to compile, and little padding for a tail."""
-    return tuple(size for power in range(4) if (size := largest // 4**power))
-
-
-def bucket_for(count: int, buckets: tuple[int, ...] | None) -> int:
-    """The smallest bucket that holds so many images."""
-    return min((bucket for bucket in buckets or () if bucket >= count), default=count)
-
-
-def pad(images: Tensor, size: int) -> Tensor:
-    """The last image repeated up to ``size``; no gradient comes back through the repetitions."""
-    missing = size - len(images)
-    if missing <= 0:
-        return images
-    return torch.cat([images, images[-1:].detach().expand(missing, *images.shape[1:])])
+NO_SPEEDUPS = Plan((), Foldable((), 0, None))
 
 
 def build(snapshot: nn.Module, plan: Plan) -> Search:
@@ -85,9 +44,9 @@ def build(snapshot: nn.Module, plan: Plan) -> Search:
     if "bfloat16" in plan.speedups:
         _to_bfloat16(network_of(model))
     run = _runner(model, channels_last="channels_last" in plan.speedups, bfloat16="bfloat16" in plan.speedups)
-    if "compile" not in plan.speedups:
-        return Search(run, None)
-    return Search(compile_apart(run, dynamic=plan.buckets is None), plan.buckets)
+    if "compile" in plan.speedups:
+        run = compile_apart(run, dynamic=True)
+    return lambda images: Outputs(*run(images.float()))
 
 
 def images_are_convolved(model: nn.Module) -> bool:
@@ -100,7 +59,7 @@ def network_of(model: nn.Module) -> nn.Module:
     return model.backbone if isinstance(model, Classifier) else model
 
 
-def _runner(model: nn.Module, *, channels_last: bool, bfloat16: bool) -> Run:
+def _runner(model: nn.Module, *, channels_last: bool, bfloat16: bool) -> _Run:
     def run(images: Tensor) -> tuple[Tensor, Tensor | None]:
         if channels_last:
             images = images.to(memory_format=torch.channels_last)
@@ -147,17 +106,16 @@ class Rehearsal:
 
     def __init__(self, snapshot: nn.Module, images: Tensor, with_gradient: bool) -> None:
         self._snapshot = snapshot
-        self._batch = len(images)
         self._with_gradient = with_gradient
         with torch.inference_mode(False), torch.no_grad(), _same_draws(images.device):
             self._images = images[:CHECKED_IMAGES].detach().clone()
             self._expected = build(snapshot, NO_SPEEDUPS)(self._images)
 
     def attempt(self, plan: Plan) -> Search | str:
-        """The search of this plan, or why it will not do."""
+        """The search of this plan, or the reason why it cannot be used."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # compilers warn about their own innards, which helps no caller
+                warnings.simplefilter("ignore")  # compilers warn about themselves, which helps no caller
                 search = build(self._snapshot, plan)
                 outputs = self._outputs(search)
         except torch.OutOfMemoryError:
@@ -170,10 +128,7 @@ class Rehearsal:
 
     def _outputs(self, search: Search) -> Outputs:
         with torch.inference_mode(False), torch.set_grad_enabled(self._with_gradient):
-            images = self._images
-            if search.buckets is not None:  # the size of the attack's own batch, so that it is compiled only once
-                images = pad(images, bucket_for(min(self._batch, search.buckets[0]), search.buckets))
-            images = images.detach().requires_grad_(self._with_gradient)
+            images = self._images.detach().requires_grad_(self._with_gradient)
             with _same_draws(images.device):
                 outputs = search(images)
             if outputs.logits.requires_grad:
@@ -182,7 +137,7 @@ class Rehearsal:
 
 
 def _same_draws(device: torch.device) -> AbstractContextManager[None]:
-    """Generators are put back afterwards: a model that draws draws the same each time, and nothing from the caller."""
+    """Random generators are restored afterwards: a stochastic model draws the same each time, and the caller's stay."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
@@ -191,5 +146,5 @@ def _relative_difference(outputs: Outputs, expected: Outputs) -> float:
     pairs = [(outputs.logits, expected.logits)]
     if outputs.features is not None and expected.features is not None:
         pairs.append((outputs.features, expected.features))
-    off = [(one[: len(two)] - two).abs().max() / two.abs().max().clamp_min(1e-30) for one, two in pairs]
+    off = [(one - two).abs().max() / two.abs().max().clamp_min(1e-30) for one, two in pairs]
     return float(torch.stack(off).nan_to_num(torch.inf).max())
