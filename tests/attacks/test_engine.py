@@ -223,17 +223,17 @@ def test_an_attack_on_one_target_is_content_with_nothing_else() -> None:
 
 
 def test_the_models_own_predictions_can_be_fled_from() -> None:
-    fled: list[Tensor] = []
+    avoided: list[Tensor] = []
 
     def spy(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
-        fled.append(labels)
+        avoided.append(labels)
         return margin()(outputs, labels, targets)
 
     for engine in (Engine(), EVERY_STEP):
         attacked = attack(objective=spy, label_source="predicted", engine=engine)
         assert attacked.fooled[CLEAN_WRONG].all()  # wrong to begin with, whatever the objective does to them
-    assert any(torch.equal(labels, PREDICTED) for labels in fled)
-    # The last iterate is another matter: these fled from the wrong class, some of them to the true one.
+    assert any(torch.equal(labels, PREDICTED) for labels in avoided)
+    # The last iterate is another matter: these avoided from the wrong class, some of them to the true one.
     last = attack(label_source="predicted", keep="last")
     assert torch.equal(last.fooled, predictions(MODEL, last.images) != LABELS)
     assert not last.fooled[CLEAN_WRONG].all()

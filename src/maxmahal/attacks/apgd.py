@@ -46,7 +46,8 @@ def apgd(
 
     Steps start at twice epsilon. At each checkpoint a sample's step is halved, and its search goes on from its best
     point, if no more than the share ``rho`` of the steps since the last one improved the objective, or if the best
-    value stands still at an unchanged step size. Several targets a sample (``targets="top-9"``) are tried in turn.
+    value does not improve at an unchanged step size. Several targets per sample (``targets="top-9"``) are
+    tried in turn.
     """
     method = AutoDescent(threat, steps, seed, rho)
     check_threat(threat, images)

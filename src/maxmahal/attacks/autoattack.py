@@ -40,7 +40,7 @@ _MOST_TARGETS = 9
 
 
 class Wrapped:
-    """A model for pyautoattack to ask, and the nearest image for each sample that the model itself has confirmed."""
+    """A model as pyautoattack calls it, and the nearest image for each sample that the model itself has confirmed."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Wrapped:
         batch_size: int,
     ) -> None:
         self.model = model.original if isinstance(model, Prepared) else model
-        # The package decides by what it is told, so a prepared model does not search in bfloat16.
+        # The package decides by the outputs it sees, so a prepared model does not search in bfloat16.
         self._search = model.precise() if isinstance(model, Prepared) else None
         self.keeps_graphs = False
         """Whether an attack goes through a graph several times, which a compiled model does not allow."""
@@ -73,7 +73,7 @@ class Wrapped:
 
     @property
     def right(self) -> Bool[Tensor, " n"]:
-        """Who is still classified correctly."""
+        """Which samples are still classified correctly."""
         return self.predictions == self.labels
 
     @property
@@ -107,7 +107,7 @@ class Wrapped:
         return ask(images).logits.clone()
 
     def calls_wrong(self, images: Float[Tensor, "m c h w"], labels: Int[Tensor, " m"]) -> Bool[Tensor, " m"]:
-        """Whom a coarse search takes for wrong from the beginning, so that an attack passes over them."""
+        """Samples that a coarse search misclassifies from the start, so that an attack skips them."""
         if not self._is_coarse:
             return torch.zeros_like(labels, dtype=torch.bool)
         with torch.no_grad():
@@ -214,10 +214,10 @@ STANDARD = ("apgd-ce", "apgd-t", "fab-t", "square")
 
 @dataclass(frozen=True)
 class AutoAttackResult(Attacked):
-    """One image a sample: the one that fools the model, or the clean image."""
+    """One image per sample: the one that fools the model, or the clean image."""
 
     survivors: dict[str, Bool[Tensor, " n"]]
-    """Who is still classified correctly: ``"clean"``, then after each attack, in the order in which they ran."""
+    """Samples that are still correct: ``"clean"``, then after each attack, in the order in which they ran."""
     version: str
     """Of pyautoattack."""
 
@@ -311,7 +311,7 @@ def fab(
 ) -> Nearest:
     """The nearest image that FAB finds over all restarts; what lies outside the threat does not count.
 
-    ``targeted`` tries up to 9 target classes in turn, one gradient a step; otherwise each step takes one for every
+    ``targeted`` tries up to 9 target classes in turn, one gradient per step; otherwise each step takes one for every
     class. The first restart starts at the image, the others up to half of epsilon away.
     """
     check_count("restarts", restarts)

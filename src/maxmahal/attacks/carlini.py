@@ -132,7 +132,7 @@ class BinarySearch:
         }
 
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
-        """One look, one step of Adam; a sample that is done with its constant takes up the next."""
+        """One look, one step of Adam; a sample that is done with its constant continues with the next."""
         seen = state["moved"]
         look, gradient = oracle.gradient(seen, samples)
         change = seen - samples.images
@@ -158,7 +158,7 @@ class BinarySearch:
     def _start(self, samples: Samples) -> Tensor:
         low, high = self.bounds
         unit = (samples.images - low).mul_(2 / (high - low)).sub_(1).mul_(_INSIDE)
-        # By the logarithm, because torch's atanh rounds a number differently in different company.
+        # By the logarithm, because torch's atanh rounds a number differently in different batches.
         return ((1 + unit) / (1 - unit)).log_().mul_(0.5)
 
     def _image(self, point: Tensor) -> Float[Tensor, "n c h w"]:

@@ -1,4 +1,4 @@
-"""Callers' mistakes, each told in one sentence before any work is done."""
+"""Checks of what callers give: each mistake is answered with one sentence before any work is done."""
 
 import inspect
 import math
@@ -120,7 +120,7 @@ def _check_one_each(name: str, tensor: Tensor, images: Tensor) -> None:
 
 
 def check_model(model: Model, images: Tensor) -> None:
-    """Mode and device of a module; a function is taken at its word."""
+    """Mode and device of a module; a function is not checked."""
     module = model.original if isinstance(model, Prepared) else model
     if not isinstance(module, nn.Module):
         return
@@ -138,7 +138,7 @@ def check_model(model: Model, images: Tensor) -> None:
 
 
 def check_logits(logits: Tensor, labels: Tensor) -> None:
-    """What the model said about the clean images: its kind, and whether the labels fit."""
+    """The outputs for the clean images: shape, NaN, and whether the labels fit."""
     classes = logits.shape[1]
     if classes < 2:
         raise ArgumentError(f"The model must tell at least two classes apart to be attacked; it has {classes}.")
@@ -157,7 +157,7 @@ def check_logits(logits: Tensor, labels: Tensor) -> None:
 
 
 def warn_about_lost(lost: Tensor, success: Tensor) -> None:
-    """At the end of an attack: some looks told it nothing, so what survived it may not be robust."""
+    """At the end of an attack: if the objective was not finite, samples that survived may not be robust."""
     count, kept = torch.stack([lost > 0, (lost > 0) & ~success]).sum(dim=1).tolist()
     if count:
         outcome = f"{kept} of them survived, perhaps only for that" if kept else "all of them are broken even so"
@@ -176,12 +176,12 @@ def _warn(sentence: str) -> None:
     warnings.warn(sentence, stacklevel=level)
 
 
-# What code raises that was given something it cannot work with; anything else is its own affair.
+# What code raises if its input does not fit; other errors pass through.
 _DOES_NOT_FIT = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
 
 def ask_first(model: Model, oracle: Oracle, samples: Samples) -> Outputs:
-    """What the search model says about the clean images."""
+    """The outputs of the search model for the clean images."""
     with told_apart(model, samples.images):
         answers = oracle.answers(samples.images, samples)
         if isinstance(model, Prepared) and _low_precision(model) is not None:
@@ -211,7 +211,7 @@ def check_first_values(oracle: Oracle, answers: Outputs, samples: Samples) -> No
 
 @contextmanager
 def told_apart(model: object, images: Tensor) -> Iterator[None]:
-    """A model that cannot take these images is the caller's to mend, and says so in one sentence."""
+    """Tell the caller in one sentence that the model cannot take these images."""
     try:
         yield
     except _DOES_NOT_FIT as error:

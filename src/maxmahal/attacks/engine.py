@@ -88,7 +88,7 @@ class Ledger:
         self._score_clean_successes(claimed)
 
     def confirm(self) -> None:
-        """Ask the model itself about every image that only the search has judged: it has the last word."""
+        """Ask the model itself about every image that only the search has judged: the model decides."""
         self._settle_claims()
         rows = (~self._confirmed).nonzero().squeeze(1)
         if not len(rows):
@@ -154,9 +154,9 @@ class Ledger:
         return int((self._ranks >= self._samples.goal).sum())
 
     def _claim(self, claims: _Claims) -> None:
-        """Collect claims until they fill a batch: a minimum-norm attack never asks what came of them.
+        """Collect claims until they fill a batch: a minimum-norm attack does not need the verdicts at once.
 
-        A verdict on a few images takes as long as one on a full batch, and thousands of steps claim a few each.
+        A verdict on a few images takes as long as one on a full batch, and each of thousands of steps claims few.
         """
         self._claims.append(claims)
         if sum(len(each.rows) for each in self._claims) >= self._oracle.chunk:
@@ -205,7 +205,7 @@ LabelSource = Literal["true", "predicted"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an attack has come: ``settled`` of ``total`` samples in this attempt, ``broken`` of all for good."""
+    """How far an attack has come: ``settled`` of ``total`` samples in this attempt, ``broken`` of all so far."""
 
     settled: int
     total: int
@@ -214,7 +214,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Engine:
-    """How samples are worked through; none of it changes what is asked of a model about a sample."""
+    """How samples are processed; none of it changes what a sample's search sees."""
 
     early_exit: bool = True
     """Whether samples leave as soon as they are broken; off, every sample takes every step."""
@@ -235,7 +235,7 @@ DEFAULT_ENGINE = Engine()
 
 @dataclass(frozen=True)
 class Case:
-    """What every attack is told about its samples."""
+    """What every attack knows about its samples."""
 
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
@@ -256,7 +256,7 @@ def run(
     restarts: int = 1,
     bounds: Bounds = UNIT,
 ) -> Attacked:
-    """Work through all samples, every restart and every target; each sample keeps the best image it met."""
+    """Work through all samples, every restart and every target; each sample keeps its best image."""
     check_choice("keep", keep, ("best", "last", "nearest"))
     check_choice("label_source", case.label_source, ("true", "predicted"))
     check_count("restarts", restarts)
@@ -304,9 +304,9 @@ class _Run:
         predictions = clean.argmax(dim=1)
         self._targets = resolve_targets(case.targets, clean, case.labels, ids, case.seed)
         single = self._targets is not None and self._targets.shape[1] == 1
-        fled = predictions if case.label_source == "predicted" else case.labels
+        avoided = predictions if case.label_source == "predicted" else case.labels
         first = None if self._targets is None else self._targets[:, 0]
-        self._samples = Samples(images, case.labels, fled, first, ids, HIT if single else FOOLED, self._everyone)
+        self._samples = Samples(images, case.labels, avoided, first, ids, HIT if single else FOOLED, self._everyone)
         check_first_values(oracle, answers, self._samples)
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
         self._exits = engine.early_exit and keep != "last"

@@ -1,7 +1,7 @@
 """The contract between the engine and an attack: an attack is a rule for one step of many independent samples.
 
 Everything an attack remembers is a tensor with one row per sample. The engine can therefore drop the samples that are
-done, put new ones in their place and go on: samples of one working batch may stand at different steps.
+done, replace them by new ones and continue: samples of one working batch may be at different steps.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Trial:
-    """What one step looked at."""
+    """The images that one step evaluated."""
 
     images: Float[Tensor, "n c h w"]
     predictions: Int[Tensor, " n"]
@@ -45,7 +45,7 @@ class Method(Protocol):
         """Look once, and move on: changes ``state``, every entry of which has one row per sample."""
 
     def final(self, state: State) -> Float[Tensor, "n c h w"] | None:
-        """Images that the last step made and nobody has looked at yet."""
+        """Images that the last step made and that the model has not seen yet."""
 
 
 def succeeds(samples: Samples, look: Look, confidence: float = 0.0) -> Bool[Tensor, " n"]:

@@ -79,7 +79,7 @@ def fmn(
 
 @dataclass(frozen=True)
 class MinimumNorm:
-    """A ball that closes in on the decision boundary, and a point that walks inside it."""
+    """A ball that closes in on the decision boundary, and a point that moves inside it."""
 
     norm: NormName
     steps: int

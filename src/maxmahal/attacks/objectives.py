@@ -69,7 +69,7 @@ def zero_is_success(objective: Objective) -> bool:
 def custom(
     function: Callable[[Outputs, Tensor, Tensor | None], Tensor], *, name: str = "custom", zero_is_success: bool = False
 ) -> Objective:
-    """A function of yours, with a name for records and a word about its zero."""
+    """A function of yours, with a name for records; does a value below zero mean success?"""
     return NamedObjective(name, function, zero_is_success)
 
 
@@ -117,8 +117,8 @@ def class_logit() -> Objective:
 def margin(*, over_all: bool = False) -> Objective:
     """h_y - max_{k≠y} h_k, or h_y - h_t; for MMC the paper's un,2 and tar,2 (appendix B.4). It never saturates.
 
-    With ``over_all`` a target has to beat every other class, max_{k≠t} h_k - h_t, not the true one alone. As long as
-    the true class wins the two are the same; an attack that must reach its target goes astray without it.
+    With ``over_all`` a target must exceed every other class, max_{k≠t} h_k - h_t, not the true one alone. As long as
+    the true class wins the two are the same; an attack that must reach its target can miss it without this.
     """
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:

@@ -20,19 +20,19 @@ FOOLED, HIT = 1, 2
 
 @dataclass(frozen=True)
 class Samples:
-    """Rows that travel together through the engine."""
+    """Tensors with one row per sample, selected and joined together."""
 
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
-    """The truth, by which success is judged."""
-    fled: Int[Tensor, " n"]
-    """The labels that the objective sees: the truth, or the model's own predictions."""
+    """The true labels, by which success is judged."""
+    avoided: Int[Tensor, " n"]
+    """The labels that the objective moves away from: the true ones, or the model's predictions."""
     targets: Int[Tensor, " n"] | None
     ids: Int[Tensor, " n"]
     goal: int
-    """``FOOLED``: any wrong class will do; ``HIT``: the target, and nothing else."""
+    """``FOOLED``: any wrong class is a success; ``HIT``: the target, and nothing else."""
     rows: Int[Tensor, " n"] | None = None
-    """The place of each sample among those of the run, by which its costs are counted; None where nobody counts."""
+    """The place of each sample among those of the run, by which its costs are counted; None if they are not."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -54,7 +54,7 @@ class Samples:
         return Samples(
             torch.cat([self.images, others.images]),
             torch.cat([self.labels, others.labels]),
-            torch.cat([self.fled, others.fled]),
+            torch.cat([self.avoided, others.avoided]),
             _both(self.targets, others.targets),
             torch.cat([self.ids, others.ids]),
             self.goal,
@@ -72,8 +72,8 @@ class Samples:
 def _take(samples: Samples, part: Tensor | slice) -> Samples:
     targets = None if samples.targets is None else samples.targets[part]
     rows = None if samples.rows is None else samples.rows[part]
-    labels, fled, ids = samples.labels[part], samples.fled[part], samples.ids[part]
-    return Samples(samples.images[part], labels, fled, targets, ids, samples.goal, rows)
+    labels, avoided, ids = samples.labels[part], samples.avoided[part], samples.ids[part]
+    return Samples(samples.images[part], labels, avoided, targets, ids, samples.goal, rows)
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -81,7 +81,7 @@ def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def is_coarse(device: torch.device) -> bool:
-    """Whether torch may round more coarsely than float32 there: its convolutions do on a GPU unless told otherwise."""
+    """Whether torch may round more coarsely than float32 there: by default its convolutions do on a GPU."""
     tf32 = any(part.fp32_precision == "tf32" for part in _tf32_parts(device))
     return tf32 or torch.is_autocast_enabled(device.type)
 
@@ -121,7 +121,7 @@ def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
 
 
 def check_answers(predictions: Int[Tensor, " n"]) -> None:
-    """Refuse NaN: a verdict on it would be an accident."""
+    """Refuse NaN: a verdict on it has no meaning."""
     missing = predictions < 0
     if bool(missing.any()):
         raise ArgumentError(
@@ -173,7 +173,7 @@ def grad_or_none(
 def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
     """Zero where a gradient is not finite.
 
-    One bad pixel must not spoil an image: a step without information beats a step into NaN.
+    One bad pixel must not lose an image: a step without information is better than a step into NaN.
     """
     return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
 
@@ -195,14 +195,14 @@ _LEAST_SCALE = 2.0**-60
 
 @dataclass(frozen=True)
 class Look:
-    """What the model and the objective say about a batch."""
+    """The outputs of the model and the objective for a batch."""
 
     logits: Float[Tensor, "n l"]
     values: Float[Tensor, " n"]
 
     @property
     def predictions(self) -> Int[Tensor, " n"]:
-        """The class with the largest logit, or -1 where the model gave no answer but NaN."""
+        """The class with the largest logit, or -1 if a logit is NaN."""
         return torch.where(self.logits.isnan().any(dim=1), -1, self.logits.argmax(dim=1))
 
 
@@ -225,7 +225,7 @@ class Oracle:
     tally: Tally | None = None
     """The same sample by sample, for samples that know their rows."""
     quick: Callable[[Tensor], Outputs] | None = None
-    """The search for attacks that never want a gradient, where there is one of its own."""
+    """A faster search for attacks without gradients, if there is one."""
     recorder: Recorder | None = None
     """``differentiate`` with small batches recorded as CUDA graphs."""
 
@@ -244,7 +244,7 @@ class Oracle:
 
         def work(start: int, stop: int) -> tuple[Look, Tensor]:
             part = samples.slice(start, stop)
-            batch = images[start:stop].detach(), part.fled, part.targets
+            batch = images[start:stop].detach(), part.avoided, part.targets
             if self.recorder is None:
                 logits, values, gradient = self.differentiate(*batch, counted=part)
             else:
@@ -261,14 +261,14 @@ class Oracle:
     def differentiate(
         self,
         images: Float[Tensor, "n c h w"],
-        fled: Int[Tensor, " n"],
+        avoided: Int[Tensor, " n"],
         targets: Int[Tensor, " n"] | None,
         *,
         counted: Samples | None = None,
     ) -> tuple[Float[Tensor, "n l"], Float[Tensor, " n"], Float[Tensor, "n c h w"]]:
         """Logits, objective and gradient; nothing is read back from the device.
 
-        The forward pass counts for the samples ``counted``, even if memory runs out on the way back.
+        The forward pass counts for the samples ``counted``, even if memory runs out in the backward pass.
         """
         moved = images.clone().requires_grad_()
         with torch.enable_grad():
@@ -276,7 +276,7 @@ class Oracle:
             if counted is not None:
                 self._count("asked", counted)
             leaves = leaves_of(outputs)
-            look = self._judged(leaves, fled, targets)
+            look = self._judged(leaves, avoided, targets)
             gradient = _gradient_of(look.values, leaves, outputs, moved)
         return look.logits.detach(), look.values.detach(), gradient
 
@@ -285,7 +285,7 @@ class Oracle:
         return self._look_with(self.search, images, samples, "asked")
 
     def query(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
-        """``look`` for attacks without gradients, which ask so often that it pays to have the model ready for that."""
+        """``look`` for attacks without gradients, whose many queries are worth a model that is prepared for them."""
         return self._look_with(self.quick or self.search, images, samples, "asked")
 
     def verdict(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
@@ -297,7 +297,7 @@ class Oracle:
 
     @torch.no_grad()
     def answers(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Outputs:
-        """What the search model says, before any objective has seen it: ``eot_samples`` rows for each image."""
+        """The outputs of the search model, without an objective: ``eot_samples`` rows for each image."""
 
         def work(start: int, stop: int) -> Outputs:
             outputs = self._outputs(self.search, images[start:stop])
@@ -315,7 +315,7 @@ class Oracle:
             rows = slice(start * draws, stop * draws)
             features = None if answers.features is None else answers.features[rows]
             part = samples.slice(start, stop)
-            return self._judged(Outputs(answers.logits[rows], features), part.fled, part.targets)
+            return self._judged(Outputs(answers.logits[rows], features), part.avoided, part.targets)
 
         return _join(self._in_chunks(len(samples), work))
 
@@ -324,14 +324,14 @@ class Oracle:
         def work(start: int, stop: int) -> Look:
             outputs, part = self._outputs(model, images[start:stop]), samples.slice(start, stop)
             self._count(kind, part)
-            look = self._judged(outputs, part.fled, part.targets)
+            look = self._judged(outputs, part.avoided, part.targets)
             self._count_lost(look, part)
             return look
 
         return _join(self._in_chunks(len(images), work))
 
     def _outputs(self, model: Callable[[Tensor], Outputs], images: Tensor) -> Outputs:
-        """``eot_samples`` answers for each image, one after the other, of a model that draws."""
+        """``eot_samples`` answers for each image, one after the other, of a stochastic model."""
         if self.eot_samples > 1:
             images = images.repeat_interleave(self.eot_samples, dim=0)
         outputs = model(images)
@@ -348,18 +348,18 @@ class Oracle:
         self.passes.backward += images if kind == "backward" else 0
 
     def _count_lost(self, look: Look, samples: Samples, gradient: Tensor | None = None) -> None:
-        """Samples about which the objective, or its gradient, says nothing; only where costs are counted too."""
+        """Samples whose objective or gradient is not finite; only if costs are counted too."""
         if self.tally is not None and samples.rows is not None:
             lost = look.values.isnan()
             self.tally.add_lost(samples.rows, lost if gradient is None else lost | has_gaps(gradient))
 
-    def _judged(self, outputs: Outputs, fled: Tensor, targets: Tensor | None) -> Look:
+    def _judged(self, outputs: Outputs, avoided: Tensor, targets: Tensor | None) -> Look:
         """Logits and objective of each image, as means over its answers."""
         draws = self.eot_samples
         if draws > 1:
-            fled = fled.repeat_interleave(draws)
+            avoided = avoided.repeat_interleave(draws)
             targets = None if targets is None else targets.repeat_interleave(draws)
-        values = self.objective(outputs, fled, targets)
+        values = self.objective(outputs, avoided, targets)
         check_values_of(values, len(outputs.logits))
         if draws == 1:
             return Look(outputs.logits, values)
@@ -420,7 +420,7 @@ def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
 
 
 def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Look:
-    """What the model itself says about images, in float32; the values mean nothing."""
+    """The outputs of the model itself for images, in float32; the values have no meaning."""
     labels = torch.zeros(len(images), dtype=torch.int64, device=images.device)
     oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
     return oracle.verdict(images, Samples(images, labels, labels, None, labels, FOOLED))
@@ -429,7 +429,7 @@ def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Look:
 def _gradient_of(
     values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Float[Tensor, "n c h w"]
 ) -> Float[Tensor, "n c h w"]:
-    """Through the objective first, then, near one for every sample, through the model.
+    """Through the objective first, then, scaled near one for every sample, through the model.
 
     A saturated objective's gradient is so small that on its way through the model it rounds to zero, and float32's
     last numbers before zero are ten times slower to compute with on a CPU. A sample's scale is a power of two, so that

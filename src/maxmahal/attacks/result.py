@@ -21,7 +21,7 @@ class Passes:
     backward: int = 0
     """Images whose gradient was taken."""
     queries: int = 0
-    """Images that the search itself asked about: what a black-box attacker would pay for."""
+    """Images that the search itself asked about: the cost of a black-box attack."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Spent:
 
 
 class Tally:
-    """Counts what each sample costs where the images are: nothing is read back from the device on the way."""
+    """Counts what each sample costs where the images are: nothing is read back from the device in between."""
 
     def __init__(self, samples: int, device: torch.device) -> None:
         self._counts: dict[Kind, Tensor] = {
@@ -46,11 +46,11 @@ class Tally:
         self._lost = torch.zeros(samples, dtype=torch.int64, device=device)
 
     def add(self, kind: Kind, rows: Int[Tensor, " m"], times: int = 1) -> None:
-        """``times`` more for each of these rows, among which a sample may stand more than once."""
+        """``times`` more for each of these rows, among which a sample may occur more than once."""
         self._counts[kind].index_add_(0, rows, torch.full_like(rows, times))
 
     def add_lost(self, rows: Int[Tensor, " m"], lost: Bool[Tensor, " m"]) -> None:
-        """One more for each of these rows about which a look said nothing."""
+        """One more for each of these rows whose objective or gradient is not finite."""
         self._lost.index_add_(0, rows, lost.long())
 
     def lost(self) -> Int[Tensor, " n"]:
@@ -66,11 +66,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Attacked:
-    """One image a sample: the one that fools the model, or the best attempt at it."""
+    """One image per sample: the one that fools the model, or the best attempt at it."""
 
     images: Float[Tensor, "n c h w"]
     predictions: Int[Tensor, " n"]
-    """What the model itself, in float32, says about each of these images."""
+    """The prediction of the model itself, in float32, for each of these images."""
     fooled: Bool[Tensor, " n"]
     """Whether that differs from the true label."""
     hit: Bool[Tensor, " n"] | None
@@ -113,7 +113,7 @@ class Nearest(Attacked):
 
     @property
     def published_mean_distance(self) -> float:
-        """The average as the paper's code takes it, a failure counting as no distortion at all: for comparison only."""
+        """The average of the paper's code, in which a failure counts as a distance of 0: for comparison only."""
         return float(torch.where(self.success, self.distances, 0.0).double().mean())
 
     def accuracy_at(self, epsilons: Sequence[float]) -> list[float]:

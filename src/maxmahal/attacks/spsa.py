@@ -1,7 +1,7 @@
-"""Simultaneous perturbation (SPSA, Uesato et al. 2018): descent on a gradient that is guessed from queries alone.
+"""Simultaneous perturbation (SPSA, Uesato et al. 2018): descent on a gradient that is estimated from queries alone.
 
 The objective is asked at mirrored pairs x ± δv, with every pixel of v drawn as -1 or 1, and the mean over the pairs of
-(f(x + δv) - f(x - δv)) / 2δ · v stands in for the gradient. It needs logits but no gradients, so masked gradients do
+(f(x + δv) - f(x - δv)) / 2δ · v replaces the gradient. It needs logits but no gradients, so masked gradients do
 not stop it.
 """
 
@@ -70,7 +70,7 @@ def spsa(
 
 @dataclass(frozen=True)
 class QueriedDescent:
-    """A guess at the gradient, a step of Adam against it, then back into the threat."""
+    """An estimate of the gradient, a step of Adam against it, then back into the threat."""
 
     threat: Threat
     steps: int
@@ -89,7 +89,7 @@ class QueriedDescent:
         check_positive("learning_rate", self.learning_rate)
 
     def begin(self, samples: Samples, attempt: int) -> State:
-        """The image itself, or a random point of the threat, and an Adam that has seen nothing."""
+        """The image itself, or a random point of the threat, and Adam's initial state."""
         moved = samples.images
         if self.random_start:
             moved = self.threat.random_start(moved, samples.ids, "spsa-start", self.seed, attempt)
@@ -164,8 +164,8 @@ def _slopes(
     around, times = around.flatten(0, 2), 2 * pairs
     targets = None if samples.targets is None else samples.targets.repeat_interleave(times)
     rows = None if samples.rows is None else samples.rows.repeat_interleave(times)
-    labels, fled, ids = (each.repeat_interleave(times) for each in (samples.labels, samples.fled, samples.ids))
-    look = oracle.query(around, Samples(around, labels, fled, targets, ids, samples.goal, rows))
+    labels, avoided, ids = (each.repeat_interleave(times) for each in (samples.labels, samples.avoided, samples.ids))
+    look = oracle.query(around, Samples(around, labels, avoided, targets, ids, samples.goal, rows))
     above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
     slopes = ((above - below) / (2 * delta)).to(images.dtype)
     return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)

@@ -25,7 +25,7 @@ from maxmahal.random import derive, signs, uniform
 
 @dataclass(frozen=True)
 class Windows:
-    """A window a sample: where each row and column of the image lies in it, and which pixels are inside."""
+    """A window per sample: where each row and column of the image lies in it, and which pixels are inside."""
 
     rows: Int[Tensor, "n h"]
     columns: Int[Tensor, "n w"]
@@ -133,7 +133,7 @@ def square(
 
 @dataclass(frozen=True)
 class RandomSquares:
-    """Look at a proposal, keep it if it is better, propose a change in another window; a step is a query."""
+    """Look at a proposal, keep it if it is better, propose a change in another window; each step is one query."""
 
     threat: Linf | L2
     steps: int
@@ -231,7 +231,7 @@ def _move_mass(
     p_init: float,
     seed: int,
 ) -> Float[Tensor, "n c h w"]:
-    """Take the change of one window away, and spend it on another with a bump added to it (algorithm 3)."""
+    """Take the change of one window away, and use it in another window, with a bump added (algorithm 3)."""
     _, channels, height, width = images.shape
     known = window_sides(p_init, height, width, odd=True)
     sides = torch.tensor(known, device=ids.device)[levels]

@@ -1,4 +1,4 @@
-"""Gradients for a defence that has none: its exact values forwards, a stand-in's gradient backwards (BPDA).
+"""Gradients for a defence that has none: its exact values forwards, a substitute's gradient backwards (BPDA).
 
 Preprocessing that quantises, compresses or otherwise hides its gradient stops an attack without making the model
 robust (Athalye, Carlini and Wagner 2018). Wrapped, it lets the attack through:

@@ -97,7 +97,7 @@ TARGETS: dict[str, TargetPolicy] = {
 def resolve_targets(
     targets: Targets, logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"], seed: int
 ) -> Int[Tensor, "n t"] | None:
-    """Targets in whatever form a caller gives them, checked, as one row of classes for each sample.
+    """Targets in any form that a caller may give, checked, as one row of classes for each sample.
 
     ``targets`` may be a tensor ([n], or [n, t] to try several in turn), a name of ``TARGETS``, a policy, or None for
     an untargeted attack. ``logits`` are those of the clean images.

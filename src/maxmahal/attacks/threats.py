@@ -143,7 +143,7 @@ class L2:
     def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
         """Back to the ball along the ray, then to the bounds: allowed, though not always the nearest such image."""
         change = moved - images
-        # A hair inside, so that adding the change to the image cannot round it out of the ball.
+        # Slightly inside, so that adding the change to the image cannot round it out of the ball.
         largest = 2.0 ** math.ceil(math.log2(max(map(abs, self.bounds))))
         rounding = 2.0**-25 * largest * math.sqrt(math.prod(images.shape[1:]))
         allowed = max(self.radius * (1 - 1e-6) - rounding, 0.0)

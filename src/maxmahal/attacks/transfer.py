@@ -1,4 +1,4 @@
-"""Transfer: craft images on one model and see how another one takes them (paper Fig. 4).
+"""Transfer: craft images on one model and let another one classify them (paper Fig. 4).
 
 An attack here is any function of a model, images and labels, so that it can adapt to whichever model it crafts on:
 
@@ -33,11 +33,11 @@ ANY_BOUNDS = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Transferred:
-    """Images crafted on a source, and what the source and the target say about them."""
+    """Images crafted on a source, and the predictions of the source and the target."""
 
     images: Float[Tensor, "n c h w"]
     predictions: Int[Tensor, " n"]
-    """What the target itself, in float32, says about each image."""
+    """The prediction of the target itself, in float32, for each image."""
     fooled_source: Bool[Tensor, " n"]
     fooled_target: Bool[Tensor, " n"]
     """Whether that differs from the true label; so do images that the target got wrong before."""
@@ -67,7 +67,7 @@ def transfer_matrix(
 ) -> dict[tuple[str, str], float]:
     """The accuracy of each target on the images crafted on each source, by (source, target).
 
-    A model crafted on and scored by itself stands among them: the white-box accuracy of the same attack.
+    The pairs of a model with itself are among them: the white-box accuracy of the same attack.
     """
     if not models:
         raise ArgumentError("models must hold at least one model by its name; got none.")

@@ -1,4 +1,4 @@
-"""A tree of the classes from a model's mistakes: classes that are often taken for one another stand close in it."""
+"""A tree of the classes from a model's mistakes: classes that are often confused are close in it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def cluster_mistakes(confusion: Int[np.ndarray, "l l"]) -> tuple[Merge, ...]:
     """Average linkage: join the two nodes with the largest mean likeness until one is left.
 
     Of equal ones the two with the fewest classes are joined: most pairs of classes are never mistaken for one another,
-    and these would otherwise gather in one heap.
+    and these would otherwise end in one cluster.
     """
     mean = likeness(confusion)
     if not mean.any():

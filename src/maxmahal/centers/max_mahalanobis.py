@@ -73,7 +73,7 @@ def max_mahalanobis_centers(
     Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). The paper stops there;
     up to 2·dim classes orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the
     plane. Beyond, a search seeded by ``seed`` comes close (see ``spherical_code``); above 2,000 classes, which it would
-    spend hours on, codes in closed form stand in for it (see ``quadratic_code``). ``exact`` refuses all but the paper's
+    spend hours on, codes in closed form replace it (see ``quadratic_code``). ``exact`` refuses all but the paper's
     own case.
     """
     require_count("num_classes", num_classes)

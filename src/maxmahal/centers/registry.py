@@ -25,7 +25,7 @@ def build_max_mahalanobis(
     exact: bool = False,
     seed: int = 0,
 ) -> Float[Tensor, "l d"]:
-    """Paper Algorithm 1, and its nearest kin beyond dim + 1 classes."""
+    """Paper Algorithm 1, and the closest codes known beyond dim + 1 classes."""
     return max_mahalanobis_centers(num_classes, dim, norm, exact=exact, seed=seed)
 
 

@@ -38,7 +38,7 @@ class TreeShape:
 
 
 def read_tree(tree: Tree) -> TreeShape:
-    """Check a tree and list its leaves and branchings; a leaf may stand in it once."""
+    """Check a tree and list its leaves and branchings; each leaf may occur once."""
     if isinstance(tree, str):
         raise ArgumentError(f"tree must be a mapping or a sequence of classes; got the name {tree!r} alone.")
     shape = _read(tree, depth=0, path="the root")
@@ -89,7 +89,7 @@ def rows_of_leaves(leaves: Sequence[Leaf], classes: Sequence[str] | None) -> dic
     rows: dict[Leaf, int] = {name: row for row, name in enumerate(classes)}
     if len(rows) < len(classes):
         repeated = next(name for row, name in enumerate(classes) if rows[name] != row)
-        raise ArgumentError(f"classes must name every class once, but {repeated!r} stands there twice: remove one.")
+        raise ArgumentError(f"classes must name every class once, but {repeated!r} occurs twice: remove one.")
     _require_same(set(leaves), set(rows), "classes")
     return rows
 
@@ -120,7 +120,7 @@ def ancestor_heights(tree: Tree, classes: Sequence[str] | None = None) -> Int[Te
 
 
 def tree_from_superclasses(superclasses: Sequence[int]) -> dict[int, list[int]]:
-    """The two-level tree in which class i stands below superclass ``superclasses[i]``, as in CIFAR-100's 20 × 5."""
+    """The two-level tree in which class i is below superclass ``superclasses[i]``, as in CIFAR-100's 20 × 5."""
     if len(superclasses) == 0:
         raise ArgumentError("superclasses must give the superclass of at least one class; got none.")
     tree: dict[int, list[int]] = {superclass: [] for superclass in sorted(set(superclasses))}
@@ -139,7 +139,7 @@ class ClassTree:
 
     superclasses: tuple[int, ...]
     class_names: tuple[str, ...] = ()
-    """For the reader; none, or one a class."""
+    """For the reader; none, or one per class."""
     about: str = ""
     """Where the tree comes from."""
 
@@ -180,7 +180,7 @@ def load_tree(tree: str) -> ClassTree:
 
 
 def shuffle_superclasses(superclasses: Sequence[int], seed: int) -> tuple[int, ...]:
-    """The same sizes with the classes dealt out at random: what remains of an effect here is not the tree's."""
+    """The same sizes with the classes assigned at random: an effect that remains is not due to the tree."""
     order = torch.randperm(len(superclasses), generator=generator(seed, "shuffled tree")).tolist()
     return tuple(superclasses[place] for place in order)
 

@@ -30,7 +30,7 @@ def fit_normalization(name: str, images: UInt8[Tensor, "n c h w"]) -> Normalize:
     """Measure the constants on training images.
 
     ``pixel-mean`` subtracts the mean image and does not divide, as the paper's released code does; ``channel`` uses one
-    mean and one standard deviation a channel; ``none`` passes images through.
+    mean and one standard deviation per channel; ``none`` passes images through.
     """
     # Summing integers keeps the statistics exact, so they do not depend on the device or on the number of threads.
     count = len(images)

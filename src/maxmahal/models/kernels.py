@@ -2,11 +2,11 @@
 
 A CIFAR ResNet spends most of its time on images of 16 or 32 channels, where the vendor's kernels fill a quarter of
 their tiles. Here a program takes a run of neighbouring pixels with all their channels and adds up nine small matrix
-products, one a tap; it reads every pixel from memory once and from the cache eight times more.
+products, one per tap; it reads every pixel from memory once and from the cache eight times more.
 
 Images are channels_last, stride and padding are 1, sums are float32. Numbers of channels that are no power of two are
 filled up with zeros inside a program. What a residual network does with a sum next, a program does before it writes:
-a bias, another image, and a ReLU or, on the way back, the ReLU's zeros.
+a bias, another image, and a ReLU or, in the backward pass, the ReLU's zeros.
 """
 
 # ruff: noqa: N803 - a compile-time constant is written in capitals

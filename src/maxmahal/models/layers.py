@@ -8,7 +8,7 @@ from torch import Tensor, nn
 class Float32Linear(nn.Linear):
     """A linear layer that stays in float32 where everything around it is cast to bfloat16.
 
-    Features, or logits, are told apart by small differences of large numbers: three digits are not enough for them.
+    Features, or logits, differ by little compared with their size: three digits are not enough.
     """
 
     def forward(self, input: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:

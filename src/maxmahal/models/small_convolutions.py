@@ -13,7 +13,7 @@ aten = torch.ops.aten
 DEVICES, DTYPE = ("cuda",), torch.bfloat16  # what the kernels were made and measured for
 MOST_CHANNELS = 32  # beyond, the vendor's kernels are as fast
 
-# An operator that it does not know yet, torch 2.11 writes into a log that nobody reads, with all that its arguments
+# An operator that it does not know yet, torch 2.11 writes into a log, with all that its arguments
 # were computed from. That text doubles with every residual block: at 110 layers compiling would never end.
 for _operator in kernels.OPERATORS:
     make_fallback(_operator._opoverload, tag_to_layout_constraint(*kernels.LAYOUT))  # type: ignore[no-untyped-call]
@@ -22,8 +22,8 @@ for _operator in kernels.OPERATORS:
 class SmallConvolutions(CustomGraphPass):
     """Replaces the 3x3 convolutions of a compiled graph, and their gradients, where ``kernels`` has faster ones.
 
-    What follows a convolution goes into its kernel: the bias, the sum with a residual, the ReLU; on the way back the
-    sum with the residual's gradient and the zeros of the ReLU before. Batch norm in training stands in between.
+    What follows a convolution goes into its kernel: the bias, the sum with a residual, the ReLU; backwards the
+    sum with the residual's gradient and the zeros of the ReLU before. Batch norm in training prevents this.
     """
 
     def __call__(self, graph: fx.Graph) -> None:

@@ -33,7 +33,7 @@ def find_foldable(network: nn.Module) -> Foldable:
     """Look for layers that nothing but one batch norm in eval mode reads; the network is not changed."""
     if not (batch_norms := _count_batch_norms(network)):
         return Foldable((), 0, None)
-    # Tracing calls forward with stand-ins for tensors, which a network may keep in its attributes: so on a copy.
+    # Tracing calls forward with proxies of tensors, which a network may keep in its attributes: so on a copy.
     pairs, untraced = _trace(copy.deepcopy(network))
     modules = dict(network.named_modules(remove_duplicate=False))
     names = Counter(id(module) for module in modules.values())
@@ -60,7 +60,7 @@ def short_reason(error: Exception) -> str:
 
 
 class _Tracer(fx.Tracer):
-    """Hooks are the caller's code and never see a stand-in: a module that has any is not entered.
+    """Hooks are the caller's code and never see a proxy: a module that has any is not entered.
 
     Nor is the feature layer, which asks its input for a device.
     """
@@ -75,7 +75,7 @@ def _trace(network: nn.Module) -> tuple[list[Pair], str | None]:
     """The pairs in a network's graph, or in its parts' graphs and the reason where the whole cannot be traced."""
     try:
         graph = _Tracer().trace(network)
-    except Exception as error:  # the caller's forward may raise anything when it meets a stand-in
+    except Exception as error:  # the caller's forward may raise anything when it is given a proxy
         return _pairs_of_parts(network, dict(network.named_children())), short_reason(error)
     entered_apart = {
         node.target: part

@@ -94,11 +94,11 @@ class Prepared(nn.Module):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done and what was not, and why; the first search may find that the model does not bear a part."""
+        """What was done and what was not, and why; the first search may find that a speed-up changes the outputs."""
         return tuple(self._notes.values())
 
     def precise(self) -> "Prepared":
-        """The same snapshot searched in float32, for attacks that stand right at the decision boundary."""
+        """The same snapshot searched in float32, for attacks that end close to the decision boundary."""
         if self.precision == "float32":
             return self
         if not self._float32:
@@ -113,7 +113,7 @@ class Prepared(nn.Module):
 
     def search(self, images: Float[Tensor, "n c h w"]) -> Outputs:
         """The snapshot's outputs in float32, differentiable with respect to the images."""
-        # With and without gradients are two functions to a compiler: asked without, the one with is used all the same.
+        # A compiler makes two functions, with and without gradients: without, the one with gradients is used as well.
         wanted = torch.is_grad_enabled() and images.requires_grad
         with_gradient = wanted or "compile" in self._plan.speedups
         if wanted:
