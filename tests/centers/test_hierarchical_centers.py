@@ -140,7 +140,7 @@ def test_superclasses_become_a_tree() -> None:
         (lambda: hierarchical_centers([0, 2], 4, (1.0,)), r"leaf 2, which is not one of the labels 0\.\.1"),
         (lambda: hierarchical_centers(["a", "b"], 4, (1.0,), classes=["a", "c"]), r"leaf 'b', which is not one of cl"),
         (lambda: hierarchical_centers(["a"], 4, (1.0,), classes=["a", "c"]), r"'c' of classes is missing"),
-        (lambda: hierarchical_centers(["a"], 4, (1.0,), classes=["a", "a"]), r"'a' stands there twice"),
+        (lambda: hierarchical_centers(["a"], 4, (1.0,), classes=["a", "a"]), r"'a' occurs twice"),
         (lambda: hierarchical_centers([0, 1], 4, (1.0,), classes=["a", "b"]), r"classes must be left out"),
         (lambda: hierarchical_centers(TREE, 4, (1.0, 1.0)), r"each of the tree's 3 levels, depth 1 first; got 2"),
         (lambda: hierarchical_centers([0, 1], 4, (1.0, 1.0)), r"each of the tree's 1 levels, depth 1 first; got 2"),
