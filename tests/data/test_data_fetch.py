@@ -136,7 +136,9 @@ def test_a_download_that_breaks_off_leaves_nothing_new(server: Answers, tmp_path
     server.serve("a", HALF)
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy/a").write_bytes(b"what was there before")
-    with pytest.raises(DataError, match=rf"Cannot fetch toy: {server.url}/a broke off.*at {tmp_path}/toy/b\.$"):
+    with pytest.raises(
+        DataError, match=rf"Cannot fetch toy: {server.url}/a broke off.*at {tmp_path}/toy/b yourself\.$"
+    ):
         fetch_source("toy", plain_source(server.url), tmp_path)
     assert files_in(tmp_path) == {"toy/a": b"what was there before"}
 

@@ -8,7 +8,7 @@ from small_evaluations_helpers import SIDE, answers_only, curved, labelled_by, s
 from torch import nn
 
 from maxmahal.attacks import Prepared, prepare
-from maxmahal.evaluate import evaluate_model, evaluation, target
+from maxmahal.evaluate import evaluate_model, evaluated_model, evaluation
 from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -28,7 +28,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
         return run_stage(task)
 
     monkeypatch.setattr(evaluation, "run_stage", watched)
-    monkeypatch.setattr(target, "prepare", lambda model: prepare(model, precision="bfloat16", compile=False))
+    monkeypatch.setattr(evaluated_model, "prepare", lambda model: prepare(model, precision="bfloat16", compile=False))
     return seen
 
 
