@@ -1,4 +1,4 @@
-"""How an evaluation reports its progress: to nobody, to the command line, to TensorBoard."""
+"""How an evaluation reports its progress: not at all, on the command line, or to TensorBoard."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -131,7 +131,7 @@ class Suite:
         return {**table, "order": list(stages), "stages": stages}
 
 
-_PLANNERS = ("origin", "because", "remedy")  # said by the plan; nobody who writes a file needs them
+_PLANNERS = ("origin", "because", "remedy")  # set by the plan, not by users
 # What a file may say at its top.
 _TOP = ["[[stage]]", "include", *(field.name for field in dataclasses.fields(Suite) if field.name != "stages")]
 

@@ -34,7 +34,7 @@ def check_randomness(probe: Probe) -> Finding:
     if elsewhere > STOCHASTIC_SHARE:
         sentence = (
             f"The logits of {percent(elsewhere)} of the images depend on which other images are in the batch, as in "
-            "batch norm left in train mode: whoever chooses the batch chooses the answer."
+            "batch norm left in train mode: the prediction depends on the rest of the batch."
         )
         return warning(sentence + hint, "Put every layer into eval mode and evaluate again.", (), numbers)
     return passed("Two passes, and passes in other batches, give the same answer, as they should.", numbers)
