@@ -46,7 +46,7 @@ test: lint
 # Without a browser, `make test` skips the tests of pages; here they must run.
 soak: $(VENV)/dev.stamp
 	@tools/chromium.sh
-	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py paper/tests/test_gallery_in_chromium.py
+	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m soak
 
 mutants: $(VENV)/dev.stamp

@@ -24,6 +24,7 @@ from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from paper import readme, reproduce
+from paper.gallery.page import gallery_pages
 from paper.pages.cards import card, index
 from paper.pages.figures import figures
 from paper.pages.models import ZOO
@@ -185,9 +186,8 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         drawn = figures(results)
         wanted |= {root / RESULTS / name: text for name, text in results_pages(results, list(drawn)).items()}
         wanted |= {root / RESULTS / FIGURES / name: text for name, text in drawn.items()}
-    wanted |= {root / RESULTS / name: text for name, text in variant_pages(root / RESULTS).items()}
-    wanted |= {root / RESULTS / name: text for name, text in uncertainty_pages(root / RESULTS).items()}
-    wanted |= {root / RESULTS / name: text for name, text in trees_pages(root / RESULTS).items()}
+    for made in (variant_pages, uncertainty_pages, trees_pages, gallery_pages):
+        wanted |= {root / RESULTS / name: text for name, text in made(root / RESULTS).items()}
     names = [name for name in ZOO if (root / MODELS / f"{name}.safetensors").exists()]
     for name in names:
         wanted[root / MODELS / f"{name}.md"] = card(results, name, root / MODELS / f"{name}.safetensors")

@@ -3,7 +3,7 @@
 import base64
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +22,8 @@ class FigureOptions:
 
     data_dir: Path | None = None
     quick: bool = False
-    """A smaller computation, for a first look; the record and the page say so."""
+    """A smaller computation, for tests."""
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class FigureTable:
-    """A table under a figure."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    words: int = 1
-    """How many columns at the left hold words; the others hold numbers."""
-    strong: frozenset[tuple[int, int]] = field(default_factory=frozenset)
-    """Cells (row, column) in bold."""
 
 
 @dataclass(frozen=True)
@@ -45,28 +31,16 @@ class GalleryFigure:
     """One figure: ``compute`` makes its record, everything else reads only the record."""
 
     title: str
-    about: str
     compute: Callable[[FigureOptions], FigureRecord]
-    panels: Callable[[FigureRecord, int | None], list[Drawing]]
-    """Its panels, at a frame of the animation or (None) as a still."""
+    panels: Callable[[FigureRecord], list[Drawing]]
+    legend: Sequence[Key] = ()
+    table: Callable[[FigureRecord], str] | None = None
+    """Its numbers, in Markdown."""
     columns: int = 2
-    cheap: bool = False
-    """Whether its record takes a second, without training and without data files."""
-    legend: Callable[[FigureRecord], list[Key]] | None = None
-    table: Callable[[FigureRecord], FigureTable] | None = None
-    frames: Callable[[FigureRecord], int] | None = None
-    """How many frames its animation has."""
-    player: Callable[[FigureRecord], FigureRecord] | None = None
-    """What the page's script needs to play it."""
-    turntable: Callable[[FigureRecord], FigureRecord] | None = None
-    """What the page's script needs to rotate it."""
-    caption: Callable[[FigureRecord], str] | None = None
-    """Sizes, settings and accuracies of this record."""
 
-    def draw(self, record: FigureRecord, frame: int | None = None) -> Drawing:
+    def draw(self, record: FigureRecord) -> Drawing:
         """All panels and the legend as one drawing."""
-        legend = self.legend(record) if self.legend else []
-        return arranged(self.title, self.panels(record, frame), self.columns, legend)
+        return arranged(self.title, self.panels(record), self.columns, list(self.legend))
 
 
 def pack(array: np.ndarray) -> PackedArray:
@@ -82,20 +56,13 @@ def unpack(packed: PackedArray) -> np.ndarray:
     return np.frombuffer(raw, dtype=np.dtype(packed["dtype"])).reshape(packed["shape"])
 
 
-def bytes_text(array: np.ndarray) -> str:
-    """The bytes as text, little end first, as the page's script reads them."""
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode("ascii")
-
-
-def quantise(points: np.ndarray, view: list[float], dtype: type[np.signedinteger[Any]]) -> np.ndarray:
-    """Points (…, 2) as integers; ``view`` is the middle (x, y) and half the side of the square that they span.
+def quantise(points: np.ndarray, view: list[float]) -> np.ndarray:
+    """Points (…, 2) as 16-bit integers; ``view`` is the middle (x, y) and half the side of the square that they span.
 
     Points outside the square are moved to its border.
     """
-    most = np.iinfo(dtype).max
     relative = (np.asarray(points, dtype=np.float64) - np.array(view[:2])) / view[2]
-    whole: np.ndarray = np.rint(np.clip(relative, -1, 1) * most).astype(dtype)
+    whole: np.ndarray = np.rint(np.clip(relative, -1, 1) * np.iinfo(np.int16).max).astype(np.int16)
     return whole
 
 

@@ -1,6 +1,5 @@
 """Small models for figures: trained without a folder or checkpoints, and attacked step by step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,34 +18,17 @@ from maxmahal.train.loop import Silent, train_epoch
 from maxmahal.train.optimiser import build_optimiser
 from maxmahal.train.step import make_step
 
-Watch = Callable[[Classifier, int], None]
 
-
-class _Watching(Silent):
-    """A reporter that passes the model on after every step."""
-
-    def __init__(self, model: Classifier, watch: Watch) -> None:
-        self._model, self._watch, self._taken = model, watch, 0
-
-    def step(self) -> None:
-        """Called after each step."""
-        self._taken += 1
-        self._watch(self._model, self._taken)
-
-
-def fit(settings: Settings, data: ImageData, watch: Watch | None = None) -> Classifier:
-    """The model that ``maxmahal train`` would make of these settings; ``watch`` sees it before and after each step."""
+def fit(settings: Settings, data: ImageData) -> Classifier:
+    """The model that ``maxmahal train`` would make of these settings."""
     device = settings.on(data.device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_key("run", settings.train.seed))
         model = new_classifier(settings, data)
         lay_out(model, device)
         step = make_step(model, build_optimiser(model, settings.train), settings.method.build(METHODS), None, device)
-        reporter = Silent() if watch is None else _Watching(model, watch)
-        if watch is not None:
-            watch(model, 0)
         for epoch in range(settings.train.epochs):
-            train_epoch(model, step, data, settings, epoch, reporter)
+            train_epoch(model, step, data, settings, epoch, Silent())
     return model.eval()
 
 

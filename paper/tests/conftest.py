@@ -5,7 +5,8 @@ from pathlib import Path
 import jaxtyping
 import pytest
 
-from paper.gallery import FIGURES, FigureOptions, FigureRecord, make_record, read_record
+from paper.gallery.figure import FigureOptions, FigureRecord
+from paper.gallery.registry import FIGURES, make_record, read_record
 
 DOWNLOADS = {"figure3b"}  # MNIST; figure3b-digits is the same figure on embedded data
 

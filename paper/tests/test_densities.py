@@ -14,7 +14,7 @@ import torch
 from scipy import stats
 
 from maxmahal.errors import ArgumentError
-from paper.gallery import FigureOptions
+from paper.gallery.figure import FigureOptions
 from paper.gallery.figures.densities import (
     ShellCounts,
     chi_square,

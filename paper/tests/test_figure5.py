@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paper.gallery import FigureRecord
+from paper.gallery.figure import FigureRecord
 from paper.gallery.figures import figure5
 
 
@@ -40,11 +40,3 @@ def test_edges_behind_a_tetrahedron_are_known() -> None:
         False, False, False, True, True, True,
     ]  # fmt: skip
     assert not any(figure5.hidden(behind * [1, 1, -1], i, 3) for i in range(3))  # now it stands in front
-
-
-def test_the_turntable_gets_the_tetrahedron(records: dict[str, FigureRecord]) -> None:
-    table = figure5.turntable(records["figure5"])
-    points = np.array(table["points"])
-    assert points.shape == (4, 3)
-    assert np.linalg.norm(points, axis=1) == pytest.approx(1.0, abs=1e-4)
-    assert len(set(table["inks"])) == len(set(table["names"])) == 4

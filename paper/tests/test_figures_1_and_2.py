@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from paper.gallery import FigureOptions
+from paper.gallery.figure import FigureOptions
 from paper.gallery.figures import level_sets
 
 

@@ -28,6 +28,11 @@ from paper.gallery.figure import FigureOptions, FigureRecord
 _CHUNK = 50_000
 _MASS = 0.004  # of the samples in a shell: thin enough that its finite width is a tenth of a standard error
 _FIRST, _LAST = 0.04, 0.96  # the quantiles of the radius between which shells are counted
+LEGEND = (
+    Key("s0", "exact: N·p(C)/|dV/dC|"),
+    Key("s1", "the paper's power, constant fitted"),
+    Key("s2", "counted, ± 3 standard errors"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +227,7 @@ def _trial_record(trial: DensityTrial, found: ShellCounts) -> FigureRecord:
     }
 
 
-def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+def panels(record: FigureRecord) -> list[Drawing]:
     """Per theorem the density against the loss, and below it everything as a ratio to the exact prediction."""
     return [draw(each) for draw in (_densities, _ratios) for each in record["panels"]]
 
@@ -257,9 +262,3 @@ def _ratios(record: FigureRecord) -> Drawing:
 def _sorted(record: FigureRecord, *keys: str) -> list[list[float]]:
     order = sorted(range(len(record["losses"])), key=lambda place: float(record["losses"][place]))
     return [[record[key][place] for place in order] for key in keys]
-
-
-def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
-    """The three densities."""
-    texts = ("exact: N·p(C)/|dV/dC|", "the paper's power, constant fitted", "counted, ± 3 standard errors")
-    return [Key(f"s{slot}", text) for slot, text in enumerate(texts)]

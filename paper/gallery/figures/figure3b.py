@@ -1,7 +1,6 @@
 """Figure 3b: the paths of attacks through a two-dimensional feature space, for MMC and SCE."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +17,6 @@ from maxmahal.train.splits import load_splits
 from paper.gallery.figure import (
     FigureOptions,
     FigureRecord,
-    FigureTable,
-    bytes_text,
     pack,
     quantise,
     restore,
@@ -37,7 +34,8 @@ from paper.gallery.models import (
     linear_logits,
     zero_gradients,
 )
-from paper.gallery.plane import Window, class_ink, decision_regions
+from paper.gallery.plane import Window
+from paper.pages.text import markdown_table
 
 # The colour, the dash and the name of each objective, which the attacker minimises.
 OBJECTIVES = {
@@ -47,8 +45,8 @@ OBJECTIVES = {
     "tar,1": Key("s2", "tar,1: L(z, yₜ)"),
     "tar,2": Key("s3", "tar,2: L(z, yₜ) − L(z, y)", dash=True),
 }
+LEGEND = tuple(OBJECTIVES.values())
 SCE_OBJECTIVES = ("cross-entropy", "un,2", "tar,1", "tar,2")  # un,1 is cross-entropy itself
-SOURCES = {"mnist": "MNIST", "digits": "Embedded digits"}
 LOOKED_AT = (5, 10, 20, 50)
 MNIST = ("data.limit=20000", "data.augment=none", "train.epochs=6", "train.lr=0.02", "train.schedule=cosine")
 
@@ -132,7 +130,7 @@ def model_record(
         "name": name,
         "test_accuracy": round(float(right.mean()), 4),
         "view": view,
-        "features": pack(quantise(features, view, np.int16)),
+        "features": pack(quantise(features, view)),
         "weights": rounded(weights, 5),
         "bias": rounded(bias, 5),
         "centers": None if centers is None else rounded(centers, 4),
@@ -156,10 +154,9 @@ def _view(features: np.ndarray, drawn: np.ndarray) -> list[float]:
     return square_around(np.concatenate([near, [low, high]]), margin=1.03)
 
 
-def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:
-    """One row per model, one column per input; up to a step, or the whole path."""
+def panels(record: FigureRecord) -> list[Drawing]:
+    """One row per model, one column per input."""
     labels = unpack(record["labels"])
-    last = record["steps"] if frame is None else frame
     drawings = []
     for model in record["models"]:
         window = Window(model["view"])
@@ -172,7 +169,7 @@ def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:
         if model["centers"] is not None:
             ground += window.crosses(np.array(model["centers"]))
         for place, shown in enumerate(record["inputs"]):
-            ways = [part for name in model["paths"] for part in _way(window, model, name, place, last)]
+            ways = [part for name in model["paths"] for part in _way(window, model, name, place)]
             start = np.array(next(iter(model["paths"].values()))[place][0])
             title = f"{model['name']}: a {record['class_names'][shown['label']]}"
             title += f", target {record['class_names'][shown['target']]}"
@@ -190,11 +187,11 @@ def _class_places(model: FigureRecord, features: np.ndarray, labels: np.ndarray)
     return np.stack([np.quantile(features[labels == label], 0.5, axis=0) for label in np.unique(labels)])
 
 
-def _way(window: Window, model: FigureRecord, name: str, place: int, last: int) -> list[DrawingPart]:
-    points = window.place(np.array(model["paths"][name][place][: last + 1]))
+def _way(window: Window, model: FigureRecord, name: str, place: int) -> list[DrawingPart]:
+    points = window.place(np.array(model["paths"][name][place]))
     points = [(min(max(x, 0.0), window.side), min(max(y, 0.0), window.side)) for x, y in points]
     key = OBJECTIVES[name]
-    stops: list[DrawingPart] = [Dots([points[step] for step in range(0, last + 1, 10)], key.ink, 2.2)]
+    stops: list[DrawingPart] = [Dots(points[::10], key.ink, 2.2)]
     return [
         *haloed(points, key.ink, 2.0, key.dash),
         *stops,
@@ -215,28 +212,7 @@ def _star(window: Window, start: np.ndarray) -> list[DrawingPart]:
     return [Area(corners(11.0), "card"), Area(corners(8.5), "ink")]
 
 
-def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
-    """One entry per objective."""
-    return list(OBJECTIVES.values())
-
-
-def frames(record: FigureRecord) -> int:
-    """The clean inputs and every step."""
-    return int(record["steps"]) + 1
-
-
-def caption(record: FigureRecord) -> str:
-    """Sizes, settings and accuracies."""
-    accuracies = ", ".join(f"{each['name']} {100 * each['test_accuracy']:.1f} %" for each in record["models"])
-    return (
-        f"{SOURCES[record['data']]}: features of all {len(unpack(record['labels'])):,} test images in the colours of "
-        f"their classes, centers as crosses, the clean input as a star, a dot every ten steps. PGD without a random "
-        f"start, ε = {record['epsilon']}, step {record['step_size']}, {record['steps']} steps. "
-        f"Test accuracy: {accuracies}."
-    )
-
-
-def table(record: FigureRecord) -> FigureTable:
+def table(record: FigureRecord) -> str:
     """The share of the first test images that each objective breaks, by step."""
     stops = [step for step in LOOKED_AT if step <= record["steps"]]
     rows = []
@@ -245,42 +221,7 @@ def table(record: FigureRecord) -> FigureTable:
             shares = [f"{100 * model['fooled'][name][step]:.0f}" for step in stops]
             reached = f"{100 * model['reached'][name][-1]:.0f}" if name in model["reached"] else "–"
             rows.append([model["name"], OBJECTIVES[name].text, *shares, reached])
-    zeros = " and ".join(f"{100 * each['zero_gradients']:.0f} % ({each['name']})" for each in record["models"])
-    return FigureTable(
-        f"Wrong answers in % of the first {record['judged']} test images",
-        ["model", "objective", *(f"step {step}" for step in stops), "target reached"],
-        rows,
-        f"The gradient of cross-entropy is exactly zero, in every pixel, at {zeros} of the clean images. "
-        "For SCE un,1 is cross-entropy itself.",
-        words=2,
-    )
-
-
-def player(record: FigureRecord) -> FigureRecord:
-    """The same panels for the page's player."""
-    labels = unpack(record["labels"])
-    out: list[Any] = []
-    for model in record["models"]:
-        features = unpack(model["features"])
-        places = _class_places(model, restore(features, model["view"]), labels)
-        regions = decision_regions(np.array(model["weights"]), np.array(model["bias"]), model["view"])
-        ground = {
-            "view": model["view"],
-            "regions": [{"ink": class_ink(k), "points": rounded(c)} for k, c in enumerate(regions) if len(c)],
-            "centers": [model["centers"]] if model["centers"] is not None else [],
-            "names": [[*rounded(place), name] for place, name in zip(places, record["class_names"], strict=True)],
-        }
-        for place, shown in enumerate(record["inputs"]):
-            names = record["class_names"]
-            ways = [
-                {"ink": OBJECTIVES[name].ink, "dash": OBJECTIVES[name].dash, "points": ways[place]}
-                for name, ways in model["paths"].items()
-            ]
-            dots = {"points": bytes_text(features), "bits": 16} if place == 0 else {"as": len(out) - 1}
-            title = f"{model['name']}: a {names[shown['label']]}, target {names[shown['target']]}"
-            out.append({**ground, "title": title, "dots": dots, "radius": _radius(labels), "paths": ways})
-    steps = [f"step {step} of {record['steps']}" for step in range(record["steps"] + 1)]
-    return {"labels": steps, "rate": 10, "classes": bytes_text(labels), "panels": out}
+    return markdown_table(["model", "objective", *(f"step {step}" for step in stops), "target reached"], rows, words=2)
 
 
 compute_mnist = partial(compute, source="mnist")

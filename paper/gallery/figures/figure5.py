@@ -1,4 +1,4 @@
-"""Figure 5: Max-Mahalanobis centers of two, three and four classes; the last can be rotated."""
+"""Figure 5: Max-Mahalanobis centers of two, three and four classes."""
 
 from itertools import combinations
 
@@ -7,8 +7,9 @@ import torch
 
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.report.chart import Area, Dots, Drawing, DrawingPart, Line, Point, Text
-from paper.gallery.figure import FigureOptions, FigureRecord, FigureTable, rounded
+from paper.gallery.figure import FigureOptions, FigureRecord, rounded
 from paper.gallery.plane import class_ink
+from paper.pages.text import markdown_table
 
 SIDE, NORM = 300.0, 10.0
 SHAPES = {2: "a segment", 3: "a triangle", 4: "a tetrahedron"}
@@ -62,7 +63,7 @@ def _faces_reader(points: np.ndarray, face: tuple[int, int, int], other: int) ->
     return bool(outward[2] > 0)
 
 
-def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+def panels(record: FigureRecord) -> list[Drawing]:
     """One panel per number of classes."""
     return [_panel(case, record["norm"]) for case in record["cases"]]
 
@@ -111,7 +112,7 @@ def _name(label: int) -> str:
     return f"μ{'₁₂₃₄'[label]}"
 
 
-def table(record: FigureRecord) -> FigureTable:
+def table(record: FigureRecord) -> str:
     """How far apart the centers are."""
     rows = [
         [
@@ -122,18 +123,4 @@ def table(record: FigureRecord) -> FigureTable:
         ]
         for case in record["cases"]
     ]
-    head = ["classes L", "dimensions", "every cosine, −1/(L−1)", "every distance"]
-    return FigureTable(f"Centers of length {record['norm']:g}", head, rows)
-
-
-def turntable(record: FigureRecord) -> FigureRecord:
-    """The four centers in space, their names and the sphere they lie on."""
-    case = record["cases"][-1]
-    points = in_space(np.array(case["centers"])) / record["norm"]
-    return {
-        "title": f"L = {case['classes']}: {SHAPES[case['classes']]}, to rotate",
-        "points": rounded(points, 5),
-        "names": [_name(label) for label in range(len(points))],
-        "inks": [class_ink(label) for label in range(len(points))],
-        "turn": list(TURN),
-    }
+    return markdown_table(["classes L", "dimensions", "every cosine, −1/(L−1)", "every distance"], rows)

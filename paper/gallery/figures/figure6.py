@@ -11,8 +11,9 @@ from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
 from maxmahal.random import generator
 from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, Text, arrow, cross, haloed
-from paper.gallery.figure import FigureOptions, FigureRecord, FigureTable, rounded
+from paper.gallery.figure import FigureOptions, FigureRecord, rounded
 from paper.gallery.plane import Window, class_ink
+from paper.pages.text import markdown_table
 
 NORM, SPREAD, THRESHOLD = 10.0, 1.5, 4.0
 LABEL, TARGET = 0, 1
@@ -26,11 +27,16 @@ TITLES = {
 }
 NAMES = ("y", "yₜ", "other")
 GOALS = {
-    "leave": "lower the true class's confidence",
-    "misclassify": "any wrong class",
-    "target": "the target class",
-    "evade": "a wrong class, not detected",
+    "leave": "distance from y's center at the end",
+    "misclassify": "path to any wrong class (share)",
+    "target": "path to the target (share)",
+    "evade": "wrong and not detected at the end",
 }
+LEGEND = (
+    Key("soft", "descent direction"),
+    Key("bad", "walks from around the center of y"),
+    Key("accent", "no detection inside", dash=True),
+)
 
 
 def compute(options: FigureOptions) -> FigureRecord:
@@ -139,7 +145,7 @@ def winners(objectives: dict[str, FigureRecord]) -> dict[str, str]:
     return {goal: best(goal, sign) for goal, sign in signs.items()}
 
 
-def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+def panels(record: FigureRecord) -> list[Drawing]:
     """One panel per objective."""
     centers = np.array(record["centers"])
     view = [0.0, 0.0, 1.6 * float(np.linalg.norm(centers[0]))]
@@ -170,52 +176,17 @@ def _detector_rings(window: Window, centers: np.ndarray, radius: float) -> list[
     return [part for center in centers for part in haloed(window.place(center + ring), "accent", 1.4, dash=True)]
 
 
-def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
-    """What is drawn."""
-    return [
-        Key("soft", "descent direction"),
-        Key("bad", "walks from around the center of y"),
-        Key("accent", "no detection inside", dash=True),
-    ]
-
-
-def caption(record: FigureRecord) -> str:
-    """What was computed."""
-    return (
-        f"Three classes, y the true one and yₜ the target; {record['starts']:,} starts around the true center "
-        f"(spread {record['spread']}), each walking {record['length']:.1f} units, 1.5 times the distance between two "
-        f"centers, as an attack does not know when to stop. The detector rejects features farther "
-        f"than {record['threshold']:g} from every center."
-    )
-
-
-def table(record: FigureRecord) -> FigureTable:
+def table(record: FigureRecord) -> str:
     """Goals against objectives; the best of each column is bold."""
-    names = list(record["objectives"])
     rows = []
-    for name in names:
-        each = record["objectives"][name]
-        rows.append(
-            [
-                TITLES[name],
-                f"{each['leave']:.1f}",
-                f"{each['misclassify']:.2f} ({100 * each['misclassified']:.0f} %)",
-                f"{each['target']:.2f} ({100 * each['targeted']:.0f} %)",
-                f"{100 * each['evade']:.0f} %",
-                f"{100 * each['evade_at_best']:.0f} %",
-            ]
-        )
-    strong = frozenset((names.index(record["best"][goal]), column + 1) for column, goal in enumerate(GOALS))
-    head = [
-        "objective",
-        "distance from y's center at the end",
-        "path to any wrong class (share)",
-        "path to the target (share)",
-        "wrong and not detected at the end",
-        "at any time",
-    ]
-    note = (
-        f"Bold: best for the goal. Paths are mean lengths, the whole walk if it never gets there; the shortest "
-        f"possible path to a wrong class is {record['shortest']:.2f}."
-    )
-    return FigureTable("Which objective for which goal", head, rows, note, strong=strong)
+    for name, each in record["objectives"].items():
+        cells = [
+            f"{each['leave']:.1f}",
+            f"{each['misclassify']:.2f} ({100 * each['misclassified']:.0f} %)",
+            f"{each['target']:.2f} ({100 * each['targeted']:.0f} %)",
+            f"{100 * each['evade']:.0f} %",
+        ]
+        best = [record["best"][goal] == name for goal in GOALS]
+        marked = [f"**{cell}**" if bold else cell for cell, bold in zip(cells, best, strict=True)]
+        rows.append([TITLES[name], *marked, f"{100 * each['evade_at_best']:.0f} %"])
+    return markdown_table(["objective", *GOALS.values(), "at any time"], rows)

@@ -35,6 +35,7 @@ _PULL = 0.1  # the weight of the center loss
 _RATE = 0.1  # how far its centers follow the features at each step
 _LEAST = 1e-9  # a smaller softmax loss is mostly rounding error
 _QUANTILES = (0.02, 0.08, 0.18, 0.32, 0.5, 0.7, 0.9)  # of the loss, at which level sets are drawn
+LEGEND = (*(Key(class_ink(label), f"class {label}") for label in range(CLASSES)), Key("s7", "equal loss of class 0"))
 
 
 @dataclass
@@ -173,7 +174,7 @@ def compute_figure2(options: FigureOptions) -> FigureRecord:
     return {"figure": "figure2", "seed": options.seed, "panels": panels}
 
 
-def panels(record: FigureRecord, frame: int | None = None) -> list[Drawing]:  # noqa: ARG001
+def panels(record: FigureRecord) -> list[Drawing]:
     """Level sets and descent directions of class 0's loss, samples before (faint) and after (solid)."""
     return [_panel(each) for each in record["panels"]]
 
@@ -197,16 +198,6 @@ def _panel(record: FigureRecord) -> Drawing:
         parts += window.crosses(np.array(record["centers"]))
     change = record["log_density_after"] - record["log_density_before"]
     return window.drawing(f"{record['loss']}: median density × {_power(change)}", parts)
-
-
-def legend(record: FigureRecord) -> list[Key]:  # noqa: ARG001
-    """The three classes and the level sets."""
-    return [*(Key(class_ink(label), f"class {label}") for label in range(CLASSES)), Key("s7", "equal loss of class 0")]
-
-
-def caption(record: FigureRecord) -> str:  # noqa: ARG001
-    """How to read a panel."""
-    return "Arrows: descent direction of class 0's loss. Faint dots: samples before descent; solid dots: after it."
 
 
 def _power(log_ratio: float) -> str:
