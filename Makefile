@@ -62,7 +62,6 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/record_overhead.py
 
 studies: $(VENV)/dev.stamp
-	$(BIN)/python -m paper.studies.batch_invariance
 	$(BIN)/python -m paper.studies.convergence
 	$(BIN)/python -m paper.studies.honesty
 	$(BIN)/python -m paper.studies.peers_table

@@ -5,12 +5,10 @@ python -m paper.studies.convergence
 
 from typing import Any
 
-import matplotlib as mpl
-
 from maxmahal import Classifier
 from maxmahal.attacks import Linf, Objective, cross_entropy, margin, own_loss, pgd
 from maxmahal.data import ImageData
-from paper.studies.digits import RECORDS, attacked, digits_model, digits_test, save_record
+from paper.studies.digits import attacked, digits_model, digits_test, save_record
 
 THREAT = Linf(0.15)
 STEPS = (10, 20, 50, 100, 200)
@@ -37,35 +35,13 @@ def curves(title: str, data: ImageData) -> list[dict[str, Any]]:
     return rows
 
 
-def plot(rows: list[dict[str, Any]]) -> str:
-    """Accuracy over steps and over restarts."""
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
-    panels = ((STEPS, "by_steps", "steps, 1 restart"), (RESTARTS, "by_restarts", "restarts of 50 steps"))
-    for axis, (values, key, label) in zip(axes, panels, strict=True):
-        for row in rows:
-            style = "--" if row["model"].startswith("MMC") else "-"
-            axis.semilogx(values, [100 * value for value in row[key]], style, marker="o", ms=3,
-                          label=f"{row['model']}, {row['objective']}")  # fmt: skip
-        axis.set_xticks(values, [str(value) for value in values])
-        axis.set_xlabel(label)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("accuracy, %")
-    axes[1].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(RECORDS / "convergence.png", dpi=110)
-    return "convergence.png"
-
-
 def main() -> None:
-    """Measure, record and draw."""
+    """Measure and record."""
     data = digits_test()
     rows = [row for title in ("AT (MMC)", "MMC, scale 1") for row in curves(title, data)]
     protocol = {"threat": str(THREAT), "step_size": STEP_SIZE, "steps": STEPS, "restarts": RESTARTS}
     content = {"images": len(data), **protocol, "rows": rows}
-    print("saved", save_record("convergence", content).name, "and", plot(rows))
+    print("saved", save_record("convergence", content).name)
 
 
 if __name__ == "__main__":

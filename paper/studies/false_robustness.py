@@ -7,8 +7,9 @@ Every evaluation goes into runs/studies/false-robustness and is resumed there; s
 
 import argparse
 import importlib
-import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import torch
@@ -86,24 +87,22 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
+def measure(task: tuple[str, str]) -> dict[str, Any]:
+    """One evaluation, summarised; in a process of its own."""
+    summary = summarise(evaluate(*task))
+    print(*task, summary["robust"], flush=True)
+    return summary
+
+
 def main() -> None:
     """Compute what is missing, then write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--share", type=int, help="compute every jobs-th evaluation only, and write no record")
     options = parser.parse_args()
-    if options.share is not None:
-        for title, suite in tasks()[options.share :: options.jobs]:
-            print(title, suite, give_verdict(evaluate(title, suite)).robust, flush=True)
-        return
-    if options.jobs > 1:
-        words = [sys.executable, "-m", "paper.studies.false_robustness", "--jobs", str(options.jobs), "--share"]
-        for title in dict.fromkeys([UNMASKED, *BESIDE_AUTOATTACK]):
-            model_of(title)  # several processes need it, so it is trained first
-        workers = [subprocess.Popen([*words, str(share)]) for share in range(options.jobs)]
-        if any(worker.wait() for worker in workers):
-            raise SystemExit("A worker failed; run this again to resume.")
-    found = {(title, suite): summarise(evaluate(title, suite)) for title, suite in tasks()}
+    for title in dict.fromkeys([UNMASKED, *BESIDE_AUTOATTACK]):
+        model_of(title)  # several processes need it, so it is trained first
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        found = dict(zip(tasks(), pool.map(measure, tasks()), strict=True))
     rows = {title: row for (title, suite), row in found.items() if suite == "strict"}
     beside = {title: {"strict": rows[title], "autoattack": found[title, "autoattack"]} for title in BESIDE_AUTOATTACK}
     content = {"epsilon": EPSILON, "unmasked": UNMASKED, "ordinary": list(ORDINARY), "rows": rows, "beside": beside}

@@ -68,7 +68,9 @@ def test_each_goal_has_the_winner_that_the_symmetry_gives_it(records: dict[str, 
     assert record["objectives"]["tar,1"]["evade"] == 1.0
     assert record["objectives"]["un,1"]["misclassified"] < 0.9  # away from its center is often away from all others
     rows = [line.strip("| ").split(" | ") for line in figure6.table(record).splitlines()[2:]]
-    bold = {(row[0].partition(":")[0], place) for row in rows for place, cell in enumerate(row) if cell.startswith("**")}
+    bold = {
+        (row[0].partition(":")[0], place) for row in rows for place, cell in enumerate(row) if cell.startswith("**")
+    }
     assert bold == {("un,1", 1), ("un,2", 2), ("tar,2", 3), ("tar,1", 4)}
 
 
