@@ -1,26 +1,10 @@
-"""The published figures, from summaries: training curves, transfer matrices, and a forest plot of the two budgets."""
+"""The published figures, from summaries: training curves, transfer matrices, and the differences at two budgets."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle
+from typing import NamedTuple
 
-from maxmahal.report.chart import (
-    LINE,
-    MARGIN,
-    SERIES,
-    Axis,
-    Chart,
-    Drawing,
-    DrawingPart,
-    Key,
-    Line,
-    Mark,
-    Text,
-    arranged,
-    heat_map,
-    wrapped,
-)
+from maxmahal.report.chart import SERIES, Axis, Chart, Key, arranged, heat_map
 from maxmahal.report.wording import listed
 from paper.pages.compare import SUITE, crafting, is_transfer, of_images
 from paper.pages.models import ADVERSARIAL_CIFAR100, DATA, LONG, SHORT, TABLE_1, TABLE_4, data_of
@@ -45,11 +29,6 @@ _SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
 _TITLE = "AT (MMC-10) minus AT (SCE): robust accuracy under AutoAttack"
 _BY_IMAGES = "95 % interval for the sampling of images, paired"
 _BY_SEEDS = "95 % t interval over the training seeds"
-_WIDTH = 400.0
-_LEFT, _RIGHT = 66.0, 236.0  # where the axis begins and ends
-_DIFFERENCE, _VALUES = 286.0, _WIDTH - MARGIN  # where the columns of numbers end
-_ZERO = 1e-9  # a tick that is the zero line
-_DOT, _DIAMOND = 0, 2
 
 
 def figures(results: Published) -> dict[str, str]:
@@ -179,93 +158,15 @@ def _note(why: str, left_out: dict[str, RunSummary]) -> str:
     return " ".join(said)
 
 
-@dataclass(frozen=True)
-class ForestRow:
+class _Row(NamedTuple):
     """One difference, in points."""
 
     label: str
     value: float
-    values: str
-    """The two values whose difference it is."""
-    interval: tuple[float, float] | None = None
-    is_mean: bool = False
+    interval: tuple[float, float] | None
 
 
-@dataclass(frozen=True)
-class ForestGroup:
-    """Rows under one heading."""
-
-    heading: str
-    rows: tuple[ForestRow, ...]
-
-
-def forest(title: str, what: str, columns: tuple[str, str], groups: Sequence[ForestGroup], note: str) -> str:
-    """The groups one below the other, zero marked, as an SVG file; ``columns`` head the numbers on the right."""
-    axis = _axis(what, [row for group in groups for row in group.rows])
-    inner = _WIDTH - 2 * MARGIN
-    head = wrapped(title, MARGIN, LINE, inner, bold=True)
-    top = LINE * (1.6 + len(head))
-    parts: list[DrawingPart] = [
-        Text(x, top - 2, text, anchor="end") for text, x in zip(columns, (_DIFFERENCE, _VALUES), strict=True)
-    ]
-    spans: list[tuple[float, float]] = []
-    y = top + 0.4 * LINE
-    for group in groups:
-        parts.append(Text(MARGIN, y + 14, group.heading, "ink"))
-        y += 1.3 * LINE
-        spans.append((y, y + LINE * len(group.rows)))
-        for row in group.rows:
-            parts += _drawn(row, axis, y + LINE / 2)
-            y += LINE
-        y += 0.4 * LINE
-    below = wrapped(note, MARGIN, y + 2.9 * LINE, inner)
-    drawn = [*head, *_frame(axis, spans, y), *parts, *below]
-    return Drawing(title, _WIDTH, y + (2.6 + len(below)) * LINE, drawn).file()
-
-
-def _axis(what: str, rows: Sequence[ForestRow]) -> Axis:
-    ends = [0.0, *(row.value for row in rows), *(end for row in rows for end in row.interval or ())]
-    axis = Axis.around(what, ends)
-    return Axis(what, axis.low, axis.high, text=_tick)
-
-
-def _tick(value: float) -> str:
-    return "0" if abs(value) <= _ZERO else f"{value:+.3g}".replace("-", "−")
-
-
-def signed(value: float) -> str:
-    """Two digits after the point, and a sign except for zero."""
-    text = f"{abs(value):.2f}"
-    return text if text == "0.00" else f"{'−' if value < 0 else '+'}{text}"
-
-
-def _at(axis: Axis, value: float) -> float:
-    return _LEFT + (_RIGHT - _LEFT) * axis.place(value)
-
-
-def _frame(axis: Axis, spans: Sequence[tuple[float, float]], floor: float) -> list[DrawingPart]:
-    """The axis, and its lines behind the rows but not behind the headings."""
-    parts: list[DrawingPart] = [Line([(_LEFT, floor), (_RIGHT, floor)], "soft", 1.0)]
-    for tick in axis.ticks():
-        x, zero = _at(axis, tick), abs(tick) <= _ZERO
-        for top, bottom in (*spans, (floor, floor + 4)):
-            parts.append(Line([(x, top), (x, bottom)], "ink" if zero else "line", 1.0, dash=zero))
-        parts.append(Text(x, floor + 16, axis.text(tick), anchor="middle"))
-    return [*parts, Text((_LEFT + _RIGHT) / 2, floor + 34, axis.label, "ink", anchor="middle")]
-
-
-def _drawn(row: ForestRow, axis: Axis, y: float) -> list[DrawingPart]:
-    ink = "s1" if row.is_mean else "s0"
-    parts: list[DrawingPart] = [Text(MARGIN, y + 4, row.label)]
-    if row.interval is not None:
-        parts.append(Line([(_at(axis, end), y) for end in row.interval], ink))
-    parts.append(Mark(_at(axis, row.value), y, ink, _DIAMOND if row.is_mean else _DOT))
-    parts.append(Text(_DIFFERENCE, y + 4, signed(row.value), "ink", anchor="end"))
-    return [*parts, Text(_VALUES, y + 4, row.values, anchor="end")]
-
-
-@dataclass(frozen=True)
-class _BudgetPair:
+class _BudgetPair(NamedTuple):
     """Two models of one budget and one training seed on the same images."""
 
     mmc: Summary
@@ -290,12 +191,29 @@ def budgets(results: Published) -> str:
     found = {word: pairs for word, pairs in found.items() if pairs}
     if not found:
         return ""
-    groups = [ForestGroup(_heading(word, pairs), _rows(pairs)) for word, pairs in found.items()]
     said = {word: _BY_SEEDS if len(pairs) >= ENOUGH else _BY_IMAGES for word, pairs in found.items()}
     note = ". ".join(f"{word}: {which}" for word, which in said.items())
     balls = listed(sorted({f"{pair.mmc.norm} {pair.mmc.epsilon}" for pairs in found.values() for pair in pairs}))
-    columns = ("points", "MMC / SCE, %")
-    return forest(_TITLE, "MMC-10 minus SCE in points", columns, groups, f"{note}. At {balls}, last checkpoints.")
+    rows = {_heading(word, pairs): _rows(pairs) for word, pairs in found.items()}
+    every = [row for each in rows.values() for row in each]
+    ends = [0.0, *(row.value for row in every), *(end for row in every for end in row.interval or ())]
+    across = Axis.around("MMC-10 minus SCE in points", ends)
+    charts = [_budget_chart(heading, across, each) for heading, each in rows.items()]
+    return arranged(_TITLE, charts, note=f"{note}. At {balls}, last checkpoints.").file()
+
+
+def _budget_chart(heading: str, across: Axis, rows: Sequence[_Row]) -> Chart:
+    """The rows one below the other, and a dashed line where both losses are equal."""
+    names = {-float(place): row.label for place, row in enumerate(rows)}
+    down = Axis("", 0.5 - len(rows), 0.5, at=tuple(names), text=lambda place: names[place])
+    chart = Chart(heading, across, down, width=402.0, height=70.0 + 24 * len(rows))
+    chart.upright(0.0, "")
+    for place, row in zip(names, rows, strict=True):
+        slot = int(row.label == "mean")
+        if row.interval is not None:
+            chart.line(row.interval, [place, place], slot)
+        chart.points([row.value], [place], slot)
+    return chart
 
 
 def _pairs(results: Published, bases: tuple[str, str]) -> list[_BudgetPair]:
@@ -318,25 +236,11 @@ def _heading(word: str, pairs: list[_BudgetPair]) -> str:
     return f"{word}: {epochs} epochs, {seeds}, {listed(list(images))} images"
 
 
-def _rows(pairs: list[_BudgetPair]) -> tuple[ForestRow, ...]:
+def _rows(pairs: list[_BudgetPair]) -> list[_Row]:
     """Few pairs with an interval each; of enough pairs, the mean with an interval over seeds."""
     few = len(pairs) < ENOUGH
-    rows = [
-        ForestRow(
-            f"seed {pair.seed}",
-            pair.points,
-            _values([pair.mmc], [pair.sce]),
-            pair.interval if few else None,
-        )
-        for pair in pairs
-    ]
+    rows = [_Row(f"seed {pair.seed}", pair.points, pair.interval if few else None) for pair in pairs]
     if few:
-        return tuple(rows)
+        return rows
     spread = Difference(tuple(pair.points for pair in pairs))
-    values = _values([pair.mmc for pair in pairs], [pair.sce for pair in pairs])
-    return (*rows, ForestRow("mean", spread.mean, values, spread.interval, is_mean=True))
-
-
-def _values(mmc: list[Summary], sce: list[Summary]) -> str:
-    means = [100 * math.fsum(each.robust.value for each in side) / len(side) for side in (mmc, sce)]
-    return " / ".join(f"{mean:.2f}" for mean in means)
+    return [*rows, _Row("mean", spread.mean, spread.interval)]

@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from made_up_summaries import published, run, summary
+from scipy import stats
 
 from maxmahal.records.statistics import Comparison
 from paper.pages.compare import of_images
-from paper.pages.figures import ForestGroup, ForestRow, budgets, figures, forest, training
+from paper.pages.figures import budgets, figures, training
 from paper.pages.models import ADVERSARIAL_CIFAR100, TABLE_1, TABLE_4
 from paper.pages.training import medians, why_not_timed
 from paper.summaries import RunSummary, Summary
@@ -132,17 +133,11 @@ def short(*pairs: tuple[float, float]) -> list[Summary]:
 
 def test_budgets_are_paired_differences_with_the_interval_that_each_allows() -> None:
     long = [at("sce", 0, 43.0, "long"), at("mmc", 0, 44.0, "long")]
-    drawn = texts(budgets(published(*long, *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0)))))
+    svg = budgets(published(*long, *short((40.0, 41.0), (40.5, 42.5), (41.0, 41.0))))
+    drawn, row_names = texts(svg), ["seed 0", "seed 1", "seed 2", "mean"]
     assert "Long: 80 epochs, one training seed, all 2,000 images" in drawn
     assert "Short: 25 epochs, 3 training seeds, first 1,000 images" in drawn
-    rows = [drawn[place : place + 3] for place, text in enumerate(drawn) if re.fullmatch(r"seed \d|mean", text)]
-    assert rows == [
-        ["seed 0", "+1.00", "44.00 / 43.00"],
-        ["seed 0", "+1.00", "41.00 / 40.00"],
-        ["seed 1", "+2.00", "42.50 / 40.50"],
-        ["seed 2", "0.00", "41.00 / 41.00"],
-        ["mean", "+1.00", "41.50 / 40.50"],
-    ]
+    assert [text for text in drawn if re.fullmatch(r"seed \d|mean", text)] == ["seed 0", *row_names]
     said = " ".join(drawn)
     assert "Long: 95 % interval for the sampling of images, paired." in said
     assert "Short: 95 % t interval over the training seeds." in said
@@ -178,24 +173,19 @@ def test_the_interval_of_images_agrees_with_drawing_them_again(first: int, secon
     )
 
 
-def test_a_forest_puts_values_where_the_axis_says() -> None:
-    rows = (
-        ForestRow("a", -1.0, "1 / 2"),
-        ForestRow("b", 1.0, "2 / 1", (0.5, 1.5)),
-        ForestRow("mean", 0.0, "1 / 1", (-1.0, 1.0), is_mean=True),
-    )
-    svg = forest("Title", "points", ("d", "v"), [ForestGroup("Group", rows)], "A note of some length. " * 8)
-    xs = [float(x) for x in re.findall(r"translate\(([\d.]+) ", svg)]
-    rule = float(re.search(r'd="M([\d.]+) [^>]*stroke-dasharray', svg)[1])  # type: ignore[index]
-    assert xs[0] < xs[2] < xs[1]
-    assert xs[2] == pytest.approx(rule, abs=0.02)
-    lines = [
-        tuple(map(float, ends))
-        for ends in re.findall(r'd="M([\d.]+) [\d.]+L([\d.]+) [\d.]+" fill="none" stroke="var\(--s\d', svg)
-    ]
-    assert lines[0][0] < xs[1] < lines[0][1]
-    assert lines[1] == pytest.approx((xs[0], xs[1]), abs=0.02)
-    assert "−1.00" in texts(svg)
+def test_dots_and_intervals_are_where_the_axis_says() -> None:
+    svg = budgets(published(*short((40.0, 39.0), (40.0, 41.0), (40.0, 40.0))))
+    first, second, third, mean = (float(x) for x in re.findall(r"translate\(([\d.]+) ", svg))
+    zero = float(re.search(r'd="M([\d.]+) [^>]*stroke-dasharray', svg)[1])  # type: ignore[index]
+    assert first < zero < second
+    assert third == pytest.approx(zero, abs=0.02)
+    assert mean == pytest.approx(zero, abs=0.02)
+    line = re.search(r'd="M([\d.]+) [\d.]+L([\d.]+) [\d.]+" fill="none" stroke="var\(--s1', svg)
+    low, high = (float(end) for end in line.groups())  # type: ignore[union-attr]
+    points = (second - first) / 2
+    reach = stats.t.ppf(0.975, 2) / 3**0.5  # the deviation of -1, 1 and 0 is one point
+    assert (low - zero) / points == pytest.approx(-reach, abs=0.01)
+    assert (high - zero) / points == pytest.approx(reach, abs=0.01)
 
 
 def test_no_text_leaves_its_figure() -> None:
