@@ -9,7 +9,7 @@ from maxmahal.records.statistics import Rate
 from maxmahal.report.wording import counted
 from paper.pages.paired import EQUAL, POINT, Difference, Verdict, paired, survives_correction
 from paper.pages.text import NOT_RUN, difference, markdown_table
-from paper.summaries.mistake_severity import Severity
+from paper.summaries.severity import Severity
 
 Metric = Literal["clean", "worst", "early", "superclass", "near", "worst-superclass", "worst-near"]
 METRICS: dict[Metric, str] = {

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from maxmahal.attacks.threats import parse_epsilon
-from maxmahal.centers import ancestor_heights, tree_from_superclasses
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import from_table as settings_from_table
@@ -16,7 +15,7 @@ from maxmahal.train import Settings, preset_centers
 from paper.pages.study import Results, Study, from_table
 from paper.summaries import summarise, summarise_run
 from paper.summaries.evaluations import read_object
-from paper.summaries.mistake_severity import measure_severity
+from paper.summaries.severity import measure_severity
 
 FORMAT = "maxmahal-variants-1"
 FOLDER = "variants"
@@ -102,7 +101,7 @@ def _errors(study: Study, evaluation: Evaluation) -> dict[str, Any]:
     if not study.superclasses:
         return {}
     found = measure_severity(evaluation, study.superclasses)
-    return {"mistakes": {"clean": list(found.clean.counts), "worst": list(found.attacked.counts)}}
+    return {"mistakes": {name: list(severity.counts) for name, severity in found.items()}}
 
 
 def _training(study: Study, folder: Path, before: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -129,12 +128,14 @@ def _geometry(settings: Settings, superclasses: tuple[int, ...]) -> dict[str, fl
     centers = preset_centers(settings, len(superclasses), superclasses).double()
     lengths = centers.norm(dim=1)
     distances = torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
-    heights = ancestor_heights(tree_from_superclasses(superclasses))
+    groups = torch.tensor(superclasses)
+    across = groups[:, None] != groups
+    others = ~torch.eye(len(groups), dtype=torch.bool)
     found = {
         "shortest": lengths.min(),
         "longest": lengths.max(),
-        "nearest": distances[heights > 0].min(),
-        "across": distances[heights > 1].min(),
+        "nearest": distances[others].min(),
+        "across": distances[across].min(),
     }
     return {name: round(float(value), 3) for name, value in found.items()}
 

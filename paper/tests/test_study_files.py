@@ -18,7 +18,7 @@ from paper.pages.study import from_table
 from paper.pages.study_files import assemble, collect_study, merge_tables, read_results, run_name, whole_runs
 from paper.pages.trees_study import TREES
 from paper.pages.variants import STUDIES
-from paper.summaries.mistake_severity import measure_severity
+from paper.summaries.severity import measure_severity
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 EMC = next(study for study in STUDIES if study.name == "emc")
@@ -226,10 +226,10 @@ def test_severity_validation_and_geometry_are_collected(out: Path) -> None:
     assert content is not None
     tree, plain = from_table(study, json.loads(json.dumps(content))).runs
     severity = measure_severity(found[0], superclasses)
-    assert plain.mistakes == {"clean": severity.clean, "worst": severity.attacked}
-    assert plain.value("superclass") == 100 * severity.clean.superclass_accuracy.value
-    assert plain.rate("near") == severity.clean.within
-    assert plain.rate("worst-near") == severity.attacked.within
+    assert plain.mistakes == severity
+    assert plain.value("superclass") == 100 * severity["clean"].superclass_accuracy.value
+    assert plain.rate("near") == severity["clean"].within
+    assert plain.rate("worst-near") == severity["worst"].within
     last = json.loads((out / "models" / "variants-mmc-seed0" / "metrics.jsonl").read_text().splitlines()[-1])
     assert plain.validation == pytest.approx(last["validation_accuracy"], abs=1e-4)
     # norms 9.578 and 2.873: two of three siblings are 2.873·√3 apart, two of four 2.873·√(8/3)

@@ -50,7 +50,7 @@ from paper.pages.trees_study import (
     with_contrasts,
 )
 from paper.summaries import RunSummary, Summary
-from paper.summaries.mistake_severity import Severity
+from paper.summaries.severity import Severity
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 GIVEN, OTHER = "trees-orthogonal-1", "trees-random-1"
