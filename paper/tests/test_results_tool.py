@@ -2,10 +2,8 @@
 
 import importlib
 import json
-import re
 import shutil
 import sqlite3
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -75,42 +73,6 @@ def test_finished_evaluations_and_runs_are_collected_under_their_names(tool: Any
         "runs/cifar10-sce.json",
     ]
     assert json.loads((tmp_path / "root/paper/results/runs/cifar10-mmc.json").read_text())["finished"] is False
-
-
-def test_one_model_alone_is_collected_and_under_another_name_where_that_is_asked(
-    tool: Any, out: Path, tmp_path: Path
-) -> None:
-    root = tmp_path / "root"
-    tool.collect(out, root, model="cifar10-at-un-mmc", title="slower")
-    folder = root / "paper" / "results"
-    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json")) == [
-        "evaluations/slower--strict-12-seed3.json",
-        "evaluations/slower--strict.json",
-        "runs/slower.json",
-    ]
-    tool.collect(out, root, model="cifar10-at-un-mmc")
-    for kind in ("evaluations/{}--strict.json", "runs/{}.json"):
-        mine, own = (json.loads((folder / kind.format(name)).read_text()) for name in ("slower", "cifar10-at-un-mmc"))
-        assert {key for key in own if own[key] != mine[key]} == {"name"}
-        assert mine["name"] == "slower"
-    for model in ("other", "cifar10-*"):
-        with pytest.raises(SystemExit, match=f"no finished evaluation and no run of '{re.escape(model)}'"):
-            tool.collect(out, root, model=model)
-
-
-def test_a_name_that_is_taken_or_names_no_model_is_refused_and_nothing_is_lost(
-    tool: Any, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = tmp_path / "root"
-    tool.collect(out, root)
-    before = {path: path.read_bytes() for path in root.rglob("*.json")}
-    with pytest.raises(SystemExit, match=r"cifar10-sce--strict\.json is of another model called 'cifar10-sce'; choose"):
-        tool.collect(out, root, model="cifar10-at-un-mmc", title="cifar10-sce")
-    for options in (["--as", "x"], ["--model", "cifar10-sce", "--as", "x-best"]):
-        monkeypatch.setattr(sys, "argv", ["results.py", "collect", str(out), *options])
-        with pytest.raises(SystemExit, match="is to name one model and its checkpoints"):
-            tool.main()
-    assert {path: path.read_bytes() for path in root.rglob("*.json")} == before
 
 
 def test_collecting_twice_changes_nothing(tool: Any, out: Path, tmp_path: Path) -> None:
