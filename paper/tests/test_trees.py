@@ -20,16 +20,16 @@ from maxmahal.reproduce import load_grid
 from maxmahal.train import load_settings
 from paper import own
 from paper.pages.study import Metric, Results, Run, Study, corrected
-from paper.pages.trees import even_ratio, lead, small_outcome, trees_page, trees_pages
-from paper.pages.trees_figures import draw_figures
-from paper.pages.trees_long import Long, pair_up_long
+from paper.pages.trees import draw_figures, even_ratio, lead, small_outcome, trees_page, trees_pages
 from paper.pages.trees_scan import (
     Apart,
     Beside,
+    Long,
     adversarial_gaps,
     apart,
     at_the_edge,
     loss_and_robustness,
+    pair_up_long,
     same_ratio,
     small_ratios,
 )

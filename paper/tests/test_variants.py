@@ -12,8 +12,7 @@ from maxmahal.evaluate.suite import load_suite
 from maxmahal.reproduce import load_grid
 from paper import own
 from paper.pages.study import Results, Study, corrected, from_table
-from paper.pages.variants import STUDIES, variant_pages, variants_page
-from paper.pages.variants_figures import draw
+from paper.pages.variants import STUDIES, draw, variant_pages, variants_page
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 BY_NAME = {study.name: study for study in STUDIES}
