@@ -5,16 +5,16 @@ python -m paper.readme --check    # exits with 1 if one of them differs from the
 """
 
 import json
-import math
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from maxmahal.report.wording import percent
 from paper.pages.pages import loss_table
-from paper.pages.paired import Difference
+from paper.pages.paired import paired
 from paper.pages.results import Published, read_published
 from paper.pages.text import markdown_table, render
 
@@ -44,28 +44,6 @@ def published() -> Published:
     return read_published(PUBLISHED, BENCHMARKS)
 
 
-def honesty() -> Values:
-    """MMC without adversarial training under weak and under strong attacks."""
-    study = record("honesty")
-    columns = ("clean", "cross_entropy_pgd", "un1_pgd", "margin_pgd", "worst_case")
-    body = [[row["model"], *(percent(row[key]) for key in columns), f"{row['broken_at']:g}"] for row in study["rows"]]
-    attacks = ["PGD-50, cross-entropy", "PGD-50, the paper's un,1", "PGD-50, margin", "worst case"]
-    header = ["model", "clean", *attacks, "epsilon where the worst case is ≤ 1 %"]
-    return {"study": study, "table": markdown_table(header, body)}
-
-
-def convergence() -> Values:
-    """PGD against steps and restarts."""
-    study = record("convergence")
-    starts = [f"50 steps, {value} starts" for value in study["restarts"][1:]]
-    header = ["model, objective", *(f"{value} steps" for value in study["steps"]), *starts]
-    body = [
-        [f"{row['model']}, {row['objective']}", *map(percent, [*row["by_steps"], *row["by_restarts"][1:]])]
-        for row in study["rows"]
-    ]
-    return {"study": study, "table": markdown_table(header, body)}
-
-
 def peers() -> Values:
     """For every budget and model: ours, and the best of the peers' attacks; and every row."""
     study = record("peers_table")
@@ -81,20 +59,7 @@ def peers() -> Values:
             ours = percent(chosen[0]["ours"] / study["images"])
             cells.append(f"**{ours}** / {percent(theirs[best] / study['images'])} ({best})")
         body.append([budget, *cells])
-    every = []
-    for row in rows:
-        same_kind = ", ".join(map(str, row["same_kind"]))
-        every.append([row["model"], row["attack"], row["budget"], str(row["ours"]), same_kind, _listed(row["peers"])])
-    header = ["model", "attack", "budget per sample", "ours", "same kind", "peers"]
-    return {
-        "study": study,
-        "table": markdown_table(["budget", *models], body, 1 + len(models)),
-        "every": markdown_table(header, every, len(header)),
-    }
-
-
-def _listed(peers: dict[str, int]) -> str:
-    return ", ".join(f"{name} {left}" for name, left in peers.items())
+    return {"study": study, "table": markdown_table(["budget", *models], body, 1 + len(models))}
 
 
 def speed() -> Values:
@@ -130,22 +95,7 @@ def engine() -> Values:
         return {"study": None}
     study = benchmark("train_engine_cuda")
     fastest = fastest_plain(study["rows"])
-    body = []
-    for row in study["rows"]:
-        images, best = row["images_per_second"], fastest.get(kind_of(row["name"], "engine"))
-        same, share = row.get("times_faster_than_plain"), row.get("share_of_bandwidth_limit")
-        factors = ["–" if each is None else f"{each:.1f}" for each in (same, None if best is None else images / best)]
-        body.append([row["name"], f"{images:,.0f}", *factors, "–" if share is None else f"{percent(share)} %"])
-    for row in study.get("processes", []):
-        body.append([f"{row['name']}, {row['processes']} processes", f"{row['images_per_second']:,.0f}", *"–––"])
-    header = [
-        "training",
-        "images/s",
-        "times the plain loop of its batch",
-        "times the fastest plain loop",
-        "of the limit",
-    ]
-    return {"study": study, "table": markdown_table(header, body), "bfloat16": bfloat16_cost(published())}
+    return {"study": study, "fastest": fastest, "kind_of": kind_of, "bfloat16": bfloat16_cost(published())}
 
 
 def kind_of(name: str, who: str) -> str | None:
@@ -165,40 +115,20 @@ def fastest_plain(rows: list[Values]) -> dict[str | None, float]:
 
 def bfloat16_cost(results: Published) -> Values | None:
     """What bfloat16 changes in the clean accuracy; None unless the runs differ in precision and seed alone."""
-    ends: dict[str, dict[str, float]] = {"bfloat16": {}, "float32": {}}
-    known, kinds = [], set()
+    ends: dict[str, dict[int, float]] = {"bfloat16": {}, "float32": {}}
+    recipes = []
     for run in results.runs:
         name, _, seed = run.name.removeprefix("precision-").partition("-seed")
         if run.name.startswith("precision-") and name in ends and run.finished:
-            ends[name][seed] = 100 * run.epochs[-1]["test_accuracy"]
-            known.append(run.settings)
-            kinds.add((len(run.epochs), _without_precision(run.settings)))
-    seeds = sorted(ends["bfloat16"].keys() & ends["float32"].keys())
-    if len(seeds) < 2 or len(kinds) != 1:
+            ends[name][int(seed)] = 100 * run.epochs[-1]["test_accuracy"]
+            train = {key: value for key, value in run.settings["train"].items() if key != "seed"}
+            recipes.append({"loss": run.settings["loss"]["name"].upper(), "train": train, "epochs": len(run.epochs)})
+    gap = paired(ends["bfloat16"], ends["float32"])
+    if gap.n < 2 or any(each != recipes[0] for each in recipes):
         return None
-    ours, theirs = (math.fsum(ends[name][seed] for seed in seeds) / len(seeds) for name in ends)
-    train = known[0]["train"]
-    return {
-        "gap": Difference(tuple(ends["bfloat16"][seed] - ends["float32"][seed] for seed in seeds)),
-        "ours": ours,
-        "theirs": theirs,
-        "loss": known[0]["loss"]["name"].upper(),
-        "batch": train["batch_size"],
-        "rate": train["lr"],
-        "epochs": kinds.pop()[0],
-    }
-
-
-def _without_precision(settings: Values) -> str:
-    """What two trainings share that differ in their precision and their seed alone."""
-    left_out = {"cuda": "precision", "train": "seed"}
-    shared = {
-        name: {key: each for key, each in table.items() if key != left_out.get(name)}
-        if isinstance(table, dict)
-        else table
-        for name, table in settings.items()
-    }
-    return json.dumps(shared, sort_keys=True)
+    seeds = ends["bfloat16"].keys() & ends["float32"].keys()
+    ours, theirs = (fmean(ends[name][seed] for seed in seeds) for name in ends)
+    return {"gap": gap, "ours": ours, "theirs": theirs, **recipes[0]}
 
 
 def classes() -> Values:
@@ -207,54 +137,20 @@ def classes() -> Values:
     counts = [row["num_classes"] for row in study["rows"]]
     rows = {row["what"]: row for row in study["rows"] if row["num_classes"] == max(counts)}
     slopes = {row["what"]: row for row in study["exponents"] if row["of"] == "ms"}
-    body = []
-    for title, what in (("MMC", "mmc_loss"), ("SCE", "sce_step"), ("ArcFace", "arcface_step")):
-        slope = f"L^{slopes[what]['exponent']:.2f} ± {slopes[what]['standard_error']:.2f}"
-        body.append([title, f"{rows[what]['ms']:,.1f}", slope, f"{rows[what]['peak_mb']:,.0f}"])
-    header = ["training, the head alone", "milliseconds", "grows with the classes as", "memory of a call, MB"]
     return {
         "study": study,
         "most": max(counts),
         "fewest": min(counts),
-        "held": rows["mmc_loss"]["held_mb"],
-        "seconds": rows["centers"]["ms"] / 1000,
+        "rows": rows,
+        "slopes": slopes,
         "quality": next(row for row in study["quality"] if row["num_classes"] == max(counts)),
-        "table": markdown_table(header, body),
     }
 
 
 def masked() -> Values:
     """Masked models before and after, and how strict compares with AutoAttack."""
     study = record("false_robustness")
-    rows = study["rows"]
-    body = []
-    for title, row in rows.items():
-        if title not in study["ordinary"]:
-            gap = row["numbers"].get("objective-gap", {}).get("cross_entropy")
-            cells = [
-                percent(row["clean"]),
-                "no gradient" if gap is None else percent(gap),
-                f"**{percent(row['robust'])}**",
-            ]
-            body.append([title.removeprefix("masked: "), *cells, ", ".join(row["flags"])])
-    header = ["model", "clean", "PGD-20 on cross-entropy", "worst case of `strict`", "signs"]
-    return {
-        "study": study,
-        "unmasked": rows[study["unmasked"]]["robust"],
-        "flagged": sum(bool(rows[title]["flags"]) for title in study["ordinary"]),
-        "masks": markdown_table(header, body),
-        "beside": trust()["beside"],
-    }
-
-
-def trust() -> Values:
-    """`strict` beside AutoAttack."""
-    body = []
-    for title, both in record("false_robustness")["beside"].items():
-        ours, theirs = both["strict"], both["autoattack"]
-        cells = [percent(ours["robust"]), percent(theirs["robust"]), f"{ours['seconds'] / theirs['seconds']:.2f}"]
-        body.append([title, *cells])
-    return {"beside": markdown_table(["model", "`strict`", "AutoAttack", "time of `strict` / AutoAttack"], body)}
+    return {"study": study, "flagged": sum(bool(study["rows"][title]["flags"]) for title in study["ordinary"])}
 
 
 def loss() -> Values:
@@ -263,14 +159,14 @@ def loss() -> Values:
 
 
 BLOCKS: dict[str, Callable[[], Values]] = {
-    "honesty": honesty,
-    "convergence": convergence,
+    "honesty": lambda: {"study": record("honesty")},
+    "convergence": lambda: {"study": record("convergence")},
     "peers": peers,
     "speed": speed,
     "engine": engine,
     "classes": classes,
     "masked": masked,
-    "trust": trust,
+    "trust": masked,
     "loss": loss,
 }
 """What may stand between markers of the README, each with its template."""
