@@ -359,8 +359,9 @@ def judge_cost(results: Published) -> Judgement:
         return not_measured(f"times of trainings that can be compared ({why})")
     batches = {training.batch_of(run) for run in (sce, mmc) if run is not None}
     batch = batches.pop() if len(batches) == 1 else 0
-    steps = max(results.steps, key=lambda row: (row.batch == batch, row.batch))
-    return settle(_by_ratio(steps.mmc_over_sce), {"ratio": steps.mmc_over_sce, "steps": steps, "why": why})
+    steps = max(results.steps, key=lambda row: (row["batch_size"] == batch, row["batch_size"]))
+    ratio = steps["mmc_over_sce"]
+    return settle(_by_ratio(ratio), {"ratio": ratio, "steps": steps, "why": why})
 
 
 def _by_ratio(ratio: float) -> Verdict:

@@ -144,10 +144,11 @@ def training_page(results: Published, figures: Sequence[str]) -> str:
     models = dict.fromkeys([*TABLE_1, *TABLE_5, *TABLE_4, *TABLE_5_CIFAR100, *ADVERSARIAL_CIFAR100])
     return render(
         "training",
-        schedules=training.schedule_table(results, list(models)),
+        schedules={model: found for model in models if (found := results.settings(model)).get("train")},
         curves=_CURVES,
         figures=figures,
-        cost=training.cost_table(results),
+        runs=training.finished_runs(results),
+        training=training,
         unfinished=training.unfinished(results),
         tuning=training.tuning_table(results),
         untuned=training.untuned(results, list(models)),

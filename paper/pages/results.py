@@ -94,25 +94,13 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class StepTimes:
-    """Pairs of one training step of MMC and one of SCE: the median of MMC's time over SCE's, and its quartiles."""
-
-    batch: int
-    pairs: int
-    mmc_over_sce: float
-    low: float
-    high: float
-    device: str
-    command: str
-
-
-@dataclass(frozen=True)
 class Published:
     """Everything that was collected."""
 
     evaluations: tuple[Summary, ...]
     runs: tuple[RunSummary, ...]
-    steps: tuple[StepTimes, ...] = ()
+    steps: tuple[dict[str, Any], ...] = ()
+    """Times of training steps: the rows of their benchmark, each with its device and command."""
 
     def with_enough_images(self) -> "Published":
         """Without evaluations on too few images for a verdict; the rule for SPSA's batches uses intervals instead."""
@@ -421,21 +409,13 @@ def _attacked(summary: Summary) -> tuple[object, ...]:
     return summary.name, summary.suite, summary.norm, summary.radius, summary.samples, summary.seed
 
 
-def _read_steps(path: Path) -> tuple[StepTimes, ...]:
+def _read_steps(path: Path) -> tuple[dict[str, Any], ...]:
     if not path.exists():
         return ()
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         rows = tuple(
-            StepTimes(
-                int(row["batch_size"]),
-                int(row["pairs"]),
-                float(row["mmc_over_sce"]),
-                float(row["low_quartile"]),
-                float(row["high_quartile"]),
-                found["device"],
-                found["command"],
-            )
+            {**row, "device": found["device"], "command": found["command"]}
             for row in found["rows"]
             if row["backbone"] == _TIMED_NETWORK
         )

@@ -22,11 +22,6 @@ def render(template: str, **values: object) -> str:
     return re.sub(r"\n\s*\n", "\n\n", text).strip() + "\n"
 
 
-def render_text(text: str, **values: object) -> str:
-    """A short template that is not a file, such as a sentence in a TOML file; its lines are joined."""
-    return " ".join(_environment().from_string(text).render(values).split())
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(

@@ -80,28 +80,9 @@ def state_of(run: RunSummary) -> str:
     return "" if is_finished(run) else f"{len(run.epochs)} of {train_setting(run, 'epochs') or '?'} epochs"
 
 
-def schedule_table(results: Published, models: Sequence[str]) -> str:
-    """How each of the models was trained, as recorded in its checkpoint."""
-    body = []
-    for model in models:
-        settings = results.settings(model)
-        train = settings.get("train", {})
-        if train:
-            facts = [str(train.get(key, "")) for key in ("epochs", "batch_size", "lr", "weight_decay")]
-            body.append([f"`{model}`", str(settings.get("model", {}).get("backbone", "")), *facts])
-    return markdown_table(["model", "network", "epochs", "batch", "learning rate", "weight decay"], body, 2)
-
-
-def cost_table(results: Published) -> str:
-    """What each finished training took."""
-    body = []
-    for run in results.runs:
-        if is_finished(run) and not run.name.startswith(TUNING):
-            facts = [str(len(run.epochs)), str(train_setting(run, "batch_size") or ""), _place(run)]
-            took = [f"{epoch_seconds(run):.2f} s", duration(run.train_seconds), _final_error(run)]
-            body.append([run.name, *facts, *took])
-    header = ["run", "epochs", "batch", "device", "one epoch", "total", "test error at the end (%)"]
-    return markdown_table(header, body)
+def finished_runs(results: Published) -> list[RunSummary]:
+    """The finished trainings that are no trials."""
+    return [run for run in results.runs if is_finished(run) and not run.name.startswith(TUNING)]
 
 
 def unfinished(results: Published) -> list[str]:
@@ -110,12 +91,14 @@ def unfinished(results: Published) -> list[str]:
     return [f"`{run.name}` ({plural(len(run.epochs), 'epoch')})" for run in runs]
 
 
-def _place(run: RunSummary) -> str:
+def place(run: RunSummary) -> str:
+    """The device, and how many trainings shared it."""
     where = run.gpu or run.device or "unknown"
     return f"{where}, shared by {run.sharing}" if run.sharing > 1 else where
 
 
-def _final_error(run: RunSummary) -> str:
+def final_error(run: RunSummary) -> str:
+    """The test error after the last epoch, in percent."""
     accuracy = run.epochs[-1].get("test_accuracy")
     return f"{100 - 100 * accuracy:.1f}" if isinstance(accuracy, float) else NOT_RUN
 

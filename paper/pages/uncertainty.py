@@ -105,30 +105,14 @@ def uncertainty_page(record: UncertaintyRecord) -> str:
         ignoring=_mean(ignoring.of(record, *_CLAIMED)),
         evading=_mean(evading.of(record, *_CLAIMED)),
         drop=effect(paired(evading.of(record, *_CLAIMED), ignoring.of(record, *_CLAIMED))),
-        evidence=_evidence(judged),
+        effect=effect,
         good=GOOD,
         least=POINT,
         enough=ENOUGH,
         figure=FIGURE,
         scores=_scores_table(record),
-        risks=_risk_table(record),
-    )
-
-
-def _evidence(judged: Sequence[Judged]) -> str:
-    rows = [
-        [
-            each.task.title,
-            f"{each.ours:.1f}",
-            f"{each.theirs:.1f}",
-            effect(each.difference),
-            each.difference.verdict(),
-            "yes" if each.passed else "no",
-        ]
-        for each in judged
-    ]
-    return markdown_table(
-        ["AUROC in %", "MMC, its loss", "SCE, max softmax", "difference", "MMC's loss", "passed"], rows
+        kinds=list(dict.fromkeys(each.score for model in record.models for each in model.scores)),
+        titles=_TITLES,
     )
 
 
@@ -179,18 +163,6 @@ def _scores_table(record: UncertaintyRecord) -> str:
         cells = [spread(task.of(record, loss, score).values()) for task in every]
         body.append([_said(loss, score), *cells, f"{undetected:.1f}"])
     return markdown_table(["AUROC in %", *(task.title for task in every), "undetected, %"], body)
-
-
-def _risk_table(record: UncertaintyRecord) -> str:
-    """Areas in percent: the mean error rate over all coverages, beside the best possible."""
-    scores = list(dict.fromkeys(each.score for model in record.models for each in model.scores))
-    body = []
-    for model in record.models:
-        areas = [f"{100 * found.risk_area:.2f}" if (found := model.of(score)) else "–" for score in scores]
-        accuracy, error = f"{100 * model.accuracy:.1f}", f"{100 * model.calibration_error:.1f}"
-        body.append([model.name, accuracy, error, *areas, f"{100 * model.best_risk_area:.2f}"])
-    titles = [_TITLES.get(score, score) for score in scores]
-    return markdown_table(["model", "accuracy", "calibration error", *titles, "best possible"], body)
 
 
 def _mean(values: dict[int, float]) -> float:

@@ -11,7 +11,7 @@ from made_up_summaries import IMAGES, published, run, stage, summary
 from paper.pages.claims import CIFAR10, CIFAR100, RULES, Judgement, Verdict, claims, on_both
 from paper.pages.models import ADVERSARIAL, DISTANCES, OTHER_LOSSES, PGD_8, PGD_16, SPSA, TABLE_4
 from paper.pages.pages import claims_page, judge_all
-from paper.pages.results import Published, StepTimes
+from paper.pages.results import Published
 from paper.summaries import RunSummary, Summary
 
 PGD = (*PGD_8, *PGD_16)
@@ -396,11 +396,10 @@ def test_times_that_cannot_be_compared_say_why(runs: Things, why: str) -> None:
     assert why in judged("cost", *runs).missing[0]
 
 
-def steps(*rows: tuple[int, float]) -> tuple[StepTimes, ...]:
-    return tuple(StepTimes(batch, 200, ratio, 0.9, 1.4, "NVIDIA H200", "python it.py") for batch, ratio in rows)
-
-
-TIMED = steps((50, 1.1), (128, 1.0), (512, 1.3))
+MEASURED = {"pairs": 200, "low_quartile": 0.9, "high_quartile": 1.4, "device": "NVIDIA H200", "command": "python it.py"}
+TIMED = tuple(
+    {"batch_size": batch, "mmc_over_sce": ratio, **MEASURED} for batch, ratio in ((50, 1.1), (128, 1.0), (512, 1.3))
+)
 
 
 @pytest.mark.parametrize(
@@ -419,7 +418,8 @@ def test_steps_of_a_benchmark_replace_runs_that_shared_a_gpu(
     runs = [run(name, [9.0], sharing=2, settings=each) for name, each in zip((SCE, MMC), settings, strict=True)]
     results = replace(published(*runs), steps=TIMED)
     found = RULES["cost"](results)
-    assert (found.verdict, found.facts["steps"]) == (verdict, next(each for each in TIMED if each.batch == batch))
+    timed = next(each for each in TIMED if each["batch_size"] == batch)
+    assert (found.verdict, found.facts["steps"]) == (verdict, timed)
     assert "times as long as one of SCE: the median of 200 pairs" in section("cost", results).replace("\n", " ")
 
 

@@ -10,15 +10,14 @@ from made_up_summaries import published, run
 from maxmahal.settings import to_table
 from maxmahal.train import load_settings
 from paper import own
+from paper.pages.pages import training_page
 from paper.pages.training import (
     constant_loss,
-    cost_table,
     edge_of,
     medians,
     one_weight_decay,
     reached_text,
     tuning_table,
-    unfinished,
     untuned,
     why_not_timed,
 )
@@ -46,11 +45,14 @@ def trial(
 
 def test_the_cost_is_of_finished_trainings() -> None:
     both = published(run(SCE, [20.0, 8.5], 30), trial("sce-a", 0.8), run(MMC, [20.0, 10.0], finished=False))
-    assert cells(cost_table(both), SCE) == [SCE, "2", "50", "NVIDIA H200", "30.00 s", "1 min 00 s", "8.5"]
-    assert "tune-" not in cost_table(both)
-    assert MMC not in cost_table(both)
-    assert unfinished(both) == [f"`{MMC}` (2 epochs)"]
-    assert cells(cost_table(published(run(SCE, [20.0], gpu="", sharing=4))), SCE)[3] == "cuda:0, shared by 4"
+    page = training_page(both, [])
+    cost = page[page.index("## Cost") : page.index("## Tuning")]
+    assert cells(cost, SCE) == [SCE, "2", "50", "NVIDIA H200", "30.00 s", "1 min 00 s", "8.5"]
+    assert "tune-" not in cost
+    assert f"| {MMC} |" not in cost
+    assert f"Not finished: `{MMC}` (2 epochs)." in cost
+    shared = training_page(published(run(SCE, [20.0], gpu="", sharing=4)), [])
+    assert cells(shared, SCE)[3] == "cuda:0, shared by 4"
 
 
 def test_the_best_trials_are_marked() -> None:
