@@ -9,11 +9,10 @@ from typing import Any
 from maxmahal.centers import CENTERS
 from maxmahal.data.registry import SOURCES
 from maxmahal.losses import LOSSES, takes_centers
-from maxmahal.report.wording import duration
 from paper.pages.compare import hm_beside_mmc, other_rates
 from paper.pages.models import DATA, DISTANCES, HM, PGD_8, PGD_16, SPSA, TITLES, ZOO, data_of
 from paper.pages.results import STRONG, Published, has_own_threat, ours_text, paper_text
-from paper.pages.text import listed, markdown_table, plural, render
+from paper.pages.text import listed, markdown_table, render
 from paper.pages.training import constant_loss, training_losses
 from paper.summaries import RunSummary
 
@@ -30,7 +29,8 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
     """The page of one model of the zoo."""
     model, data = ZOO[name], data_of(name)
     settings = results.settings(model)
-    others = [each for each in results.evaluations if each.name == model and each.suite in STRONG]
+    run, evaluations = results.run(model), [each for each in results.evaluations if each.name == model]
+    others = [each for each in evaluations if each.suite in STRONG]
     return render(
         "card",
         name=name,
@@ -47,7 +47,19 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
         title=results.title,
         worst=results.strongest(model),
         threats=list(dict.fromkeys(f"{each.norm} {each.epsilon}" for each in others if not has_own_threat(each))),
-        training=markdown_table(["", ""], list(_training(results, model, settings, checkpoint).items()), 2),
+        settings=settings,
+        train=settings.get("train", {}),
+        run=run,
+        seeds=max(len(results.seeds(model)), 1),
+        evaluated=next(iter(evaluations), None),
+        centers=_centers(settings),
+        images=_images(settings),
+        options=options,
+        losses=None if run is None else _constant_loss(run),
+        precision=None if run is None else run.settings.get(run.device.partition(":")[0], {}).get("precision"),
+        trained_by=_UNKNOWN if run is None else _code(run.result),
+        measured_by=list(dict.fromkeys(_code(_versions(each.environment)) for each in evaluations)),
+        sha256=hashlib.sha256(checkpoint.read_bytes()).hexdigest() if checkpoint else "",
     )
 
 
@@ -88,50 +100,18 @@ def _measured(results: Published, model: str) -> str:
     return markdown_table(["accuracy", "paper", "ours"], body)
 
 
-def _training(results: Published, model: str, settings: Mapping[str, Any], checkpoint: Path | None) -> dict[str, str]:
-    """The rows of the table of training."""
-    train, run = settings.get("train", {}), results.run(model)
-    seeds = len(results.seeds(model))
-    evaluations = [each for each in results.evaluations if each.name == model]
-    return {
-        "network": _network(evaluations[0].model if evaluations else {}, settings),
-        "loss": options(settings.get("loss", {})),
-        **_centers(settings),
-        "method": options(settings.get("method", {})),
-        "data": options(settings.get("data", {})),
-        "trained on": _images(settings),
-        "epochs, batch": f"{train.get('epochs', '')}, {train.get('batch_size', '')}",
-        "learning rate": f"{train.get('lr', '')}, {train.get('schedule', '')}, warm-up {train.get('warmup', '')}",
-        "weight decay": f"{train.get('weight_decay', '')} on {train.get('decay', '')}",
-        "seed": f"{train.get('seed', _UNKNOWN)}; {plural(max(seeds, 1), 'training')} of this kind",
-        **_loss(run),
-        "checkpoint": _checkpoint(evaluations[0].model if evaluations else {}, train),
-        "precision": _UNKNOWN if run is None else _precision(run),
-        "time": _UNKNOWN if run is None else f"{duration(run.train_seconds)} on {_place(run)}",
-        "trained by": _UNKNOWN if run is None else _code(run.result),
-        "measured by": listed(list(dict.fromkeys(_code(_versions(each.environment)) for each in evaluations)))
-        or _UNKNOWN,
-        "weights' fingerprint": evaluations[0].model_fingerprint if evaluations else _UNKNOWN,
-        **({"SHA-256 of the file": hashlib.sha256(checkpoint.read_bytes()).hexdigest()} if checkpoint else {}),
-    }
+def _versions(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {**environment.get("versions", {}), "commit": environment.get("commit", "")}
 
 
-def _network(model: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    table = settings.get("model", {})
-    facts = [str(table.get("backbone", ""))]
-    facts += [f"{table['feature_dim']} features"] if "feature_dim" in table else []
-    facts += [f"{model['parameters']:,} parameters"] if "parameters" in model else []
-    return ", ".join(fact for fact in facts if fact)
-
-
-def _centers(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The preset centers; nothing of a loss without centers."""
+def _centers(settings: Mapping[str, Any]) -> str:
+    """The preset centers; empty of a loss without centers."""
     name, dim = settings.get("loss", {}).get("name", ""), settings.get("model", {}).get("feature_dim")
     if name not in LOSSES or not takes_centers(name):
-        return {}
+        return ""
     table = settings.get("centers", {})
     shown = {key: value for key, value in table.items() if not _is_default(table.get("name", ""), key, value)}
-    return {"centers": f"{options(shown)}{f', in {dim} dimensions' if dim else ''}"}
+    return f"{options(shown)}{f', in {dim} dimensions' if dim else ''}"
 
 
 def _is_default(name: str, key: str, value: object) -> bool:
@@ -161,31 +141,11 @@ def options(table: Mapping[str, Any]) -> str:
     return ", ".join(first + [f"{key} {value}" for key, value in texts.items()])
 
 
-def _loss(run: RunSummary | None) -> dict[str, str]:
-    """Of adversarial training, beside that of a constant model."""
-    losses, constant = (None, None) if run is None else (training_losses(run), constant_loss(run))
-    if run is None or losses is None or constant is None or run.settings.get("method", {}).get("name") != "adversarial":
-        return {}
-    return {"training loss": f"{losses[1]:.1f} at the end; {constant:.1f} for a constant model"}
-
-
-def _checkpoint(model: Mapping[str, Any], train: Mapping[str, Any]) -> str:
-    epoch, planned = model.get("epoch"), train.get("epochs")
-    return f"last, epoch {epoch} of {planned}" if epoch and planned else "last"
-
-
-def _precision(run: RunSummary) -> str:
-    kind = run.device.partition(":")[0]
-    return str(run.settings.get(kind, {}).get("precision", _UNKNOWN)) if kind else _UNKNOWN
-
-
-def _place(run: RunSummary) -> str:
-    where = run.gpu or run.device or "an unknown device"
-    return f"{where}, shared by {run.sharing} trainings" if run.sharing > 1 else where
-
-
-def _versions(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {**environment.get("versions", {}), "commit": environment.get("commit", "")}
+def _constant_loss(run: RunSummary) -> tuple[float, float] | None:
+    """Of adversarial training: its loss at the end, and that of a constant model."""
+    losses, constant = training_losses(run), constant_loss(run)
+    adversarial = run.settings.get("method", {}).get("name") == "adversarial"
+    return (losses[1], constant) if adversarial and losses is not None and constant is not None else None
 
 
 def _code(result: Mapping[str, Any]) -> str:

@@ -56,7 +56,8 @@ def training(results: Published, names: Sequence[str]) -> str:
     at = tuple(tick / 100 for tick in _TICKS if low <= tick / 100 <= high)
     upward = Axis("test error in %", low, high, "log", text=_percent, at=at)
     what = f"Test error by {'epoch' if why else 'training time'}"
-    what += " of adversarial training" if all(_is_adversarial(run) for run in runs.values()) else ""
+    methods = {run.settings.get("method", {}).get("name") for run in runs.values()}
+    what += " of adversarial training" if methods == {"adversarial"} else ""
     data = data_of(names[0])
     figure = " (Figure 3a)" if data == "cifar10" else ""
     chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=402.0, height=340.0)
@@ -65,10 +66,6 @@ def training(results: Published, names: Sequence[str]) -> str:
     legend = [Key(f"s{slot}", label) for slot, label in zip(slots, _labels(runs), strict=True)]
     note = _note(why, {title: run for title, run in known.items() if not is_finished(run)})
     return arranged(chart.title, [chart, *_last_half(curves, slots, across.label)], 1, legend, note).file()
-
-
-def _is_adversarial(run: RunSummary) -> bool:
-    return bool(run.settings.get("method", {}).get("name") == "adversarial")
 
 
 def _last_half(curves: Sequence[Sequence[tuple[float, float]]], slots: Sequence[int], label: str) -> list[Chart]:
@@ -103,7 +100,7 @@ def transfers(results: Published) -> dict[str, str]:
                 shown = found.setdefault((each.suite, crafting(stage)), {}).setdefault(each.name, {})
                 shown[stage.source] = stage.accuracy.value
     return {
-        f"transfer-{suite}-{_slug(way)}.svg": _matrix(results, f"{suite}, {way}", targets)
+        f"transfer-{suite}-{way.lower().replace(' ', '-')}.svg": _matrix(results, f"{suite}, {way}", targets)
         for (suite, way), targets in found.items()
     }
 
@@ -120,10 +117,6 @@ def _matrix(results: Published, what: str, targets: dict[str, dict[str, float]])
 def _place(model: str) -> tuple[int, str]:
     """In the order of the paper's first table."""
     return (TABLE_1.index(model) if model in TABLE_1 else len(TABLE_1), model)
-
-
-def _slug(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in text.lower()).strip("-")
 
 
 def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:

@@ -15,7 +15,7 @@ from maxmahal.records.statistics import Rate
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
 from paper.pages.models import TUNING
-from paper.pages.results import Measured, Published
+from paper.pages.results import Published, cell_text
 from paper.pages.text import NOT_RUN, markdown_table
 from paper.pages.training import learning_rate, network_of
 from paper.summaries import RunSummary
@@ -56,9 +56,12 @@ def _table(results: Published, runs: Sequence[RunSummary]) -> str:
     header = ["training", "epochs", "learning rate", "centers span", "loss at least", "training loss", "test accuracy"]
     body = [_row(run) for run in runs]
     more = {
-        "classes with a correct answer": [_classes(_answered(results, run.name)) for run in runs],
-        "PGD-50 un 8": [_cell(results.measured(run.name, "pgd50-un-8")) for run in runs],
-        "worst case of strict": [_cell(results.robust(run.name, "strict")) for run in runs],
+        "classes with a correct answer": [
+            NOT_RUN if rate is None else f"{rate.count:.0f} of {rate.total}"
+            for rate in (_answered(results, run.name) for run in runs)
+        ],
+        "PGD-50 un 8": [cell_text(results.measured(run.name, "pgd50-un-8")) for run in runs],
+        "worst case of strict": [cell_text(results.robust(run.name, "strict")) for run in runs],
         "test accuracy with 256 values (its learning rate)": [_wider(results, run.name) for run in runs],
     }
     for title, cells in more.items():
@@ -85,14 +88,6 @@ def _answered(results: Published, name: str) -> Rate | None:
     """Classes with a correct answer, from an evaluation on all test images."""
     seen = [each.answered for each in results.evaluations if each.name == name and not each.limited]
     return next((rate for rate in seen if rate is not None), None)
-
-
-def _classes(rate: Rate | None) -> str:
-    return NOT_RUN if rate is None else f"{rate.count:.0f} of {rate.total}"
-
-
-def _cell(measured: Measured | None) -> str:
-    return NOT_RUN if measured is None else measured.cell
 
 
 def _wider(results: Published, name: str) -> str:

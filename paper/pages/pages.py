@@ -20,7 +20,7 @@ from paper.pages.models import (
 )
 from paper.pages.narrow import narrow_runs, narrow_tables, silent_classes
 from paper.pages.results import ENOUGH_IMAGES, PROTOCOL, Published
-from paper.pages.text import markdown_table, render
+from paper.pages.text import render
 
 Judged = list[tuple[Claim, Judgement]]
 _CURVES = {
@@ -154,23 +154,3 @@ def training_page(results: Published, figures: Sequence[str]) -> str:
         untuned=training.untuned(results, list(models)),
         one_decay=training.one_weight_decay(results),
     )
-
-
-def loss_table(results: Published) -> str:
-    """What the paper's loss buys, for the front page: MMC-10 / SCE in three rows."""
-    rows = {
-        "CIFAR-10": ("cifar10-mmc", "cifar10-sce"),
-        "CIFAR-100": ("cifar100-mmc", "cifar100-sce"),
-        "CIFAR-10, adversarial training": ("cifar10-at-un-mmc", "cifar10-at-un-sce"),
-    }
-    body = []
-    for title, models in rows.items():
-        cells = []
-        for measure in ("clean", "pgd50-un-8", "autoattack"):
-            found = [
-                results.robust(model, measure) if measure == "autoattack" else results.measured(model, measure)
-                for model in models
-            ]
-            cells.append(" / ".join("not run" if each is None else each.cell for each in found))
-        body.append([title, *cells])
-    return markdown_table(["MMC-10 / SCE", "clean", "the paper's PGD-50", "AutoAttack"], body)

@@ -318,6 +318,11 @@ def ours_text(measured: Measured | None) -> str:
     return NOT_RUN if measured is None else measured.full
 
 
+def cell_text(measured: Measured | None) -> str:
+    """A number of ours for a table."""
+    return NOT_RUN if measured is None else measured.cell
+
+
 def has_own_threat(summary: Summary) -> bool:
     """Whether the attacks ran at the norm and epsilon that their suite names."""
     return is_own_threat(summary.suite, summary.norm, summary.radius)

@@ -180,7 +180,10 @@ def assemble(study: str, about: Mapping[str, Any], runs: Iterable[dict[str, Any]
         "study": study,
         "about": dict(about),
         "shared": {key: value for each in known[:1] for key, value in each.items() if key not in hidden},
-        "runs": [{**run, "settings": _only(run["settings"], differing)} for run in every],
+        "runs": [
+            {**run, "settings": {key: run["settings"][key] for key in sorted(differing & run["settings"].keys())}}
+            for run in every
+        ],
     }
 
 
@@ -208,10 +211,6 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _fingerprint(run: Mapping[str, Any]) -> str:
     return str(run.get("fingerprint", ""))
-
-
-def _only(settings: Mapping[str, Any], wanted: set[str]) -> dict[str, Any]:
-    return {key: settings[key] for key in sorted(wanted) if key in settings}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

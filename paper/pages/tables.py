@@ -34,6 +34,7 @@ from paper.pages.results import (
     SPSA_SUITE,
     STRONG,
     Published,
+    cell_text,
     has_own_threat,
     known_suite,
     measured_right,
@@ -77,7 +78,8 @@ PAPER_TABLES = (WHITE_BOX, THREATS, HUNDRED, DEPTH, DEPTH_CIFAR100)
 
 def paper_table(results: Published, table: PaperTable) -> str:
     """The paper's number and ours in each cell; empty if nothing was measured."""
-    if not any(_is_measured(results, table, model) for model in table.models):
+    columns = len(table.stages) + len(_STRONG_TITLES) * table.strong
+    if all(len(_gaps(results, table, model)) == columns for model in table.models):
         return ""
     strong = _STRONG_TITLES if table.strong else {}
     body = []
@@ -103,7 +105,7 @@ def spsa_table(results: Published) -> str:
     few = results.find(model, SPSA_SUITE)
     for steps in (10, 50) if few is not None else ():
         right = [results.right_after(few, f"pgd{steps}-{mode}-8") for mode in ("un", "tar")]  # type: ignore[arg-type]
-        cells = [NOT_RUN if each is None else measured_right(each).cell for each in right]
+        cells = [cell_text(None if each is None else measured_right(each)) for each in right]
         body.append([f"PGD-{steps}, the same {few.samples:,} images", *(f"– / {cell}" for cell in cells)])  # type: ignore[union-attr]
     pgd = [_both(results, model, f"pgd10-{mode}-8", "Table 1") for mode in ("un", "tar")]
     return markdown_table(["paper / ours", "un 8", "tar 8"], [*body, ["PGD-10, all images (Table 1)", *pgd]])
@@ -125,12 +127,8 @@ def summary_table(results: Published) -> str:
 
 
 def _both(results: Published, model: str, stage: str, table: str = "", suites: Sequence[str] = PROTOCOL) -> str:
-    ours = results.measured(model, stage, suites)
-    return f"{paper_text(results.paper(model, stage, table))} / {NOT_RUN if ours is None else ours.cell}"
-
-
-def _is_measured(results: Published, table: PaperTable, model: str) -> bool:
-    return len(_gaps(results, table, model)) < len(table.stages) + len(_STRONG_TITLES) * table.strong
+    ours = cell_text(results.measured(model, stage, suites))
+    return f"{paper_text(results.paper(model, stage, table))} / {ours}"
 
 
 def _gaps(results: Published, table: PaperTable, model: str) -> list[str]:
@@ -279,14 +277,10 @@ def loss_pair_table(results: Published) -> str:
                 if all(cells) or (any(cells) and end in ("", BEST)):
                     names = [results.title(name.removesuffix(end)) for name in (first, second)]
                     words = end.removeprefix("-").replace("-", ", ") or "last"
-                    tests = (
-                        [NOT_RUN, "–"]
-                        if each is None
-                        else [
-                            difference(100 * each.pair.difference, each.interval),
-                            paired_test(each.pair, each.p_value),
-                        ]
-                    )
+                    tests = [NOT_RUN, "–"]
+                    if each is not None:
+                        size = difference(100 * each.pair.difference, each.interval)
+                        tests = [size, paired_test(each.pair, each.p_value)]
                     body.append([words, suite, *names, *map(ours_text, cells), *tests])
     header = ["checkpoint", "suite", "first", "second", "first", "second", "first − second", "McNemar's test (Holm)"]
     return markdown_table(header, body, 4) if body else ""
@@ -302,11 +296,8 @@ def underfitting_table(results: Published) -> str:
             constant = constant_loss(run)
             values = [*losses, *([] if constant is None else [constant])]
             body.append([results.title(name), *(f"{each:.1f}" for each in values), *["–"] * (3 - len(values))])
-    return (
-        markdown_table(["loss on attacked training images", "first epoch", "last", "constant model"], body)
-        if body
-        else ""
-    )
+    header = ["loss on attacked training images", "first epoch", "last", "constant model"]
+    return markdown_table(header, body) if body else ""
 
 
 def small_epsilon_tables(results: Published, data: str = "cifar10") -> list[str]:

@@ -122,7 +122,8 @@ def tuning_table(results: Published) -> str:
         texts = ["–" if score is None else f"{100 * score:.1f}" for score in scores]
         choice = "best" if run in best else ""
         if users[run.name]:
-            by = f" by {_names(users[run.name])}" if groups.count(_group(run)) > 1 else ""
+            first, more = users[run.name][0], len(users[run.name]) - 1
+            by = f" by {first}{f' and {more} more' if more else ''}" if groups.count(_group(run)) > 1 else ""
             edge = edge_of(learning_rate(run), {learning_rate(each) for each in tried if _group(each) == _group(run)})
             at_edge = f", {edge} rate tried" if edge and run in best else ""
             outdone = ", not the best" if run not in best and any(_group(each) == _group(run) for each in best) else ""
@@ -130,10 +131,6 @@ def tuning_table(results: Published) -> str:
         body.append([run.name, _data(run), network_of(run), _loss(run), *facts, *texts, choice])
     header = ["trial", "data", "network", "loss", "epochs", "batch", "lr", "weight decay", "best validation"]
     return markdown_table([*header, "best validation PGD-10", "choice"], body, 4) if body else ""
-
-
-def _names(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def untuned(results: Published, models: Sequence[str]) -> list[str]:

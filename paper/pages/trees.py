@@ -11,6 +11,7 @@ from maxmahal.records.statistics import Rate
 from maxmahal.report.chart import SERIES, Axis, Chart, Key, arranged
 from maxmahal.report.wording import counted
 from paper import reproduce
+from paper.pages import trees_scan as scan
 from paper.pages.models import network_title
 from paper.pages.paired import ENOUGH, EQUAL, POINT, Difference
 from paper.pages.study import (
@@ -33,20 +34,6 @@ from paper.pages.study import (
 )
 from paper.pages.study_files import read_results
 from paper.pages.text import NOT_RUN, difference, markdown_table, rate_text, render
-from paper.pages.trees_scan import (
-    Apart,
-    Beside,
-    Long,
-    adversarial_gaps,
-    apart,
-    at_the_edge,
-    loss_and_robustness,
-    read_beside,
-    read_long,
-    same_ratio,
-    scan_runs,
-    small_ratios,
-)
 from paper.pages.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,
@@ -83,13 +70,6 @@ _NOTE = (
     "Bars: 95 % intervals for the sampling of test images, {}; they do not include the effect of the training seed. "
     "Smaller ratios are in the table."
 )
-_ALTERNATIVES = {
-    "trees-scan-clean.svg": "Clean accuracy of each form of hierarchical centers minus MMC-10, in points, over C2/C1",
-    "trees-scan-near.svg": "Share of errors within the superclass minus MMC-10, in points, over C2/C1",
-    "trees-effects.svg": "Differences to MMC-10 over seeds on the same images, measure by measure, with 95 % intervals",
-    "trees-strict-effects.svg": "Differences to MMC-10 at 8/255 over seeds on the same images, with 95 % intervals",
-    "trees-convergence.svg": "Test accuracy over the epochs of training, the mean over seeds, one line per arm",
-}
 
 
 def trees_pages(results: Path) -> dict[str, str]:
@@ -97,13 +77,13 @@ def trees_pages(results: Path) -> dict[str, str]:
     every = corrected([with_contrasts(each) for each in read_results(results, TREE_STUDIES)])
     if not any(each.runs for each in every):
         return {}
-    beside = read_beside(results)
+    beside = scan.read_beside(results)
     drawn = draw_figures([every[0], every[2]], beside)
-    page = trees_page(every, beside, read_long(results), list(drawn))
+    page = trees_page(every, beside, scan.read_long(results), list(drawn))
     return {"trees.md": page, **{f"figures/{name}": text for name, text in drawn.items()}}
 
 
-def trees_page(every: Sequence[Results], beside: Beside, long: Long, figures: Sequence[str] = ()) -> str:
+def trees_page(every: Sequence[Results], beside: scan.Beside, long: scan.Long, figures: Sequence[str] = ()) -> str:
     """The whole page, of studies that were corrected together."""
     plain, near, strict = every
     groups, size = _tree()
@@ -112,27 +92,27 @@ def trees_page(every: Sequence[Results], beside: Beside, long: Long, figures: Se
         "trees",
         lead=lead(plain, near) if is_run(plain) else None,
         long=long,
-        adversarial=adversarial_gaps(beside),
+        adversarial=scan.adversarial_gaps(beside),
         adversarial_scores={
             arm.title: 100 * score
             for arm in strict.study.arms
             if arm.name in (AT_MMC, *AT_ORTHOGONAL.names) and (score := beside.validation(arm.name)) is not None
         },
-        small={metric: small_ratios(plain, metric, beside) for metric in ("clean", "superclass", "worst")},
-        small_outcome=small_outcome(small_ratios(plain, "clean", beside)),
+        small={metric: scan.small_ratios(plain, metric, beside) for metric in ("clean", "superclass", "worst")},
+        small_outcome=small_outcome(scan.small_ratios(plain, "clean", beside)),
         small_limit=SMALL,
         shown=shown,
-        figure=lambda name: f"![{alternative(name)}](figures/{name})" if name in figures else "",
+        figures=figures,
         reproduce=reproduce,
         effects=comparison_table(plain, [each for each in contrasts if each.reference == MMC], NAMES, MMC),
         others=comparison_table(plain, [each for each in contrasts if each.reference != MMC], NAMES),
         careful=[(each.study, comparison_table(each, each.study.contrasts, NAMES)) for each in (near, strict)],
         equal_ratios={
-            title: same_ratio(plain, ours, theirs, "superclass", beside) for ours, theirs, title in SAME_RATIO
+            title: scan.same_ratio(plain, ours, theirs, "superclass", beside) for ours, theirs, title in SAME_RATIO
         },
-        edges=[plain.study.arm_title(arm) for family in PLAIN if (arm := at_the_edge(plain, family))],
+        edges=[plain.study.arm_title(arm) for family in PLAIN if (arm := scan.at_the_edge(plain, family))],
         scan=scan_table(plain, beside),
-        fit=loss_and_robustness(plain, beside),
+        fit=scan.loss_and_robustness(plain, beside),
         attacks=beside.attacks,
         later={arm: later for arm in (MMC, *given) if (later := _later(plain, arm, beside)) is not None},
         mmc=MMC,
@@ -153,11 +133,11 @@ def trees_page(every: Sequence[Results], beside: Beside, long: Long, figures: Se
     )
 
 
-def shown(found: Judged | Apart | Difference | None) -> str:
+def shown(found: Judged | scan.Apart | Difference | None) -> str:
     """ "+1.2 [−0.3, +2.7]" of any difference in points."""
     if found is None:
         return "not measured"
-    if isinstance(found, Apart):
+    if isinstance(found, scan.Apart):
         return difference(found.size, (found.low, found.high))
     plain = found.difference if isinstance(found, Judged) else found
     return difference(plain.mean, plain.interval) + (found.dagger if isinstance(found, Judged) else "")
@@ -188,7 +168,7 @@ def lead(plain: Results, near: Results) -> dict[str, Any]:
     }
 
 
-def small_outcome(gaps: Sequence[Apart]) -> Outcome:
+def small_outcome(gaps: Sequence[scan.Apart]) -> Outcome:
     """Whether clean accuracy is higher at the ratios that the paper means, over images of one training each."""
     helps = [gap.low > 0 and gap.size >= POINT for gap in gaps]
     hurts = [gap.high < 0 and gap.size <= -POINT for gap in gaps]
@@ -201,14 +181,14 @@ def _helps(judged: Judged) -> bool:
     return judged.difference.verdict() == "helps"
 
 
-def scan_table(results: Results, beside: Beside) -> str:
+def scan_table(results: Results, beside: scan.Beside) -> str:
     """Every run of the scan: accuracies with intervals over images, training loss, and where its centers are."""
-    rows = [[results.study.arm_title(arm), *_scanned(run, beside)] for arm, run in scan_runs(results).items()]
+    rows = [[results.study.arm_title(arm), *_scanned(run, beside)] for arm, run in scan.scan_runs(results).items()]
     header = ["arm (seed 0)", "validation", *(NAMES[metric] for metric in BETWEEN), NAMES["worst-near"]]
     return markdown_table([*header, "training loss", "lengths", "nearest two", "nearest across"], rows)
 
 
-def _scanned(run: Run, beside: Beside) -> list[str]:
+def _scanned(run: Run, beside: scan.Beside) -> list[str]:
     rates = [run.rate(metric) for metric in (*BETWEEN, "worst-near")]
     low, high, *distances = (f"{run.centers[name]:.1f}" for name in ("shortest", "longest", "nearest", "across"))
     numbers = [None if run.validation is None else 100 * run.validation, beside.training_loss(run)]
@@ -220,7 +200,7 @@ def _rate(rate: Rate | None) -> str:
     return "–" if rate is None else rate_text(rate).replace(" %", "")
 
 
-def _later(results: Results, arm: str, beside: Beside) -> float | None:
+def _later(results: Results, arm: str, beside: scan.Beside) -> float | None:
     rates = [rate for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
     return sum(rate.value for rate in rates) / len(rates) if rates else None
 
@@ -240,12 +220,7 @@ def even_ratio() -> float:
     return math.sqrt(groups * (size - 1) / (groups - 1))
 
 
-def alternative(figure: str) -> str:
-    """The alternative text of a figure."""
-    return _ALTERNATIVES[figure]
-
-
-def draw_figures(every: Sequence[Results], beside: Beside) -> dict[str, str]:
+def draw_figures(every: Sequence[Results], beside: scan.Beside) -> dict[str, str]:
     """By file name; only figures that have data."""
     drawn: dict[str, str] = {}
     for results in every:
@@ -286,7 +261,7 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
     return arranged(chart.title, [chart], legend=legend).file()
 
 
-def draw_scan(results: Results, metric: Metric, beside: Beside) -> str:
+def draw_scan(results: Results, metric: Metric, beside: scan.Beside) -> str:
     """How far each form is from MMC, ratio by ratio and form beside form; empty if there is nothing to compare."""
     families = (*GIVEN, LEARNED, RANDOM)
     found = [(slot, family, _beyond(results, family, metric, beside)) for slot, family in enumerate(families)]
@@ -342,7 +317,7 @@ def _seeds(judged: Sequence[Judged]) -> str:
     return f"{' to '.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} seeds"
 
 
-def _how(gaps: Sequence[Apart], metric: Metric) -> str:
+def _how(gaps: Sequence[scan.Apart], metric: Metric) -> str:
     """Whether the intervals are paired: all, none or some."""
     loose = sum(not gap.paired for gap in gaps)
     if not loose:
@@ -352,9 +327,9 @@ def _how(gaps: Sequence[Apart], metric: Metric) -> str:
     return f"{_PAIRED}, but {loose} of {len(gaps)} {_UNKNOWN}"
 
 
-def _beyond(results: Results, family: Family, metric: Metric, beside: Beside) -> dict[str, Apart]:
+def _beyond(results: Results, family: Family, metric: Metric, beside: scan.Beside) -> dict[str, scan.Apart]:
     """By ratio the difference to MMC and its interval, of the ratios that every form has."""
-    found = {value: apart(results, f"{family.name}-{value}", MMC, metric, beside) for value in LEARNED.values}
+    found = {value: scan.apart(results, f"{family.name}-{value}", MMC, metric, beside) for value in LEARNED.values}
     return {value: gap for value, gap in found.items() if gap is not None}
 
 

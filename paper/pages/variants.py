@@ -74,6 +74,7 @@ def variant_pages(folder: Path) -> dict[str, str]:
 def variants_page(every: Sequence[Results]) -> str:
     """The whole page, of studies that were corrected together."""
     studies = {each.study.name: each for each in every}
+    outcomes = Counter(outcome(each, prediction) for each in every for prediction in each.study.predictions)
     return render(
         "variants",
         about=next(each.about for each in every if is_run(each)),
@@ -85,11 +86,13 @@ def variants_page(every: Sequence[Results]) -> str:
         tally=tally(every),
         study_count=len(every),
         studies_with=lambda verdict: listed(_studies_with(every, verdict)) or "none",
-        outcomes=listed([f"{count} {found}" for found, count in _outcomes(every).items()]),
+        outcomes=listed([f"{count} {found}" for found, count in outcomes.items()]),
         under_attack=lambda name: _under_attack(studies[name]),
         outcome=lambda name, place=0: outcome(studies[name], studies[name].study.predictions[place]),
         section=lambda name: _section(studies[name]),
-        figure=lambda name: _figure(studies[name]),
+        figure_name=figure_name,
+        studies=studies,
+        is_run=is_run,
         widest=_widest_table(every),
     )
 
@@ -99,12 +102,9 @@ def _section(results: Results) -> str:
     command = reproduce(f"variants-{results.study.name}")
     if not is_run(results):
         return f"{command}: {NOT_RUN}."
-    comparisons = comparison_table(results, sorted(results.study.comparisons, key=_order), _NAMES)
+    by_metric = sorted(results.study.comparisons, key=lambda each: list(_NAMES).index(each.metric))
+    comparisons = comparison_table(results, by_metric, _NAMES)
     return "\n\n".join([command, _measured(results), comparisons])
-
-
-def _figure(results: Results) -> str:
-    return f"![{results.study.title}](figures/{figure_name(results)})" if is_run(results) else ""
 
 
 def _studies_with(every: Sequence[Results], verdict: str) -> list[str]:
@@ -116,14 +116,6 @@ def _studies_with(every: Sequence[Results], verdict: str) -> list[str]:
         else [each for each in found if _under_attack(each) == "no difference seen"]
     )
     return [f"*{each.study.title.partition(' (')[0].lower()}*" for each in chosen]
-
-
-def _outcomes(every: Sequence[Results]) -> Counter[str]:
-    return Counter(outcome(each, prediction) for each in every for prediction in each.study.predictions)
-
-
-def _order(contrast: Contrast) -> int:
-    return list(_NAMES).index(contrast.metric)
 
 
 def _measured(results: Results) -> str:

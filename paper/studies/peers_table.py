@@ -32,6 +32,7 @@ from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peer
 EPSILON, STEPS, STEP, QUERIES, RESTARTS = 0.15, 50, 0.015, 1000, 5
 SPSA_STEPS, SPSA_PAIRS, SPSA_RATE = 20, 64, 0.03
 THREAT = Linf(EPSILON)
+PATH: dict[str, Any] = {"threat": THREAT, "steps": STEPS, "step_size": STEP}
 PROGRESS = RUNS / "peers_table.jsonl"
 SEEDS = (0, 1, 2)
 TITLES = ("SCE", "MMC, scale 1", "AT (SCE)", "AT (MMC)")
@@ -54,15 +55,11 @@ class Samples:
 
     def pgd(self, objective: Objective, restarts: int = 1) -> Tensor:
         """Which samples PGD fooled."""
-        return self.ours(pgd, objective=objective, threat=THREAT, steps=STEPS, step_size=STEP, restarts=restarts)
+        return self.ours(pgd, objective=objective, restarts=restarts, **PATH)
 
     def apgd(self, objective: Objective, targets: str | None = None) -> Tensor:
         """Which samples APGD fooled."""
         return self.ours(apgd, objective=objective, threat=THREAT, steps=STEPS, targets=targets)
-
-    def mim(self, objective: Objective) -> Tensor:
-        """Which samples the momentum iterative method fooled."""
-        return self.ours(mim, objective=objective, threat=THREAT, steps=STEPS, step_size=STEP)
 
     def square(self, queries: int) -> Tensor:
         """Which samples Square fooled."""
@@ -128,7 +125,7 @@ def groups() -> list[Group]:
         Group("PGD, cross-entropy", ONE, lambda s: s.pgd(cross_entropy()), plain),
         Group("PGD, margin", ONE, lambda s: s.pgd(margin()), named("LinfPGD margin", "PGD margin", "pgd_linf dl")),
         Group("PGD, DLR", ONE, lambda s: s.pgd(dlr()), named("pgd_linf dlr")),
-        Group("MIM, cross-entropy", ONE, lambda s: s.mim(cross_entropy()), mims, seeds=(0,)),
+        Group("MIM, cross-entropy", ONE, lambda s: s.ours(mim, objective=cross_entropy(), **PATH), mims, seeds=(0,)),
         Group("APGD, cross-entropy", ONE, lambda s: s.apgd(cross_entropy()),
               named("APGD ce", "AutoPGD ce", "apgd ce", "APGD-CE")),
         Group("APGD, DLR", ONE, lambda s: s.apgd(dlr()), apgd_on_dlr),

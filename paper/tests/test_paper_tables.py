@@ -11,7 +11,7 @@ from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.statistics import Rate
 from paper import ROOT
 from paper.pages.models import DISTANCES, PGD_8, PGD_16, SPSA, TABLE_1
-from paper.pages.pages import loss_table, results_pages
+from paper.pages.pages import results_pages
 from paper.pages.tables import (
     DEPTH,
     DEPTH_CIFAR100,
@@ -31,6 +31,7 @@ from paper.pages.tables import (
     turned_right,
     underfitting_table,
 )
+from paper.pages.text import render
 from paper.summaries import Summary
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
@@ -275,7 +276,7 @@ def test_the_page_names_what_the_papers_attacks_move_away_from() -> None:
 
 
 def test_the_tables_of_the_front_page() -> None:
-    assert cells(loss_table(MEASURED), "CIFAR-10, adversarial training")[1:] == [
+    assert cells(render("blocks/loss", results=MEASURED), "CIFAR-10, adversarial training")[1:] == [
         "80.0 / 80.0",
         "30.0 / 30.0",
         "20.0 / 20.0",

@@ -163,7 +163,7 @@ def panels(record: FigureRecord) -> list[Drawing]:
         features = restore(unpack(model["features"]), model["view"])
         ground: list[DrawingPart] = [
             *window.regions(np.array(model["weights"]), np.array(model["bias"])),
-            *window.cloud(features, labels, _radius(labels), 0.5),
+            *window.cloud(features, labels, 1.2 if len(labels) > 3000 else 2.2, 0.5),
         ]
         names = window.names(_class_places(model, features, labels), record["class_names"])
         if model["centers"] is not None:
@@ -175,10 +175,6 @@ def panels(record: FigureRecord) -> list[Drawing]:
             title += f", target {record['class_names'][shown['target']]}"
             drawings.append(window.drawing(title, [*ground, *ways, *names, *_star(window, start)]))
     return drawings
-
-
-def _radius(labels: np.ndarray) -> float:
-    return 1.2 if len(labels) > 3000 else 2.2
 
 
 def _class_places(model: FigureRecord, features: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -102,14 +102,9 @@ def _panel(case: FigureRecord, norm: float) -> Drawing:
         parts.append(Dots([(x, y)], class_ink(int(k)), 7.5 if flat else 6.0 + 4.0 * near))
         dx, dy = float(points[k, 0]), -float(points[k, 1])
         length = max((dx * dx + dy * dy) ** 0.5, 0.2)
-        parts.append(
-            Text(x + 22 * dx / length, y + 22 * dy / length + 5, _name(int(k)), "ink", 15.0, anchor="middle", halo=True)
-        )
+        x, y = x + 22 * dx / length, y + 22 * dy / length + 5
+        parts.append(Text(x, y, f"μ{'₁₂₃₄'[k]}", "ink", 15.0, anchor="middle", halo=True))
     return Drawing(f"L = {case['classes']}: {SHAPES[case['classes']]}", SIDE, SIDE, parts)
-
-
-def _name(label: int) -> str:
-    return f"μ{'₁₂₃₄'[label]}"
 
 
 def table(record: FigureRecord) -> str:

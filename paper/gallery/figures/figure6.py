@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxmahal.attacks import Objective, Outputs, own_loss, own_loss_difference
+from maxmahal.attacks import Outputs, own_loss, own_loss_difference
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
 from maxmahal.random import generator
@@ -74,16 +74,13 @@ def compute(options: FigureOptions) -> FigureRecord:
     }
 
 
-def _objective(head: MMC, name: str) -> Objective:
-    return own_loss(head) if name.endswith("1") else own_loss_difference(head)
-
-
 def direction(head: MMC, name: str, features: Tensor) -> Tensor:
     """Unit vectors against the gradient of an objective in feature space; zero where the gradient is."""
     asked = features.clone().requires_grad_()
     labels = torch.full((len(features),), LABEL)
     targets = torch.full((len(features),), TARGET) if name.startswith("tar") else None
-    values = _objective(head, name)(Outputs(head.logits(asked), asked), labels, targets)
+    objective = own_loss(head) if name.endswith("1") else own_loss_difference(head)
+    values = objective(Outputs(head.logits(asked), asked), labels, targets)
     (gradient,) = torch.autograd.grad(values.sum(), asked)
     unit: Tensor = -torch.nn.functional.normalize(gradient, dim=1)
     return unit
