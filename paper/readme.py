@@ -157,7 +157,7 @@ BLOCKS: dict[str, Callable[[], Values]] = {
     "trust": masked,
     "loss": lambda: {"results": published()},
 }
-"""What may stand between markers of the README, each with its template."""
+"""What may be between markers of the README, each with its template."""
 PAGES = {
     "performance": ("speed", "engine", "classes"),
     "peers": ("peers",),
@@ -179,7 +179,7 @@ def page(name: str) -> str:
 
 
 def rendered(text: str) -> str:
-    """The README with every block between its markers made anew."""
+    """The README with every block between its markers rendered again."""
     for name in dict.fromkeys(re.findall(r"<!-- ([\w-]+): (?:begin|end) -->", text)):
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
         if name not in BLOCKS or text.count(begin) != 1 or text.count(end) != 1:

@@ -41,7 +41,7 @@ FAIR_CLEAN, FAIR_PGD = 76.0, 41.0
 """Percent that finished adversarial training reaches on this network, clean and under PGD-50 on true labels."""
 NEAR = 5.0  # points: what still counts as reproducing a number of the paper, or as SPSA close to PGD
 LITTLE, SOME = 1.05, 1.25  # times as long as SCE
-_TRUSTED = {"held", "mended"}  # false robustness was looked for, and no sign of it is open
+_TRUSTED = {"held", "mended"}  # strict looked for false robustness, and no sign of it is unresolved
 _PGD = (*PGD_8, *PGD_16)
 _SCE, _MMC, _RANDOM = "cifar10-sce", "cifar10-mmc", "cifar10-mmc-rand"
 _STATES = {"ahead": "yes", "no lead": "ruled out", "open": "open", "not tested": "not tested"}
@@ -165,7 +165,7 @@ def lacking(
         what = "every column" if whole else ", ".join(words for name, words in gaps if name == model)
         found.append(f"{results.title(model)} ({what})")
     for pair in pairs:
-        if compare.strong_standing(results, *pair) is None:
+        if compare.worst_case_order(results, *pair) is None:
             found.append(f"the worst cases of {results.title(pair[0])} and {results.title(pair[1])} on the same images")
     return found
 
@@ -215,7 +215,7 @@ def paper_gap(results: Published, model: str, stage: str, table: str = "") -> fl
 
 
 def judge_adversarial(results: Published) -> Judgement:
-    """AT (MMC-10) beside AT (SCE) at two budgets; CIFAR-100 is told and decides nothing."""
+    """AT (MMC-10) beside AT (SCE) at two budgets; CIFAR-100 is reported and decides nothing."""
     fair, own = (baseline(results, model) for model in LONG)
     found = compare.budgets(results)
     pair = next(
@@ -238,12 +238,12 @@ def judge_adversarial(results: Published) -> Judgement:
         found.short.interval if found.short.n >= ENOUGH else (-math.inf, math.inf),
     ]
     costs = len(found.clean) < len(ends) or min(found.clean.values()) < -POINT
-    standings = {"ahead" if low > 0 else "behind" if high < 0 else "tied" for low, high in ends}
+    orders = {"ahead" if low > 0 else "behind" if high < 0 else "tied" for low, high in ends}
     verdict: Verdict = "undecided"
-    if "behind" in standings or ("ahead" not in standings and max(high for _, high in ends) < POINT):
+    if "behind" in orders or ("ahead" not in orders and max(high for _, high in ends) < POINT):
         verdict = "undecided" if facts["undertrained"] else "does not hold"
-    elif "ahead" in standings:
-        verdict = "holds" if standings == {"ahead"} and not costs else "holds in part"
+    elif "ahead" in orders:
+        verdict = "holds" if orders == {"ahead"} and not costs else "holds in part"
     missing = [] if found.short.n >= ENOUGH else [f"AutoAttack on {ENOUGH} pairs of training seeds at the short budget"]
     return settle(verdict, facts, missing)
 
@@ -442,7 +442,7 @@ def _lead_and_worst(results: Published, model: str, others: Sequence[str], stage
     found = compare.leads(results, model, others, stages)
     if not found:
         return not_measured(f"PGD on {results.title(model)} and a model to compare it with")
-    seen = {other: place for other in others if (place := compare.strong_standing(results, model, other)) is not None}
+    seen = {other: place for other in others if (place := compare.worst_case_order(results, model, other)) is not None}
     places = set(seen.values())
     worst = "behind" if "behind" in places else "tied" if "tied" in places else "ahead" if places else ""
     state = compare.state_of(found)

@@ -18,7 +18,7 @@ from paper.summaries import BEST, StageSummary, Summary, pair_clean, pair_stage,
 
 FARTHER = 5.0  # percent of a mean distance: likewise
 State = Literal["ahead", "no lead", "open", "not tested"]
-Standing = Literal["ahead", "tied", "behind"]
+Order = Literal["ahead", "tied", "behind"]
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def state_of(found: Sequence[Lead]) -> State:
     return "no lead" if "no lead" in seen else "not tested" if "not tested" in seen else "open"
 
 
-def standing(pair: Comparison, least: float = 0.0, p_value: float | None = None) -> Standing:
+def order(pair: Comparison, least: float = 0.0, p_value: float | None = None) -> Order:
     """Whether the first model is better: the paired test is significant, and the difference has some size.
 
     ``p_value`` is the test's p where it was corrected for several comparisons.
@@ -185,14 +185,14 @@ def strong_pair(results: Published, first: str, second: str) -> tuple[Summary, S
     return next((pair for suite in STRONG if (pair := results.pair(first, second, suite)) is not None), None)
 
 
-def strong_standing(results: Published, model: str, other: str) -> Standing | None:
+def worst_case_order(results: Published, model: str, other: str) -> Order | None:
     """A model beside one other in the worst case.
 
     If both lose every image they are tied, whichever suites attacked them.
     """
     pair = strong_pair(results, model, other)
     if pair is not None:
-        return standing(pair_up(*pair), POINT)
+        return order(pair_up(*pair), POINT)
     return "tied" if all_broken(results, (model, other)) else None
 
 

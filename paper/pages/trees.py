@@ -77,13 +77,15 @@ def trees_pages(results: Path) -> dict[str, str]:
     every = corrected([with_contrasts(each) for each in read_results(results, TREE_STUDIES)])
     if not any(each.runs for each in every):
         return {}
-    beside = scan.read_beside(results)
-    drawn = draw_figures([every[0], every[2]], beside)
-    page = trees_page(every, beside, scan.read_long(results), list(drawn))
+    summaries = scan.read_tree_summaries(results)
+    drawn = draw_figures([every[0], every[2]], summaries)
+    page = trees_page(every, summaries, scan.read_long(results), list(drawn))
     return {"trees.md": page, **{f"figures/{name}": text for name, text in drawn.items()}}
 
 
-def trees_page(every: Sequence[Results], beside: scan.Beside, long: scan.Long, figures: Sequence[str] = ()) -> str:
+def trees_page(
+    every: Sequence[Results], summaries: scan.TreeSummaries, long: scan.Long, figures: Sequence[str] = ()
+) -> str:
     """The whole page, of studies that were corrected together."""
     plain, near, strict = every
     groups, size = _tree()
@@ -92,14 +94,14 @@ def trees_page(every: Sequence[Results], beside: scan.Beside, long: scan.Long, f
         "trees",
         lead=lead(plain, near) if is_run(plain) else None,
         long=long,
-        adversarial=scan.adversarial_gaps(beside),
+        adversarial=scan.adversarial_gaps(summaries),
         adversarial_scores={
             arm.title: 100 * score
             for arm in strict.study.arms
-            if arm.name in (AT_MMC, *AT_ORTHOGONAL.names) and (score := beside.validation(arm.name)) is not None
+            if arm.name in (AT_MMC, *AT_ORTHOGONAL.names) and (score := summaries.validation(arm.name)) is not None
         },
-        small={metric: scan.small_ratios(plain, metric, beside) for metric in ("clean", "superclass", "worst")},
-        small_outcome=small_outcome(scan.small_ratios(plain, "clean", beside)),
+        small={metric: scan.small_ratios(plain, metric, summaries) for metric in ("clean", "superclass", "worst")},
+        small_outcome=small_outcome(scan.small_ratios(plain, "clean", summaries)),
         small_limit=SMALL,
         shown=shown,
         figures=figures,
@@ -108,15 +110,15 @@ def trees_page(every: Sequence[Results], beside: scan.Beside, long: scan.Long, f
         others=comparison_table(plain, [each for each in contrasts if each.reference != MMC], NAMES),
         careful=[(each.study, comparison_table(each, each.study.contrasts, NAMES)) for each in (near, strict)],
         equal_ratios={
-            title: scan.same_ratio(plain, ours, theirs, "superclass", beside) for ours, theirs, title in SAME_RATIO
+            title: scan.same_ratio(plain, ours, theirs, "superclass", summaries) for ours, theirs, title in SAME_RATIO
         },
         edges=[plain.study.arm_title(arm) for family in PLAIN if (arm := scan.at_the_edge(plain, family))],
-        scan=scan_table(plain, beside),
-        fit=scan.loss_and_robustness(plain, beside),
-        attacks=beside.attacks,
-        later={arm: later for arm in (MMC, *given) if (later := _later(plain, arm, beside)) is not None},
+        scan=scan_table(plain, summaries),
+        fit=scan.loss_and_robustness(plain, summaries),
+        attacks=summaries.attacks,
+        later={arm: later for arm in (MMC, *given) if (later := _later(plain, arm, summaries)) is not None},
         mmc=MMC,
-        recipes=(next(({**plain.shared, **run.settings} for run in plain.runs), {}), beside.settings(AT_MMC)),
+        recipes=(next(({**plain.shared, **run.settings} for run in plain.runs), {}), summaries.settings(AT_MMC)),
         network_title=network_title,
         about=plain.about,
         strict=strict.study,
@@ -181,17 +183,17 @@ def _helps(judged: Judged) -> bool:
     return judged.difference.verdict() == "helps"
 
 
-def scan_table(results: Results, beside: scan.Beside) -> str:
+def scan_table(results: Results, summaries: scan.TreeSummaries) -> str:
     """Every run of the scan: accuracies with intervals over images, training loss, and where its centers are."""
-    rows = [[results.study.arm_title(arm), *_scanned(run, beside)] for arm, run in scan.scan_runs(results).items()]
+    rows = [[results.study.arm_title(arm), *_scanned(run, summaries)] for arm, run in scan.scan_runs(results).items()]
     header = ["arm (seed 0)", "validation", *(NAMES[metric] for metric in BETWEEN), NAMES["worst-near"]]
     return markdown_table([*header, "training loss", "lengths", "nearest two", "nearest across"], rows)
 
 
-def _scanned(run: Run, beside: scan.Beside) -> list[str]:
+def _scanned(run: Run, summaries: scan.TreeSummaries) -> list[str]:
     rates = [run.rate(metric) for metric in (*BETWEEN, "worst-near")]
     low, high, *distances = (f"{run.centers[name]:.1f}" for name in ("shortest", "longest", "nearest", "across"))
-    numbers = [None if run.validation is None else 100 * run.validation, beside.training_loss(run)]
+    numbers = [None if run.validation is None else 100 * run.validation, summaries.training_loss(run)]
     validation, loss = ("–" if each is None else f"{each:.1f}" for each in numbers)
     return [validation, *map(_rate, rates), loss, low if low == high else f"{low} to {high}", *distances]
 
@@ -200,8 +202,8 @@ def _rate(rate: Rate | None) -> str:
     return "–" if rate is None else rate_text(rate).replace(" %", "")
 
 
-def _later(results: Results, arm: str, beside: scan.Beside) -> float | None:
-    rates = [rate for run in results.runs if run.arm == arm and (rate := beside.broken_later(run)) is not None]
+def _later(results: Results, arm: str, summaries: scan.TreeSummaries) -> float | None:
+    rates = [rate for run in results.runs if run.arm == arm and (rate := summaries.broken_later(run)) is not None]
     return sum(rate.value for rate in rates) / len(rates) if rates else None
 
 
@@ -220,7 +222,7 @@ def even_ratio() -> float:
     return math.sqrt(groups * (size - 1) / (groups - 1))
 
 
-def draw_figures(every: Sequence[Results], beside: scan.Beside) -> dict[str, str]:
+def draw_figures(every: Sequence[Results], summaries: scan.TreeSummaries) -> dict[str, str]:
     """By file name; only figures that have data."""
     drawn: dict[str, str] = {}
     for results in every:
@@ -229,7 +231,7 @@ def draw_figures(every: Sequence[Results], beside: scan.Beside) -> dict[str, str
         if judged:
             drawn[f"{results.study.name}-effects.svg"] = draw_effects(results, judged)
         if results.study.name == TREES.name:
-            scans = {metric: draw_scan(results, metric, beside) for metric in _SCANNED}
+            scans = {metric: draw_scan(results, metric, summaries) for metric in _SCANNED}
             drawn |= {f"trees-scan-{metric}.svg": text for metric, text in scans.items() if text}
             drawn |= {"trees-convergence.svg": draw_curves(results)} if judged else {}
     return drawn
@@ -261,10 +263,10 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
     return arranged(chart.title, [chart], legend=legend).file()
 
 
-def draw_scan(results: Results, metric: Metric, beside: scan.Beside) -> str:
+def draw_scan(results: Results, metric: Metric, summaries: scan.TreeSummaries) -> str:
     """How far each form is from MMC, ratio by ratio and form beside form; empty if there is nothing to compare."""
     families = (*GIVEN, LEARNED, RANDOM)
-    found = [(slot, family, _beyond(results, family, metric, beside)) for slot, family in enumerate(families)]
+    found = [(slot, family, _beyond(results, family, metric, summaries)) for slot, family in enumerate(families)]
     found = [each for each in found if each[2]]
     if not found:
         return ""
@@ -284,8 +286,8 @@ def draw_scan(results: Results, metric: Metric, beside: scan.Beside) -> str:
         for value, gap in gaps.items():
             x = ratios.index(value) + (slot - (len(families) - 1) / 2) * _APART
             chart.line([x, x], [gap.low, gap.high], slot)
-            told = f"{gap.size:+.1f} points [{gap.low:+.1f}, {gap.high:+.1f}]".replace("-", "−")
-            tip = f"{family.title}, ratio {value}: {told}{', paired' if gap.paired else ''}"
+            text = f"{gap.size:+.1f} points [{gap.low:+.1f}, {gap.high:+.1f}]".replace("-", "−")
+            tip = f"{family.title}, ratio {value}: {text}{', paired' if gap.paired else ''}"
             chart.points([x], [gap.size], slot, [tip])
     legend = [Key(f"s{slot}", family.title) for slot, family, _ in found]
     note = _NOTE.format(_how(every, metric))
@@ -327,9 +329,9 @@ def _how(gaps: Sequence[scan.Apart], metric: Metric) -> str:
     return f"{_PAIRED}, but {loose} of {len(gaps)} {_UNKNOWN}"
 
 
-def _beyond(results: Results, family: Family, metric: Metric, beside: scan.Beside) -> dict[str, scan.Apart]:
+def _beyond(results: Results, family: Family, metric: Metric, summaries: scan.TreeSummaries) -> dict[str, scan.Apart]:
     """By ratio the difference to MMC and its interval, of the ratios that every form has."""
-    found = {value: scan.apart(results, f"{family.name}-{value}", MMC, metric, beside) for value in LEARNED.values}
+    found = {value: scan.apart(results, f"{family.name}-{value}", MMC, metric, summaries) for value in LEARNED.values}
     return {value: gap for value, gap in found.items() if gap is not None}
 
 

@@ -75,7 +75,7 @@ def attacked_alike(first: Summary, second: Summary) -> bool:
 
 
 @dataclass(frozen=True)
-class Beside:
+class TreeSummaries:
     """The summaries of the scan's models."""
 
     evaluations: tuple[Summary, ...] = ()
@@ -130,12 +130,12 @@ class Beside:
         return next((each for each in self.evaluations if (each.name, each.model_fingerprint) == wanted), None)
 
 
-def read_beside(results: Path) -> Beside:
+def read_tree_summaries(results: Path) -> TreeSummaries:
     """From the folder of results."""
     every = [read_summary(path) for path in sorted((results / "evaluations").glob(_FILES))]
     runs = [read_run(path) for path in sorted((results / "runs").glob(_FILES))]
     radius = parse_epsilon(TREES.epsilon)
-    return Beside(
+    return TreeSummaries(
         tuple(each for each in every if each.suite == TREES.suite and math.isclose(each.radius, radius)),
         tuple(each for each in runs if each.finished),
     )
@@ -151,29 +151,31 @@ def scan_runs(results: Results) -> dict[str, Run]:
     return {arm.name: found[arm.name] for arm in results.study.arms if arm.name in found}
 
 
-def apart(results: Results, arm: str, reference: str, metric: Metric, beside: Beside) -> Apart | None:
+def apart(results: Results, arm: str, reference: str, metric: Metric, summaries: TreeSummaries) -> Apart | None:
     """Two runs of the scan, image by image if summaries allow it; None if one of them was not run."""
     runs = scan_runs(results)
     if arm not in runs or reference not in runs:
         return None
-    pair = beside.paired(runs[arm], runs[reference], metric)
+    pair = summaries.paired(runs[arm], runs[reference], metric)
     if pair is not None:
         return paired_apart(pair)
     ours, theirs = runs[arm].rate(metric), runs[reference].rate(metric)
     return None if ours is None or theirs is None else Apart(*points_apart(ours, theirs), paired=False)
 
 
-def same_ratio(results: Results, ours: Family, theirs: Family, metric: Metric, beside: Beside) -> dict[str, Apart]:
+def same_ratio(
+    results: Results, ours: Family, theirs: Family, metric: Metric, summaries: TreeSummaries
+) -> dict[str, Apart]:
     """Two families compared at each ratio that both were run with."""
     pairs = {value: (f"{ours.name}-{value}", f"{theirs.name}-{value}") for value in ours.values}
-    found = {value: apart(results, *pair, metric, beside) for value, pair in pairs.items()}
+    found = {value: apart(results, *pair, metric, summaries) for value, pair in pairs.items()}
     return {value: gap for value, gap in found.items() if gap is not None}
 
 
-def small_ratios(results: Results, metric: Metric, beside: Beside) -> list[Apart]:
+def small_ratios(results: Results, metric: Metric, summaries: TreeSummaries) -> list[Apart]:
     """The given tree at ratios as small as the paper means, against MMC, from the lowest to the highest."""
     names = [name for name in GIVEN_NAMES if float(ratio_of(name)) <= SMALL]
-    found = (apart(results, name, MMC, metric, beside) for name in names)
+    found = (apart(results, name, MMC, metric, summaries) for name in names)
     return sorted(gap for gap in found if gap is not None)
 
 
@@ -185,14 +187,14 @@ def at_the_edge(results: Results, family: Family) -> str:
     return best.arm if best is not None and len(tried) > 1 and best in (tried[0], tried[-1]) else ""
 
 
-def adversarial_gaps(beside: Beside) -> dict[str, tuple[Difference, Difference]]:
+def adversarial_gaps(summaries: TreeSummaries) -> dict[str, tuple[Difference, Difference]]:
     """Adversarial training: each arm against MMC under the trainings' own PGD-10, and on clean images.
 
     Last checkpoints of seeds that were trained alike; arms with fewer seeds than a verdict needs are left out.
     """
-    theirs, found = beside.of_arm(AT_MMC), {}
+    theirs, found = summaries.of_arm(AT_MMC), {}
     for arm in AT_ORTHOGONAL.arms:
-        ours = beside.of_arm(arm.name)
+        ours = summaries.of_arm(arm.name)
         alike = [seed for seed in ours.keys() & theirs.keys() if _recipe(ours[seed]) == _recipe(theirs[seed])]
         attacked, clean = (
             paired(_last_scores(ours, alike, key), _last_scores(theirs, alike, key))
@@ -213,10 +215,10 @@ def _last_scores(runs: dict[int, RunSummary], seeds: Sequence[int], key: str) ->
     return {seed: 100 * value for seed, value in scores.items() if value is not None}
 
 
-def loss_and_robustness(results: Results, beside: Beside) -> tuple[int, float] | None:
+def loss_and_robustness(results: Results, summaries: TreeSummaries) -> tuple[int, float] | None:
     """Over the arms of the scan without EMC: how many, and the rank correlation of training loss and worst case."""
     runs = [run for arm, run in scan_runs(results).items() if arm not in EMC.names]
-    known = [(loss, run.robust.value) for run in runs if (loss := beside.training_loss(run)) is not None]
+    known = [(loss, run.robust.value) for run in runs if (loss := summaries.training_loss(run)) is not None]
     return (len(known), float(stats.spearmanr(known).statistic)) if len(known) > 2 else None
 
 

@@ -143,8 +143,8 @@ def _under_attack(results: Results) -> str:
     # A verdict against one reference stays if another comparison of the arm may be chance.
     settled = {*found["helps"], *found["hurts"], *found["true, small"]}
     found["may be chance"] = [title for title in found["may be chance"] if title not in settled]
-    told = [f"{verdict}: {listed(titles)}" for verdict, titles in found.items() if titles]
-    return "; ".join(told) or ("no difference seen" if is_run(results) else NOT_RUN)
+    texts = [f"{verdict}: {listed(titles)}" for verdict, titles in found.items() if titles]
+    return "; ".join(texts) or ("no difference seen" if is_run(results) else NOT_RUN)
 
 
 def _widest_table(every: Sequence[Results]) -> str:

@@ -188,11 +188,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--anew", action="store_true", help=f"delete {PROGRESS.relative_to(ROOT)} first")
+    parser.add_argument("--restart", action="store_true", help=f"delete {PROGRESS.relative_to(ROOT)} first")
     options = parser.parse_args()
     for title in TITLES:
         digits_model(title)
-    if options.anew:
+    if options.restart:
         PROGRESS.unlink(missing_ok=True)
     rows = rows_so_far(options.images)
     order = [(title, group.name) for group in groups() for title in TITLES]

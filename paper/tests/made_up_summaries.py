@@ -43,7 +43,7 @@ def summary(
     more: tuple[StageSummary, ...] = (),
     **changes: Any,
 ) -> Summary:
-    """The first images stand, and the first images are right: a model with more of them leads on just these."""
+    """The first images are robust, and the first images are correct: a model with more of them leads on just these."""
     count = changes.get("samples", IMAGES)
     unit = 256 if suite.startswith(("paper", "spsa")) else 255
     right, stands = (np.arange(count) < round(count * share / 100) for share in (clean, robust))

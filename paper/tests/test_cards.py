@@ -48,19 +48,19 @@ def facts(text: str) -> dict[str, str]:
 
 def test_a_card_says_what_the_model_is_and_how_it_was_made() -> None:
     evaluated = measured(environment={"versions": {"maxmahal": "0.1.0", "torch": "2.11"}, "commit": "def-dirty"})
-    told = facts(card(published(evaluated, TRAINED), NAME))
-    assert told["network"] == "resnet32, 256 features, 480,144 parameters"
-    assert told["centers"] == "max-mahalanobis, norm 10.0, in 256 dimensions"
-    assert told["trained on"] == "49,000 of 50,000 images, 1,000 held out for validation"
-    assert told["checkpoint"] == "last, epoch 80 of 80"
-    assert told["seed"] == "3; 1 training of this kind"
-    assert told["precision"] == "bfloat16"
-    assert told["time"] == "1 min 40 s on NVIDIA H200, shared by 4 trainings"
-    assert told["trained by"] == "maxmahal 0.1.0, torch 2.11, commit abc"
-    assert told["measured by"] == "maxmahal 0.1.0, torch 2.11, commit def-dirty"
+    shown = facts(card(published(evaluated, TRAINED), NAME))
+    assert shown["network"] == "resnet32, 256 features, 480,144 parameters"
+    assert shown["centers"] == "max-mahalanobis, norm 10.0, in 256 dimensions"
+    assert shown["trained on"] == "49,000 of 50,000 images, 1,000 held out for validation"
+    assert shown["checkpoint"] == "last, epoch 80 of 80"
+    assert shown["seed"] == "3; 1 training of this kind"
+    assert shown["precision"] == "bfloat16"
+    assert shown["time"] == "1 min 40 s on NVIDIA H200, shared by 4 trainings"
+    assert shown["trained by"] == "maxmahal 0.1.0, torch 2.11, commit abc"
+    assert shown["measured by"] == "maxmahal 0.1.0, torch 2.11, commit def-dirty"
 
 
-def test_what_was_left_as_it_is_stands_on_no_card() -> None:
+def test_defaults_are_on_no_card() -> None:
     tree = {
         "name": "hierarchical",
         "length": 0.0,
@@ -70,20 +70,22 @@ def test_what_was_left_as_it_is_stands_on_no_card() -> None:
         "tree": "",
     }
     table = {**SETTINGS, "centers": {**tree, "subspaces": "orthogonal"}, "loss": {"name": "mmc", "form": ""}}
-    told = facts(card(published(replace(TRAINED, settings=table)), NAME))
-    assert told["centers"] == "hierarchical, norms 8.0 and 6.0, shuffle_seed 3, subspaces orthogonal, in 256 dimensions"
-    assert told["loss"] == "mmc"
+    shown = facts(card(published(replace(TRAINED, settings=table)), NAME))
+    assert (
+        shown["centers"] == "hierarchical, norms 8.0 and 6.0, shuffle_seed 3, subspaces orthogonal, in 256 dimensions"
+    )
+    assert shown["loss"] == "mmc"
     drawn = {**SETTINGS, "centers": {"name": "random", "norm": 10.0, "seed": 0}}
-    told = facts(card(published(replace(TRAINED, settings=drawn)), NAME))
-    assert told["centers"] == "random, norm 10.0, seed 0, in 256 dimensions", "the draw is told"
+    shown = facts(card(published(replace(TRAINED, settings=drawn)), NAME))
+    assert shown["centers"] == "random, norm 10.0, seed 0, in 256 dimensions", "the draw is shown"
 
 
-def test_a_budget_is_told_in_epochs() -> None:
+def test_a_budget_is_given_in_epochs() -> None:
     about = {**SETTINGS, "about": "Adversarial training of MMC-10, a large budget on one GPU"}
     assert "training of MMC-10, 80 epochs\n" in card(published(replace(TRAINED, settings=about)), NAME)
 
 
-def test_attacks_without_gradients_and_distances_stand_on_the_card() -> None:
+def test_attacks_without_gradients_and_distances_are_on_the_card() -> None:
     few = stage("spsa-un-8", 17.0, 1000, kind="spsa", right=None)
     far = stage("cw-tar", 0.75, 500, right=None, accuracy=Rate(41.0, 500))
     text = card(published(measured("paper-table4", more=(few, far))), NAME)
@@ -94,13 +96,13 @@ def test_attacks_without_gradients_and_distances_stand_on_the_card() -> None:
 
 def test_what_does_not_apply_or_is_not_known_is_not_made_up() -> None:
     plain = {**SETTINGS, "loss": {"name": "sce"}, "data": {"source": "cifar10", "validation": 0}}
-    told = facts(card(published(replace(TRAINED, settings=plain, sharing=1, device="cpu", gpu="", result={})), NAME))
-    assert "centers" not in told
-    assert told["trained on"] == "50,000 images"
-    assert told["precision"] == "float32"
-    assert told["time"] == "1 min 40 s on cpu"
-    assert told["trained by"] == "unknown"
-    assert told["measured by"] == "unknown"
+    shown = facts(card(published(replace(TRAINED, settings=plain, sharing=1, device="cpu", gpu="", result={})), NAME))
+    assert "centers" not in shown
+    assert shown["trained on"] == "50,000 images"
+    assert shown["precision"] == "float32"
+    assert shown["time"] == "1 min 40 s on cpu"
+    assert shown["trained by"] == "unknown"
+    assert shown["measured by"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -138,8 +140,8 @@ def test_an_adversarial_training_shows_its_loss_beside_a_constant_models() -> No
 
 def test_the_file_is_named_by_its_digest(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"weights")
-    told = facts(card(published(), NAME, tmp_path / "x"))
-    assert told["SHA-256 of the file"] == hashlib.sha256(b"weights").hexdigest()
+    shown = facts(card(published(), NAME, tmp_path / "x"))
+    assert shown["SHA-256 of the file"] == hashlib.sha256(b"weights").hexdigest()
 
 
 @pytest.mark.parametrize("name", list(ZOO))
@@ -156,9 +158,7 @@ def test_the_index_names_data_and_numbers() -> None:
     assert text.startswith("# Trained models\n\nModels of CIFAR-10 and CIFAR-100 by name")
 
 
-def test_the_lines_of_a_card_run_as_they_stand(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_lines_of_a_card_run_unchanged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """On digits in the place of CIFAR-10, and a small network in the place of the zoo's."""
     digits = load_dataset("digits", "test").first(4)
     monkeypatch.setattr("maxmahal.data.load_dataset", lambda name, split: given(name, split, digits))

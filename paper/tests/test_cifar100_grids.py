@@ -23,7 +23,7 @@ OWN = {"cifar100-mmc-rand", "cifar100-hm"}  # rows that the paper's table does n
     ("grid", "suite", "table"),
     [("table4", "paper-table4", "Table 4"), ("table5-cifar100", "paper-table1", "Table 5")],
 )
-def test_every_cell_stands_beside_one_of_the_papers(grid: str, suite: str, table: str) -> None:
+def test_every_cell_has_a_number_of_the_paper(grid: str, suite: str, table: str) -> None:
     for model in load_grid(own("grid", grid)).models:
         for stage in load_suite(suite).stages:
             numbers = paper_number(model.settings().table, stage.name)

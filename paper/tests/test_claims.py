@@ -54,7 +54,7 @@ AHEAD, WIDE = short([40, 40.5, 39.5], [43, 43.4, 42.6]), short([40, 43.5, 39.5],
 EQUAL, BEHIND = short([40, 41, 42], [40.1, 40.9, 42]), short([43, 43.4, 42.6], [40, 40.5, 39.5])
 LOSSES = [table1(name, 5) for name in OTHER_LOSSES]
 AS_PRINTED = [table1(name, 40 if name == "cifar10-lgm" else 20) for name in OTHER_LOSSES]
-"""Nobody below what the paper prints."""
+"""No model below what the paper prints."""
 WEAK = [strong(name, 0) for name in OTHER_LOSSES]
 
 
@@ -119,7 +119,7 @@ def draws(random: list[float], optimal: list[float], worst: tuple[list[float], l
 
 
 def few(*names: str) -> Things:
-    """On other images than everybody else's."""
+    """On other images than all others."""
     return [summary(name, "paper-table1", stages=dict.fromkeys(PGD, 30.0), clean=90.0, samples=1000) for name in names]
 
 
@@ -320,9 +320,9 @@ def section(key: str, results: Published) -> str:
 def test_numbers_decide(key: str, verdict: str, things: Things) -> None:
     found = judged(key, *things)
     assert found.verdict == verdict, found
-    told = section(key, published(*things))
-    assert f"**Verdict: {verdict}.**" in told
-    assert not re.search(r"\b(nan|inf|None)\b", told)
+    shown = section(key, published(*things))
+    assert f"**Verdict: {verdict}.**" in shown
+    assert not re.search(r"\b(nan|inf|None)\b", shown)
 
 
 @pytest.mark.parametrize("key", list(RULES))
@@ -428,20 +428,20 @@ def test_runs_that_can_be_compared_come_before_a_benchmark() -> None:
     assert (alone.verdict, alone.facts["steps"], alone.facts["ratio"]) == ("holds in part", None, pytest.approx(1.2))
 
 
-def test_the_numbers_of_adversarial_training_are_told() -> None:
-    told = section("at", published(*at(45, 48, mmc_clean=78), *AHEAD))
-    assert "at the long budget +3.0 points [+2.2, +3.8], p < 0.001, 60 to 0 of 2,000 images" in told
-    assert "at the short budget +3.0 [+2.8, +3.2] points over 3 pairs of training seeds, 2,000 images each" in told
-    assert "On clean images: −2.0 points (long), +0.0 points (short)." in told
-    assert "AT (SCE): clean 80.0 %, PGD-50 on true labels 45.0 %." in told
+def test_the_numbers_of_adversarial_training_are_shown() -> None:
+    shown = section("at", published(*at(45, 48, mmc_clean=78), *AHEAD))
+    assert "at the long budget +3.0 points [+2.2, +3.8], p < 0.001, 60 to 0 of 2,000 images" in shown
+    assert "at the short budget +3.0 [+2.8, +3.2] points over 3 pairs of training seeds, 2,000 images each" in shown
+    assert "On clean images: −2.0 points (long), +0.0 points (short)." in shown
+    assert "AT (SCE): clean 80.0 %, PGD-50 on true labels 45.0 %." in shown
     few = section("at", published(*at(45, 48), *short([40, 40.5], [43, 43.4])))
     assert "+3.0 points over 2 pairs of training seeds" in few
 
 
-def test_a_tolerance_and_too_little_training_are_told() -> None:
-    told = section("at", published(*at(45, 45, clean=75.5, mmc_clean=74), trained(74), *EQUAL))
-    assert "This tolerance was set after measuring" in told
-    assert "PGD-50 on true labels 45.0 %, too low by the same measure" in told
+def test_a_tolerance_and_too_little_training_are_reported() -> None:
+    shown = section("at", published(*at(45, 45, clean=75.5, mmc_clean=74), trained(74), *EQUAL))
+    assert "This tolerance was set after measuring" in shown
+    assert "PGD-50 on true labels 45.0 %, too low by the same measure" in shown
     beyond_told = section("beyond", published(*mmc_trained_to(74, beyond(20, 20))))
     assert "because AT (MMC-10) misses the numbers asked of a fair baseline" in beyond_told
 
@@ -548,8 +548,8 @@ def test_the_batches_of_spsa_may_be_few_and_nothing_else_is_read_from_them() -> 
     ],
 )
 def test_two_data_sets_that_differ(ten: Verdict, hundred: Verdict, verdict: Verdict) -> None:
-    told = {"cifar10": ten, "cifar100": hundred}
-    assert on_both(published(), lambda _, benchmark: Judgement(told[benchmark.data])).verdict == verdict
+    shown = {"cifar10": ten, "cifar100": hundred}
+    assert on_both(published(), lambda _, benchmark: Judgement(shown[benchmark.data])).verdict == verdict
 
 
 # Convergence
@@ -657,8 +657,8 @@ def test_both_data_sets_have_to_agree(key: str) -> None:
     }
     assert judged(key, *GOOD[key][1]).verdict == "holds in part", "half of what the claim is about"
     assert judged(key, *BAD[key][1]).verdict == "does not hold"
-    told = section(key, published(*GOOD[key][0], *BAD[key][1]))
-    assert told.index("**CIFAR-10: holds.**") < told.index("**CIFAR-100: does not hold.**")
+    shown = section(key, published(*GOOD[key][0], *BAD[key][1]))
+    assert shown.index("**CIFAR-10: holds.**") < shown.index("**CIFAR-100: does not hold.**")
 
 
 def test_no_other_claim_is_decided_by_cifar100() -> None:

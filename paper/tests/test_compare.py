@@ -156,7 +156,7 @@ def test_distances_lead_by_their_errors(ours: Measured, theirs: Measured, state:
     assert judge_columns({"C&W": {"SCE": of_distances(ours, theirs)}})[0].state == state
 
 
-def test_counts_that_nobody_can_pair_are_compared_by_the_textbook() -> None:
+def test_counts_that_cannot_be_paired_are_compared_by_the_textbook() -> None:
     """Two shares of 1,000: the pooled z-test by hand, and Newcombe's interval from the two's own."""
     found = of_counts(Rate(245.0, 1000), Rate(220.0, 1000))
     error = math.sqrt(0.2325 * 0.7675 * 2 / 1000)

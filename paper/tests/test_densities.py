@@ -3,7 +3,7 @@
 How a setting is judged. Features are drawn, seven thin shells are counted, and the exact density predicts each count
 with nothing fitted. The seven together must not be rejected by a chi-square test at the level 1e-4, and no single count
 may lie beyond the bound that Bonferroni's correction gives at the same level. Twenty settings of two theorems make 280
-counts, of which one or so lies beyond three standard errors by chance: that share is looked at too, over all settings.
+counts, of which one or so lies beyond three standard errors by chance: that share is checked too, over all settings.
 The paper's form is judged by the same counts after its free constant was fitted to them.
 """
 

@@ -127,5 +127,5 @@ def test_a_path_keeps_inside_epsilon_and_takes_its_steps() -> None:
     )
     moves = np.linalg.norm(np.diff(way.features[:, 0], axis=0), axis=1)
     assert moves[0] == pytest.approx(moves[1], rel=1e-2)
-    assert moves[2] == pytest.approx(moves[0] / 2, rel=3e-2)  # only half a step is left to the rim
+    assert moves[2] == pytest.approx(moves[0] / 2, rel=3e-2)  # only half a step is left to the border
     assert moves[3:] == pytest.approx([0, 0], abs=1e-4)

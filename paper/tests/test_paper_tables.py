@@ -120,7 +120,7 @@ def test_numbers_far_from_the_papers_are_named() -> None:
     assert distances == ["SCE (C&W tar (L2) × 0.34)"]
 
 
-def test_images_that_pgd_turns_right_are_told() -> None:
+def test_images_that_pgd_turns_right_are_reported() -> None:
     turned = np.concatenate([np.arange(1400) < 10, np.arange(600) < 150])  # 70 % of 2,000 were right before
     pgd = stage("pgd50-un-8", 8.0, right=turned, accuracy=Rate(160.0, 2000))
     results = published(summary(SCE, "paper-table1", clean=70, more=(pgd,)))

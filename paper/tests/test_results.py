@@ -20,7 +20,7 @@ MMC, SHORT = "cifar10-mmc", "cifar10-at-mmc-short"
 
 
 def test_the_worst_case_is_of_each_image_over_both_suites() -> None:
-    """600 of 2,000 stand under the one, 500 under the other, and only 100 under both."""
+    """600 of 2,000 are robust under the one, 500 under the other, and only 100 under both."""
     ids = np.arange(2000)
     first = summary(MMC, "autoattack", robust=30, stands=ids < 600)
     second = summary(MMC, "strict", robust=25, stands=(ids >= 500) & (ids < 1000))
@@ -43,7 +43,7 @@ def test_suites_of_other_images_are_compared_and_said_to_be(changes: dict[str, A
 
 
 @pytest.mark.parametrize("suites", [("autoattack", "strict"), ("strict", "autoattack")])
-def test_where_nobody_stands_the_suite_that_saw_more_images_proves_more(suites: tuple[str, str]) -> None:
+def test_if_every_image_is_broken_the_suite_that_saw_more_images_counts(suites: tuple[str, str]) -> None:
     few, many = suites
     found = published(summary(MMC, few, robust=0, samples=1000, limited=True), summary(MMC, many, robust=0)).strongest(
         MMC
@@ -110,7 +110,7 @@ def test_clean_accuracy_is_of_all_images_where_they_are_known(
 
 
 @pytest.mark.parametrize(
-    ("told", "trained_with", "wanted"),
+    ("recorded", "trained_with", "wanted"),
     [
         ([{"lr": 0.1}], {"lr": 0.2}, {"lr": 0.1}),  # the training was run again since, with another rate
         ([{}, {"lr": 0.1}], {"lr": 0.2}, {"lr": 0.1}),
@@ -121,10 +121,10 @@ def test_clean_accuracy_is_of_all_images_where_they_are_known(
     ],
 )
 def test_settings_are_those_of_the_weights_that_were_evaluated(
-    told: list[dict[str, float]], trained_with: dict[str, float] | None, wanted: dict[str, float]
+    recorded: list[dict[str, float]], trained_with: dict[str, float] | None, wanted: dict[str, float]
 ) -> None:
     suites = ("strict", "autoattack")
-    seen = [with_settings(MMC, suite, each) for suite, each in zip(suites, told, strict=False)]
+    seen = [with_settings(MMC, suite, each) for suite, each in zip(suites, recorded, strict=False)]
     runs = [] if trained_with is None else [run(MMC, [10.0], settings=trained_with)]
     others = [with_settings("other", "strict", {"lr": 9.0}), run("another", [10.0])]
     assert published(*others, *seen, *runs).settings(MMC) == wanted
@@ -137,10 +137,10 @@ def test_evaluations_of_other_weights_than_the_trainings_are_named() -> None:
         run("old", [9.0]),
     ]
     things = [summary(MMC, "strict"), attacked(SHORT), summary("old", "strict"), *runs]
-    told = "evaluated with other weights than those of the published training"
-    assert not any(told in line for line in missing_list(published(*things)))
+    recorded = "evaluated with other weights than those of the published training"
+    assert not any(recorded in line for line in missing_list(published(*things)))
     things += [summary(f"{SHORT}-best", suite) for suite in ("strict", "autoattack")]
-    assert f"`{SHORT}-best`: {told}" in missing_list(published(*things))
+    assert f"`{SHORT}-best`: {recorded}" in missing_list(published(*things))
 
 
 def test_the_best_checkpoint_has_its_own_count() -> None:
@@ -154,11 +154,11 @@ def test_the_best_checkpoint_has_its_own_count() -> None:
     [
         ({}, 6308.0),
         ({"finished": False}, None),
-        ({"settings": {}}, None),  # nobody knows how many test images there were
+        ({"settings": {}}, None),  # the number of test images is not recorded
         ({"result": {"last": {"epoch": 25}}}, None),
     ],
 )
-def test_a_finished_training_speaks_for_a_model_that_nobody_attacked(
+def test_clean_accuracy_of_a_model_without_evaluations_is_that_of_its_training(
     changes: dict[str, Any], count: float | None
 ) -> None:
     alone = published(trained(**{"settings": {"data": {"source": "cifar10"}}, **changes}))
@@ -187,10 +187,10 @@ def test_two_models_or_data_sets_of_one_name_are_refused(
     found["a--autoattack.json"] = summary("a", "autoattack")
     assert len(read_published(tmp_path).evaluations) == 3
     found["a--autoattack.json"] = summary("a", "autoattack", **changes)
-    with pytest.raises(RecordsError, match=said) as caught:
+    with pytest.raises(RecordsError, match=said) as raised:
         read_published(tmp_path)
-    assert "a--autoattack.json and a--strict.json" in str(caught.value)
-    assert "remove the older one" in str(caught.value)
+    assert "a--autoattack.json and a--strict.json" in str(raised.value)
+    assert "remove the older one" in str(raised.value)
 
 
 SUITES = ("autoattack", "strict", "paper-table1")
@@ -267,14 +267,14 @@ def test_the_steps_of_training_are_read_from_their_benchmark(tmp_path: Path) -> 
 def test_a_short_budget_a_seed_or_a_checkpoint_is_no_row_of_the_papers(end: str) -> None:
     """Though its settings name the row, having come from the long one's."""
     name = f"cifar10-at-sce{end}"
-    told = {"settings": {"train": {"epochs": 25}}, "epoch": 25, "table": "Table 1, AT un 10 (SCE)"}
+    recorded = {"settings": {"train": {"epochs": 25}}, "epoch": 25, "table": "Table 1, AT un 10 (SCE)"}
     things = published(
-        replace(summary(name, "autoattack"), model=told),
+        replace(summary(name, "autoattack"), model=recorded),
         run(name, [30.0], settings={"table": "Table 1, AT un 10 (SCE)", "train": {}}),
     )
     assert things.title(name) == f"at-sce{end}"
     assert things.paper(name, "clean") == []
-    own = published(replace(summary("cifar10-at-un-sce", "autoattack"), model=told))
+    own = published(replace(summary("cifar10-at-un-sce", "autoattack"), model=recorded))
     assert own.title("cifar10-at-un-sce") == "AT un 10 (SCE)"
 
 

@@ -80,7 +80,7 @@ def test_collecting_twice_changes_nothing(tool: Any, out: Path, tmp_path: Path) 
     assert {path: path.read_bytes() for path in tool.collect(out, tmp_path / "root")} == first
 
 
-def test_what_was_measured_on_earlier_weights_is_forgotten(
+def test_what_was_measured_on_earlier_weights_is_removed(
     tool: Any, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool.collect(out, tmp_path / "root")
@@ -96,20 +96,20 @@ def test_what_was_measured_on_earlier_weights_is_forgotten(
     assert "Removed cifar10-sce--autoattack.json: it is of an earlier 'cifar10-sce'" in capsys.readouterr().out
 
 
-def test_a_model_that_was_trained_anew_and_not_evaluated_since_is_named_on_the_page(
+def test_a_model_that_was_trained_again_and_not_evaluated_since_is_named_on_the_page(
     tool: Any, out: Path, tmp_path: Path
 ) -> None:
-    root, told = tmp_path / "root", "evaluated with other weights than those of the published training"
+    root, remark = tmp_path / "root", "evaluated with other weights than those of the published training"
     tool.collect(out, root)
     tool.write(root)
-    assert told not in (root / "paper/results" / "README.md").read_text()
-    anew = out / "models" / "cifar10-at-un-mmc"
-    shutil.copy(anew / "last.safetensors", out / "models" / "cifar10-sce")
+    assert remark not in (root / "paper/results" / "README.md").read_text()
+    retrained = out / "models" / "cifar10-at-un-mmc"
+    shutil.copy(retrained / "last.safetensors", out / "models" / "cifar10-sce")
     tool.collect(out, root)
     with pytest.raises(SystemExit, match=r"paper/results/README.md does not say"):
         tool.check(root)
     tool.write(root)
-    assert f"- `cifar10-sce`: {told}\n" in (root / "paper/results" / "README.md").read_text()
+    assert f"- `cifar10-sce`: {remark}\n" in (root / "paper/results" / "README.md").read_text()
 
 
 def test_a_training_that_is_only_begun_leaves_a_finished_one_as_it_was(
@@ -132,7 +132,7 @@ def test_a_training_that_is_only_begun_leaves_a_finished_one_as_it_was(
     )
 
 
-def test_weights_that_stayed_behind_keep_their_fingerprint_unless_they_were_trained_anew(
+def test_missing_checkpoints_keep_their_fingerprint_unless_they_were_trained_again(
     tool: Any, out: Path, tmp_path: Path
 ) -> None:
     root, run = tmp_path / "root", out / "models" / "cifar10-sce"
@@ -233,7 +233,7 @@ def test_a_summary_that_changes_changes_the_pages(tool: Any, out: Path, tmp_path
         tool.check(root)
 
 
-def test_a_figure_that_nothing_stands_behind_is_noticed_and_removed(tool: Any, out: Path, tmp_path: Path) -> None:
+def test_a_figure_without_a_source_is_noticed_and_removed(tool: Any, out: Path, tmp_path: Path) -> None:
     root = published(tool, out, tmp_path / "root")
     (root / "paper/results" / "figures" / "old.svg").write_text(f"<svg/>\n{tool.MARK}\n")
     with pytest.raises(SystemExit, match=r"old.svg has no source"):
@@ -243,7 +243,7 @@ def test_a_figure_that_nothing_stands_behind_is_noticed_and_removed(tool: Any, o
 
 
 @pytest.mark.parametrize("name", ["paper/results/notes.md", "zoo/notes.md", "paper/results/figures/mine.svg"])
-def test_what_somebody_wrote_by_hand_is_left_alone(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
+def test_files_written_by_hand_are_not_touched(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
     root = published(tool, out, tmp_path / "root")
     (root / name).write_text("# Mine\n")
     tool.check(root)
@@ -251,7 +251,7 @@ def test_what_somebody_wrote_by_hand_is_left_alone(tool: Any, out: Path, tmp_pat
     assert (root / name).read_text() == "# Mine\n"
 
 
-def test_every_generated_file_bears_the_mark_and_goes_with_what_it_says(tool: Any, out: Path, tmp_path: Path) -> None:
+def test_every_generated_file_has_the_mark_and_is_removed_with_its_source(tool: Any, out: Path, tmp_path: Path) -> None:
     root = published(tool, out, tmp_path / "root")
     made = [*root.rglob("*.md"), *root.rglob("*.svg")]
     assert len(made) > 4

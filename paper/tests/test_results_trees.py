@@ -93,7 +93,7 @@ def test_a_study_that_is_measured_in_steps(
     assert json.loads(strict.read_text())["shared"].items() >= json.loads(plain.read_text())["shared"].items()
     assert capsys.readouterr().out == ""
 
-    # The first run trained anew: what was measured on the old one goes from both studies.
+    # The first run is trained again: what was measured on the old one is removed from both studies.
     attack([train(tmp_path / "four" / "models" / "trees-mmc-seed0", seed=5)], tmp_path / "four")
     assert tool.collect_variants(tmp_path / "four", root) == [plain]
     assert [run["seed"] for run in runs_in(plain)] == [0, 1]
@@ -125,11 +125,11 @@ def test_what_cannot_be_merged_leaves_every_file_as_it_was(
     attack([train(other / "models" / "trees-orthogonal-1-seed0")], other, epsilon="0.1")
     with pytest.raises(RecordsError, match=r"not attacked like those here \(epsilon 0\.05 there, 0\.1 here\)"):
         tool.collect_variants(other, root)
-    stranger = train(tmp_path / "strange" / "trees-mmc-seed0", seed=5)
-    attack([stranger], tmp_path / "strange")
+    other = train(tmp_path / "other" / "trees-mmc-seed0", seed=5)
+    attack([other], tmp_path / "other")
     with pytest.raises(CheckpointError, match="holds no run with a finished epoch"):
-        tool.collect_variants(tmp_path / "strange", root)
-    attack([stranger], out, suite="strict")
+        tool.collect_variants(tmp_path / "other", root)
+    attack([other], out, suite="strict")
     with pytest.raises(SystemExit, match="two models called trees-mmc-seed0"):
         tool.collect_variants(out, root)
     with pytest.raises(SystemExit, match="holds no evaluation of a grid"):

@@ -69,14 +69,14 @@ def test_what_is_measured_again_on_the_same_weights_takes_the_place_of_the_old()
     assert removed == []
 
 
-def test_other_weights_replace_a_run_and_are_told() -> None:
+def test_other_weights_replace_a_run_and_are_reported() -> None:
     found, removed = merged(table(run("a", 0, "x", 5), run("b", 0, "y", 6)), table(run("a", 0, "other", 4)))
     assert left(found) == {"a-seed0": 4, "b-seed0": 6}
     assert found["runs"][0]["fingerprint"] == "other"
     assert removed == ["a-seed0"]
 
 
-def test_a_run_that_was_trained_anew_for_another_study_goes_from_this_one_too() -> None:
+def test_a_run_that_was_trained_again_for_another_study_is_removed_from_this_one_too() -> None:
     weights = {"a-seed0": "other"}
     found, removed = merged(table(run("a", 0, "x"), run("b", 0, "y", 6)), None, **weights)
     assert (left(found), removed) == ({"b-seed0": 6}, ["a-seed0"])
@@ -96,7 +96,7 @@ def test_merging_twice_changes_nothing() -> None:
     assert merged(once, new) == (once, [])
 
 
-def test_runs_attacked_otherwise_are_refused_unless_none_of_the_old_stays() -> None:
+def test_runs_attacked_differently_are_refused_unless_no_old_run_is_kept() -> None:
     old, new = table(run("a", 0, "x")), table(run("a", 1, "y"), samples=8)
     with pytest.raises(RecordsError, match=r"samples 9 there, 8 here\); evaluate these alike, or remove trees\.json"):
         merged(old, new)
@@ -107,7 +107,7 @@ def test_runs_attacked_otherwise_are_refused_unless_none_of_the_old_stays() -> N
 # Settings: each run tells those in which it differs from any other, whichever step brought that one
 
 
-def test_settings_that_come_to_differ_are_told_of_the_earlier_runs_too() -> None:
+def test_settings_that_begin_to_differ_are_written_for_earlier_runs_too() -> None:
     old = table(run("a", 0, "x"), run("a", 1, "y"))
     assert [each["settings"] for each in old["runs"]] == [{}, {}]  # the seed tells them apart already
     assert old["shared"] == BATCH
@@ -120,7 +120,7 @@ def test_settings_that_come_to_differ_are_told_of_the_earlier_runs_too() -> None
     assert found["shared"] == {}
 
 
-def test_settings_that_differ_no_more_are_told_once() -> None:
+def test_settings_that_no_longer_differ_are_written_once() -> None:
     old = table(run("a", 0, "x"), run("b", 0, "y", settings={"train.batch_size": 64}))
     found, _ = merged(old, table(run("b", 0, "new")))
     assert [each["settings"] for each in found["runs"]] == [{}, {}]
@@ -140,14 +140,14 @@ def without_fingerprints() -> dict[str, Any]:
 
 def test_runs_of_unknown_weights_stay_until_the_folder_holds_them() -> None:
     old = without_fingerprints()
-    assert merged(old, None, **{"a-seed0": "new"})[0] is old  # nobody can say that it is another one
+    assert merged(old, None, **{"a-seed0": "new"})[0] is old  # old files do not record the weights
     found, removed = merged(old, table(run("b", 0, "new", 4, {"lr": 2}), run("c", 0, "z", 3, {"lr": 2})))
     assert (left(found), removed) == ({"a-seed0": 5, "b-seed0": 4, "c-seed0": 3}, [])
     assert [each["versions"] for each in found["runs"]] == [{"torch": "0"}, {"torch": "1"}, {"torch": "1"}]
     assert [each["settings"] for each in found["runs"]] == [{"lr": 1}, {"lr": 2}, {"lr": 2}]
     assert found["shared"] == BATCH
     first, second, _ = whole_runs(found)
-    assert first["settings"] == {"lr": 1}  # it never told its batch size
+    assert first["settings"] == {"lr": 1}  # its batch size was not recorded
     assert second["settings"] == {**BATCH, "lr": 2}
 
 

@@ -30,7 +30,7 @@ from paper.summaries import (
 
 
 def evaluation(seed: int, count: int = 203, **changes: object) -> Evaluation:
-    """An attack on everybody, one on who is left, one that does not count and measures distances."""
+    """An attack on all samples, one on those still correct, one that does not count and measures distances."""
     rng = np.random.default_rng(seed)
     clean = (rng.random(count) < 0.9).astype(float)
     first = clean * (rng.random(count) < 0.7)
@@ -120,7 +120,7 @@ def test_a_stage_remembers_which_images_it_left(tmp_path: Path) -> None:
         assert other is not None
         assert other.right is None
         assert summary.kept(name) is None
-    assert summary.kept("nobody") is None
+    assert summary.kept("unknown") is None
 
 
 def test_what_an_attack_turned_right_is_not_kept(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path, change: Callable[[str], str]
     path = tmp_path / "bad.json"
     write_summary(path, summarise(evaluation(7)))
     path.write_text(change(path.read_text()))
-    with pytest.raises(RecordsError, match=said) as caught:
+    with pytest.raises(RecordsError, match=said) as raised:
         read_summary(path)
-    assert "bad.json" in str(caught.value)
-    assert "collect it again" in str(caught.value)
+    assert "bad.json" in str(raised.value)
+    assert "collect it again" in str(raised.value)
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_run_is_known_by_the_weights_that_evaluations_are_of(
     (folder / "best.safetensors").unlink()
     table = summarise_run(folder)
     assert table.pop("weights") == {}
-    write_summary(path, table)  # as before anybody wrote them down
+    write_summary(path, table)  # as in files that do not record them
     assert read_run(path).weights == {}
     assert read_run(path).made("run", "others")
 

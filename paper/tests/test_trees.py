@@ -23,8 +23,8 @@ from paper.pages.study import Metric, Results, Run, Study, corrected
 from paper.pages.trees import draw_figures, even_ratio, lead, small_outcome, trees_page, trees_pages
 from paper.pages.trees_scan import (
     Apart,
-    Beside,
     Long,
+    TreeSummaries,
     adversarial_gaps,
     apart,
     at_the_edge,
@@ -104,7 +104,7 @@ SUMMARIES = (
     seen(GIVEN, range(10, 630), range(5, 765), range(30, 110)),
     seen(OTHER, range(590), range(690), range(90)),
 )
-BESIDE = Beside(SUMMARIES)
+TREE_SUMMARIES = TreeSummaries(SUMMARIES)
 
 
 # Two trainings of the scan on the same images
@@ -113,8 +113,8 @@ BESIDE = Beside(SUMMARIES)
 @pytest.mark.parametrize(("metric", "pair"), [("clean", (30, 10)), ("superclass", (65, 5)), ("worst", (10, 30))])
 def test_two_models_are_paired_image_by_image(metric: Metric, pair: tuple[int, int]) -> None:
     mmc, given, _ = SCAN.runs
-    assert BESIDE.paired(given, mmc, metric) == Comparison(*pair, IMAGES)
-    found, loose = (apart(SCAN, GIVEN, MMC, metric, each) for each in (BESIDE, Beside()))
+    assert TREE_SUMMARIES.paired(given, mmc, metric) == Comparison(*pair, IMAGES)
+    found, loose = (apart(SCAN, GIVEN, MMC, metric, each) for each in (TREE_SUMMARIES, TreeSummaries()))
     assert found is not None
     assert loose is not None
     # By hand, with half an image in each of four cells: the variance of a difference of paired shares.
@@ -129,8 +129,8 @@ def test_two_models_are_paired_image_by_image(metric: Metric, pair: tuple[int, i
 
 def test_errors_of_two_models_are_different_images() -> None:
     mmc, given, _ = SCAN.runs
-    assert BESIDE.paired(given, mmc, "near") is None
-    assert apart(SCAN, GIVEN, MMC, "near", BESIDE) == (*points_apart(Rate(140.0, 380), Rate(100.0, 400)), False)
+    assert TREE_SUMMARIES.paired(given, mmc, "near") is None
+    assert apart(SCAN, GIVEN, MMC, "near", TREE_SUMMARIES) == (*points_apart(Rate(140.0, 380), Rate(100.0, 400)), False)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_errors_of_two_models_are_different_images() -> None:
     ids=lambda each: next(iter(each)),
 )
 def test_models_that_cannot_be_paired_have_the_interval_of_two_rates(changes: dict[str, Any]) -> None:
-    other = Beside((SUMMARIES[0], replace(SUMMARIES[1], **changes)))
+    other = TreeSummaries((SUMMARIES[0], replace(SUMMARIES[1], **changes)))
     expected = (*points_apart(Rate(620.0, IMAGES), Rate(600.0, IMAGES)), False)
     assert apart(SCAN, GIVEN, MMC, "clean", other) == expected
 
@@ -153,9 +153,9 @@ def test_models_that_cannot_be_paired_have_the_interval_of_two_rates(changes: di
 def test_families_at_equal_ratios_and_small_ratios() -> None:
     more = [counted("trees-orthogonal-0.2", 500, 720, 50), counted("trees-shared-0.1", 400, 730, 40)]
     plain = results(TREES, *SCAN.runs, *more, counted("trees-random-1.4", 600, 690, 90))
-    gaps = same_ratio(plain, ORTHOGONAL, RANDOM, "superclass", Beside())
+    gaps = same_ratio(plain, ORTHOGONAL, RANDOM, "superclass", TreeSummaries())
     assert {ratio: round(gap.size, 6) for ratio, gap in gaps.items()} == {"1": 7.0}
-    assert [round(gap.size, 6) for gap in small_ratios(plain, "clean", Beside())] == [-20.0, -10.0]
+    assert [round(gap.size, 6) for gap in small_ratios(plain, "clean", TreeSummaries())] == [-20.0, -10.0]
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def attacked(arm: str, left: int, *later: int) -> Summary:
 
 
 def test_later_attacks_are_counted_on_what_the_first_one_left() -> None:
-    beside, mmc = Beside((attacked(MMC, 200, 30, 10),)), SCAN.runs[0]
+    beside, mmc = TreeSummaries((attacked(MMC, 200, 30, 10),)), SCAN.runs[0]
     assert beside.broken_later(mmc) == Rate(40.0, 200)
     assert beside.broken_later(replace(mmc, fingerprint="other")) is None
     assert beside.broken_later(SCAN.runs[1]) is None
-    assert Beside((attacked(MMC, 0),)).broken_later(mmc) is None
+    assert TreeSummaries((attacked(MMC, 0),)).broken_later(mmc) is None
     assert beside.attacks == ["APGD-20, margin", "more-0", "more-1"]
 
 
 def test_the_training_loss_is_of_the_weights_that_were_attacked() -> None:
     epochs = ({"epoch": 1, "train_loss": 15.9},)
-    beside = Beside(runs=(run(f"{MMC}-seed0", [50.0], epochs=epochs, weights={"last": "x"}),))
+    beside = TreeSummaries(runs=(run(f"{MMC}-seed0", [50.0], epochs=epochs, weights={"last": "x"}),))
     assert beside.training_loss(replace(SCAN.runs[0], fingerprint="x")) == 15.9
     assert beside.training_loss(replace(SCAN.runs[0], fingerprint="other")) is None
 
@@ -204,7 +204,7 @@ def test_loss_and_robustness_are_correlated_by_ranks_without_emc() -> None:
     runs = [counted(arm, 600, 700, left if left < 900 else 0) for arm, left in robust.items()]
     losses = [run(f"{arm}-seed0", [50.0], epochs=({"train_loss": float(place)},)) for place, arm in enumerate(robust)]
     # Ranks 1, 2, 3 and 1, 3, 2: 1 − 6 · 2 / (3 · 8) = 0.5
-    assert loss_and_robustness(results(TREES, *runs), Beside(runs=tuple(losses))) == (3, pytest.approx(0.5))
+    assert loss_and_robustness(results(TREES, *runs), TreeSummaries(runs=tuple(losses))) == (3, pytest.approx(0.5))
 
 
 def test_choices_at_the_edge_of_the_scan() -> None:
@@ -236,7 +236,7 @@ OURS = [trained(AT_HM, seed, pgd, 0.3 + seed / 100) for seed, pgd in enumerate((
 
 
 def test_adversarial_training_is_compared_by_its_own_scores() -> None:
-    ((attacked, clean),) = adversarial_gaps(Beside(runs=(*THEIRS, *OURS))).values()
+    ((attacked, clean),) = adversarial_gaps(TreeSummaries(runs=(*THEIRS, *OURS))).values()
     assert attacked.values == pytest.approx((-1.0, 1.0, 0.5))
     assert clean.values == pytest.approx((0.0, 1.0, 2.0))
 
@@ -247,7 +247,7 @@ def test_adversarial_training_is_compared_by_its_own_scores() -> None:
     ids=["none", "two", "no attack", "another schedule"],
 )
 def test_fewer_seeds_or_other_schedules_are_not_compared(ours: list[RunSummary]) -> None:
-    assert adversarial_gaps(Beside(runs=(*THEIRS, *ours))) == {}
+    assert adversarial_gaps(TreeSummaries(runs=(*THEIRS, *ours))) == {}
 
 
 # The pair that was trained long
@@ -335,14 +335,14 @@ def test_adversarial_training_is_compared_with_itself() -> None:
 # Renderings
 
 
-def page_of(plain: Results, long: Long | None = None, beside: Beside | None = None, *near: Run) -> str:
+def page_of(plain: Results, long: Long | None = None, beside: TreeSummaries | None = None, *near: Run) -> str:
     every = corrected([plain, results(NEAR, *near), results(STRICT)])
-    return trees_page(every, beside or Beside(), long or Long())
+    return trees_page(every, beside or TreeSummaries(), long or Long())
 
 
 def test_the_page_leads_with_its_message_and_one_table() -> None:
     plain = results(TREES, *MILD, *three("trees-random-1.4", 600, 700, 80))
-    page = page_of(plain, long_pair(50.0, 55.0), Beside(runs=(*THEIRS, *OURS)))
+    page = page_of(plain, long_pair(50.0, 55.0), TreeSummaries(runs=(*THEIRS, *OURS)))
     top = page.partition("\n## ")[0]
     assert "They help if an error outside the superclass costs more than one inside it; they do not make" in top
     assert "superclass accuracy changes by +4.0 [+3.8, +4.2] points after 7 epochs (orthogonal subspaces, " in top
@@ -373,10 +373,10 @@ def test_a_scan_alone_is_not_measured(tmp_path: Path) -> None:
 
 
 def test_figures_are_drawn_from_the_same_results() -> None:
-    drawn = draw_figures([results(TREES, *MILD)], BESIDE)
+    drawn = draw_figures([results(TREES, *MILD)], TREE_SUMMARIES)
     for name in ("trees-effects.svg", "trees-scan-clean.svg", "trees-scan-near.svg", "trees-convergence.svg"):
         ElementTree.fromstring(drawn[name])
-    assert "+2.0 points [+0.7, +3.2]" in draw_figures([SCAN], BESIDE)["trees-scan-clean.svg"]
+    assert "+2.0 points [+0.7, +3.2]" in draw_figures([SCAN], TREE_SUMMARIES)["trees-scan-clean.svg"]
 
 
 # Geometry and grids

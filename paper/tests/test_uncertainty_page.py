@@ -23,9 +23,9 @@ GOOD = (0.95, 0.95, 0.95, 0.95)
 EVADED = (0.95, 0.95, 0.95, 0.4)
 
 
-def scored(name: str, errors: float, strange: float, ignoring: float, evading: float) -> ScoreResult:
+def scored(name: str, errors: float, ood: float, ignoring: float, evading: float) -> ScoreResult:
     seen, hidden = Detection(0.9, ignoring, 0.1), Detection(0.9, evading, 0.4)
-    return ScoreResult(name, errors, 0.01, {"mnist": strange}, seen, hidden)
+    return ScoreResult(name, errors, 0.01, {"mnist": ood}, seen, hidden)
 
 
 def model(loss: str, seed: int, *scores: ScoreResult) -> ModelUncertainty:

@@ -33,7 +33,7 @@ def measured(arm: str, seed: int, robust: int) -> dict[str, Any]:
 
 
 def made_up(study: Study, **robust: list[int]) -> Results:
-    """``arm=[robust of seed 0, of seed 1, ...]``, of 500; underscores stand for hyphens and p for a point."""
+    """``arm=[robust of seed 0, of seed 1, ...]``, of 500; underscores mean hyphens and p for a point."""
     names = {arm.name.replace("-", "_").replace(".", "p"): arm.name for arm in study.arms}
     runs = [
         measured(names[f"variants_{arm}"], seed, value)
@@ -48,7 +48,7 @@ def page_of(results: Results) -> list[str]:
     return variants_page(corrected(every)).splitlines()
 
 
-def test_a_study_is_told_by_its_tables() -> None:
+def test_a_study_is_shown_by_its_tables() -> None:
     page = page_of(
         made_up(BY_NAME["emc"], mmc=STEADY, emc_0p01=STEADY, emc_0p1=[240, 250, 262], emc_1p0=[150, 161, 170])
     )

@@ -59,12 +59,12 @@ def compute(options: FigureOptions, source: str = "digits") -> FigureRecord:
         settings = load_settings(f"{source}-{name}", _overrides(source, options))
         data = load_splits(settings.data, options.data_dir, "cpu")
         fitted[name.upper()] = fit(settings, data.train)
-    everyone = data.test
-    judged = everyone.first(20 if options.quick else 100)
-    shown = _two_inputs(list(fitted.values()), everyone, options.seed)
-    chosen = ImageData.select(everyone, torch.cat([shown, torch.arange(len(judged))]))
-    shift = torch.randint(1, everyone.num_classes, (len(chosen),), generator=generator("targets", options.seed))
-    targets = (chosen.labels + shift) % everyone.num_classes
+    test = data.test
+    judged = test.first(20 if options.quick else 100)
+    shown = _two_inputs(list(fitted.values()), test, options.seed)
+    chosen = ImageData.select(test, torch.cat([shown, torch.arange(len(judged))]))
+    shift = torch.randint(1, test.num_classes, (len(chosen),), generator=generator("targets", options.seed))
+    targets = (chosen.labels + shift) % test.num_classes
     inputs = [
         {"sample": int(shown[place]), "label": int(chosen.labels[place]), "target": int(targets[place])}
         for place in (0, 1)
@@ -77,10 +77,10 @@ def compute(options: FigureOptions, source: str = "digits") -> FigureRecord:
         "step_size": walk.step_size,
         "steps": walk.steps,
         "judged": len(judged),
-        "class_names": list(everyone.class_names),
-        "labels": pack(everyone.labels.numpy().astype(np.uint8)),
+        "class_names": list(test.class_names),
+        "labels": pack(test.labels.numpy().astype(np.uint8)),
         "inputs": inputs,
-        "models": [model_record(name, model, everyone, chosen, targets, walk) for name, model in fitted.items()],
+        "models": [model_record(name, model, test, chosen, targets, walk) for name, model in fitted.items()],
     }
 
 
@@ -111,10 +111,10 @@ def objective_of(name: str, head: Head) -> tuple[Objective, bool]:
 
 
 def model_record(
-    name: str, model: Classifier, everyone: ImageData, chosen: ImageData, targets: Tensor, walk: PathSettings
+    name: str, model: Classifier, test: ImageData, chosen: ImageData, targets: Tensor, walk: PathSettings
 ) -> FigureRecord:
     """One model: its features, its regions and the path of every objective; the first two of ``chosen`` are drawn."""
-    features = features_of(model, everyone)
+    features = features_of(model, test)
     images, labels = chosen.float_images(), chosen.labels
     paths: dict[str, AttackPaths] = {}
     for each in OBJECTIVES if centers_of(model) is not None else SCE_OBJECTIVES:
@@ -125,7 +125,7 @@ def model_record(
     drawn = np.concatenate([followed.features[:, :2].reshape(-1, 2) for followed in paths.values()])
     view = _view(features, drawn)
     centers = centers_of(model)
-    right = (features @ weights.T + bias).argmax(axis=1) == everyone.labels.numpy()
+    right = (features @ weights.T + bias).argmax(axis=1) == test.labels.numpy()
     return {
         "name": name,
         "test_accuracy": round(float(right.mean()), 4),
