@@ -170,17 +170,17 @@ def _rank(run: RunSummary) -> tuple[float, float]:
 
 
 def _group(run: RunSummary) -> tuple[object, ...]:
-    """Trials that one is chosen among: with attack all of a network and loss, without attack those of one batch."""
+    """Trials that one is chosen among: of one network, loss and length; without attack also of one batch."""
     attacked = best_score(run, _ATTACKED) is not None
-    batch = None if attacked else train_setting(run, "batch_size")
-    return (_data(run), network_of(run), _loss(run), attacked, batch)
+    same = train_setting(run, "epochs") if attacked else train_setting(run, "batch_size")
+    return (_data(run), network_of(run), _loss(run), attacked, same)
 
 
 def _taken(run: RunSummary) -> tuple[object, ...]:
     """What a training takes over from a trial."""
     method = run.settings.get("method", {}).get("name")
     settings = (train_setting(run, key) for key in ("batch_size", "lr", "weight_decay"))
-    return (_data(run), network_of(run), _loss(run), method, *settings)
+    return (_data(run), network_of(run), _loss(run), method, *settings, train_setting(run, "ema") or 0.0)
 
 
 def _data(run: RunSummary) -> str:
