@@ -34,6 +34,7 @@ def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> N
     assert done.out.count("autoattack: missing, about") == 8
     assert done.out.count("autoattack 1000: missing, about") == 6  # of the others, on fewer images
     assert "cifar10-at-tar-mmc-best" in done.out
+    assert "In all: about" in done.out
     assert "(cpu), 2 at once." in done.out
     assert list(tmp_path.iterdir()) == []
 

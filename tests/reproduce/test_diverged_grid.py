@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from small_grids import GRID, write_grid
 
+from commands import runner
 from maxmahal.cli.reproduce import GridProgress
 from maxmahal.reproduce import (
     GridLines,
@@ -19,7 +20,6 @@ from maxmahal.reproduce import (
     result_lines,
     run_plan,
 )
-from maxmahal.reproduce.__main__ import main
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train.loop import TrainingDivergedError
 
@@ -74,18 +74,21 @@ def test_nothing_is_started_again_and_nothing_is_left_to_do(diverged: tuple[Path
 
 
 def test_a_dry_run_shows_it_and_the_exit_status_says_that_the_grid_is_not_whole(
-    diverged: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    diverged: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, out = diverged
-    words = [str(path), "--out", str(out), "--device", "cpu"]
-    assert main([*words, "--dry-run"]) == 0
-    text = capsys.readouterr().out
+    run = runner(monkeypatch, capfd)
+    words = ["reproduce", path, "--out", out, "--device", "cpu"]
+    dry = run(*words, "--dry-run")
+    assert dry.code == 0
+    text = dry.out
     assert f"training: diverged at epoch 1; delete {out / 'models' / 'sce'} to try again\n" in text
     assert "short 30: impossible because sce diverged\n" in text
     assert text.endswith("In all: everything that can be done is done.\n")
     assert "sce  done" not in text
-    assert main([*words, "--quiet"]) == 1
-    assert "Left to do" not in capsys.readouterr().out
+    done = run(*words, "--quiet")
+    assert done.code == 1
+    assert "Left to do" not in done.out
 
 
 def test_other_settings_or_a_deleted_folder_try_again(diverged: tuple[Path, Path]) -> None:

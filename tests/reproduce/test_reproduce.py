@@ -16,7 +16,6 @@ from small_grids import GRID, write_grid
 
 from maxmahal.evaluate import evaluate_models, read_evaluations
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan
-from maxmahal.reproduce.__main__ import main
 from maxmahal.reproduce.jobs import threads_each
 from maxmahal.reproduce.reporter import End, GridLines
 from maxmahal.reproduce.runner import Deadline
@@ -90,7 +89,7 @@ def test_a_second_call_starts_nothing(undisturbed: tuple[GridPlan, GridOutcome])
 
 def start_and_kill(grid: Path, out: Path) -> None:
     """SIGKILL to the parent as soon as a first epoch is saved."""
-    words = [sys.executable, "-m", "maxmahal.reproduce", str(grid), "--out", str(out), "--jobs", "2"]
+    words = [sys.executable, "-m", "maxmahal", "reproduce", str(grid), "--out", str(out), "--jobs", "2"]
     parent = subprocess.Popen([*words, "--device", "cpu", "--quiet"])
     wait_for(lambda: epochs(out, "sce") or epochs(out, "mmc"))
     parent.send_signal(signal.SIGKILL)
@@ -146,7 +145,7 @@ def test_a_row_that_diverges_does_not_stop_the_others_and_is_not_tried_again(tmp
     words = "\n".join(result_lines(plan, outcome))
     assert "failed: sce--training: Training diverged in epoch 1 (features that are not finite)" in words
     assert "run the same command" not in words
-    assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
+    assert run_plan(make_plan(plan.grid, plan.out)).ok is False
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 1
 
 
@@ -161,7 +160,7 @@ def test_a_row_that_fails_is_tried_again(tmp_path: Path) -> None:
     assert [cell.key for cell in outcome.left] == ["sce--training", "sce--short-30"]
     assert (outcome.impossible, outcome.page) == ([], None)
     assert "run the same command to try again" in "\n".join(result_lines(plan, outcome))
-    assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
+    assert run_plan(make_plan(plan.grid, plan.out)).ok is False
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 2
 
 
@@ -256,37 +255,6 @@ def test_a_chunk_that_would_not_fit_is_left(
     )
     assert not found.finished
     assert len(found.stage("clean").columns) == 15
-
-
-def test_a_dry_run_writes_nothing(grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = sorted(tmp_path.rglob("*"))
-    assert main([str(grid_file), "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]) == 0
-    assert sorted(tmp_path.rglob("*")) == before
-    text = capsys.readouterr().out
-    assert text.count("training: missing") == text.count("short 30: missing") == 2
-    assert "In all: about" in text
-
-
-def test_without_typer_and_rich(grid_file: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['typer'] = sys.modules['rich'] = None; import maxmahal.reproduce.worker, "
-        "maxmahal.reproduce.page; from maxmahal.reproduce.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    )
-    words = [str(grid_file), "--out", str(tmp_path / "out"), "--dry-run"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "two small models" in done.stdout
-
-
-def test_mistakes_and_the_list(capsys: pytest.CaptureFixture[str], unchecked: None) -> None:
-    assert main(["tabel1"]) == 2
-    assert "did you mean 'table1'" in capsys.readouterr().err
-    assert main(["digits", "--budget", "soon"]) == 2
-    assert main(["digits", "--out", "."]) == 2
-    assert main(["digits", "--jobs", "0"]) == 2
-    assert "--jobs must be at least 1" in capsys.readouterr().err
-    assert main([]) == 0
-    assert "table1: Table 1" in capsys.readouterr().out
 
 
 def test_workers_do_not_share_cores(monkeypatch: pytest.MonkeyPatch) -> None:
