@@ -31,7 +31,7 @@ from maxmahal.report.chart import (
     heat_map,
     palette,
 )
-from maxmahal.report.layout import ReportedModel, group_models, reported_models
+from maxmahal.report.layout import ReportedModel, group_models, reported_models, stage_title
 from maxmahal.report.sections.breakdown import breakdowns
 from maxmahal.report.sections.curves import curve_charts
 from maxmahal.report.sections.distortions import distortion_histograms
@@ -220,8 +220,7 @@ def _scatter(model: ReportedModel, points: Points) -> Drawing:
         parts.append(Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
     if evaluation.centers_xy is not None:
         parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in cross(x, y)]
-    title = next((stage.title for stage in evaluation.stages if stage.name == points.stage), points.stage)
-    return Drawing(f"{model.label}: {title}", SIDE, SIDE, parts)
+    return Drawing(f"{model.label}: {stage_title(evaluation, points.stage)}", SIDE, SIDE, parts)
 
 
 def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -90,11 +91,16 @@ def stages_run(evaluation: Evaluation) -> tuple[StageRecords, ...]:
     return tuple(stage for stage in evaluation.stages if not stage.skipped and len(stage.columns))
 
 
+def stage_title(evaluation: Evaluation, name: str) -> str:
+    """The title of the stage of that name; the name itself if there is none."""
+    return next((stage.title for stage in evaluation.stages if stage.name == name), name)
+
+
 def html_page(
     title: str,
     subtitle: Sequence[str],
     sections: Sequence[Section],
-    unfinished: Sequence[object] = (),
+    unfinished: Sequence[ReportedModel] = (),
     kicker: str = "Robustness report",
 ) -> str:
     """One HTML file with its style and script inside; the browser refuses any other script."""
@@ -140,7 +146,7 @@ def _environment() -> Environment:
     )
     for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
         environment.filters[name] = getattr(wording, name)
-    environment.filters["exact"] = _exact
+    environment.filters |= {"exact": _exact, "as_json": _as_json}
     environment.globals["DASH"] = wording.DASH
     return environment
 
@@ -148,3 +154,7 @@ def _environment() -> Environment:
 def _exact(value: float | int | np.generic) -> str:
     """Every digit, so that a test can compare a cell with the record."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _as_json(settings: dict[str, object]) -> str:
+    return json.dumps(settings, indent=2, ensure_ascii=False, default=str)

@@ -8,69 +8,39 @@ from jaxtyping import Float
 from markupsafe import Markup
 
 from maxmahal.records.types import Evaluation, Points
-from maxmahal.records.verdict import CLEAN
 from maxmahal.report.chart import CLASSES, element, picture
-from maxmahal.report.layout import ReportedModel, Section, render
+from maxmahal.report.layout import ReportedModel, Section, render, stage_title
 from maxmahal.report.sections.gallery import class_name
 
 SIDE, _EDGE = 400.0, 20.0
 _MOST = 600  # points per panel: more would hide each other
-_NAMED = 20
 FeatureWindow = tuple[Float[np.ndarray, " 2"], float]
 """The middle of a square, and half of its side."""
-PLANES = {
-    "features": "The features have two dimensions; this is feature space itself.",
-    "circle of centers": "A projection in which the class centers, all equally far from each other, form a circle.",
-    "centers": "The plane through feature space along which the class centers spread most.",
-    "class means": "The plane through feature space along which the means of the classes spread most.",
-}
 
 
 @dataclass(frozen=True)
 class ScatterPanel:
     """One scatter plot."""
 
+    stage: str
     title: str
     drawing: Markup
     shown: int
     of: int
 
 
-@dataclass(frozen=True)
-class FeatureSpace:
-    """One model's feature space."""
-
-    model: ReportedModel
-    clean: ScatterPanel | None
-    attacked: tuple[ScatterPanel, ...]
-    plane: str
-    classes: tuple[tuple[int, str], ...]
-    """Colour and name; empty if there are too many to distinguish."""
-    centers: bool
-
-
 def feature_space_section(models: Sequence[ReportedModel]) -> Section | None:
     """None if no record holds features."""
-    spaces = [_space(model) for model in models if model.evaluation.points]
+    spaces = [(model, _panels(model.evaluation)) for model in models if model.evaluation.points]
     if not spaces:
         return None
-    body = render("sections/feature_space.html.j2", spaces=spaces)
+    body = render("sections/feature_space.html.j2", spaces=spaces, colours=CLASSES)
     return Section("features", "Feature space", "Features", body)
 
 
-def _space(model: ReportedModel) -> FeatureSpace:
-    each = model.evaluation
-    bounds = bounds_of(each)
-    panels = [(points.stage, _panel(each, points, bounds)) for points in each.points]
-    names = tuple((label % CLASSES, name) for label, name in enumerate(each.class_names))
-    return FeatureSpace(
-        model,
-        next((panel for stage, panel in panels if stage == CLEAN), None),
-        tuple(panel for stage, panel in panels if stage != CLEAN),
-        PLANES.get(each.plane, each.plane),
-        names if len(names) <= _NAMED else (),
-        each.centers_xy is not None,
-    )
+def _panels(evaluation: Evaluation) -> list[ScatterPanel]:
+    bounds = bounds_of(evaluation)
+    return [_panel(evaluation, points, bounds) for points in evaluation.points]
 
 
 def bounds_of(evaluation: Evaluation) -> FeatureWindow:
@@ -105,9 +75,9 @@ def _panel(evaluation: Evaluation, points: Points, bounds: FeatureWindow) -> Sca
             tip = f"center of {class_name(evaluation, label)}"
             cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0-8l-8 8"
             crosses.append(element("path", class_="cross", d=cross, data_tip=tip))
-    title = next((stage.title for stage in evaluation.stages if stage.name == points.stage), points.stage)
+    title = stage_title(evaluation, points.stage)
     drawing = picture(f"Features: {title}", [*dots, *crosses], SIDE, SIDE, "space")
-    return ScatterPanel(title, drawing, len(some), len(points.sample))
+    return ScatterPanel(points.stage, title, drawing, len(some), len(points.sample))
 
 
 def place_points(xy: Float[np.ndarray, "n 2"], bounds: FeatureWindow) -> Float[np.ndarray, "n 2"]:
