@@ -43,7 +43,7 @@ def diverged(tmp_path: Path) -> tuple[Path, Path]:
     path, out = write_grid(tmp_path, WILD), tmp_path / "out"
     for cell in make_plan(load_grid(path), out).cells[:2]:
         with pytest.raises(TrainingDivergedError):
-            run_job(cell.job, None)
+            run_job(cell.job)
     return path, out
 
 

@@ -70,7 +70,7 @@ def test_balls_are_cells_of_their_own_and_the_suites_own_ball_is_none(tmp_path: 
         "digits-sce--strict-2-255": "strict 2/255",
     }
     assert [cell.evaluations[0][4:] for cell in cells.values()] == [("Linf", n / 255) for n in (8, 1, 2)]
-    assert [cell.job.epsilon for cell in cells.values()] == [None, "1/255", "2/255"]
+    assert [cell.job.arguments["epsilon"] for cell in cells.values()] == [None, "1/255", "2/255"]
 
 
 def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:

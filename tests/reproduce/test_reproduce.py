@@ -220,7 +220,7 @@ def test_a_workers_limit_reaches_what_it_runs(undisturbed: tuple[GridPlan, GridO
     plan, _ = undisturbed
     for cell, look in ((plan.cells[0], "models/sce"), (plan.cells[2], "records")):
         out = tmp_path / look
-        run_job(replace(cell.job, out=str(out)), time.monotonic())  # type: ignore[arg-type, call-arg]
+        run_job(replace(cell.job, arguments={**cell.job.arguments, "out": str(out)}, until=time.monotonic()))
     assert not (tmp_path / "models" / "sce" / "result.json").exists()
     assert records(tmp_path) == []
     (found,) = read_evaluations(tmp_path / "records")

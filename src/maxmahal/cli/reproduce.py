@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, print_line, show_shipped
+from maxmahal.cli.common import DataDir, Device, Show, pick_device, print_line, show_shipped
+from maxmahal.errors import SettingsError
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
@@ -47,7 +48,12 @@ def reproduce_command(
     if grid is None or list_all:
         _list(console)
         return
-    plan = reproduce.plan_grid(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir)
+    if str(out) == ".":
+        raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
+    where = str(pick_device(device))
+    plan = reproduce.make_plan(
+        reproduce.load_grid(grid), out, device=where, overrides=overrides or [], data_dir=data_dir
+    )
     if dry_run:
         _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device)))
         return

@@ -1,6 +1,6 @@
 """The report of a grid: a page about the evaluations of this grid, or about its trainings if it attacks nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maxmahal.errors import SettingsError
@@ -10,35 +10,39 @@ from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
 from maxmahal.report.layout import html_page, reported_models
 from maxmahal.report.sections.training import training_section
-from maxmahal.reproduce.jobs import ReportJob
 from maxmahal.reproduce.states import EvaluationKey, read_epochs
 from maxmahal.train import RunFolder
 
 
-def write_report(job: ReportJob) -> None:
-    """Write the page, in the order of the grid; evaluations that have not started are left out."""
-    if not job.wanted:
-        page = _render_curves({name: Path(path) for name, path in job.runs.items()}, job.title)
+def write_report(
+    *, records: str, wanted: Sequence[Sequence[str | int | float]], runs: Mapping[str, str], title: str, out: str
+) -> None:
+    """A page about the ``wanted`` evaluations in ``records``, each an ``EvaluationKey``, as far as they have started.
+
+    For a grid that evaluates nothing, it is about the trainings in the folders ``runs``.
+    """
+    if not wanted:
+        page = _render_curves({name: RunFolder(Path(path)) for name, path in runs.items()}, title)
         if not page:
             raise SettingsError("No model of this grid has finished an epoch yet, so there is nothing to report.")
-        write_text_atomically(Path(job.out), page, within=Path(job.out).parent)
+        write_text_atomically(Path(out), page, within=Path(out).parent)
         return
-    folder = Path(job.records)
+    folder = Path(records)
     found = read_evaluations(folder) if (folder / FILE).is_file() else []
     known: dict[tuple[object, ...], Evaluation] = {_key(each): each for each in found}
-    chosen = [known[key] for key in map(tuple, job.wanted) if key in known]
+    chosen = [known[key] for key in map(tuple, wanted) if key in known]
     if not chosen:
         raise SettingsError(f"{folder} holds no evaluation of this grid yet, so there is nothing to report.")
-    write_page(chosen, Path(job.out))
+    write_page(chosen, Path(out))
 
 
 def _key(each: Evaluation) -> EvaluationKey:
     return each.name, each.suite, each.seed, each.samples, each.norm, each.radius
 
 
-def _render_curves(runs: Mapping[str, Path], title: str) -> str:
+def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
     """A page of test error against training time of all runs that have an epoch; empty if there is none."""
-    begun = [_unattacked(name, RunFolder(path)) for name, path in runs.items() if read_epochs(RunFolder(path))]
+    begun = [_unattacked(name, folder) for name, folder in runs.items() if read_epochs(folder)]
     section = training_section(reported_models(begun)) if begun else None
     if section is None:
         return ""

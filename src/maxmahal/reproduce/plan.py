@@ -11,15 +11,13 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import named_functions
-from maxmahal.reproduce.devices import choose_device
-from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, load_grid
-from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
+from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
+from maxmahal.reproduce.jobs import Job
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
 from maxmahal.reproduce.states import CellState, EvaluationKey, look_at_records, training_state, unless_diverged
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
 
-OUT = "runs/reproduce"
 SEED = 0  # of the attacks
 TRAINING = "training"
 TRANSFER = "transfer"
@@ -132,11 +130,16 @@ class GridPlan:
         """The file of the report."""
         return self.out / f"{self.grid.name}.html"
 
-    def report(self) -> ReportJob:
+    def report(self) -> Job:
         """The report of this grid only; the records may hold evaluations of other grids."""
-        wanted: list[list[str | int | float]] = [[*key] for cell in self.cells for key in cell.evaluations]
-        runs = {model.name: str(self.out / "models" / model.name) for model in self.grid.models}
-        return ReportJob(str(self.out / "records"), wanted, runs, self.grid.about or self.grid.name, str(self.page))
+        arguments = {
+            "records": str(self.out / "records"),
+            "wanted": [[*key] for cell in self.cells for key in cell.evaluations],
+            "runs": {model.name: str(self.out / "models" / model.name) for model in self.grid.models},
+            "title": self.grid.about or self.grid.name,
+            "out": str(self.page),
+        }
+        return Job("report", arguments)
 
 
 @dataclass
@@ -156,20 +159,6 @@ class GridOutcome:
     def ok(self) -> bool:
         """Whether nothing failed; cells for which there was no time have not failed."""
         return not self.failed and not self.impossible
-
-
-def plan_grid(
-    grid: str,
-    *,
-    out: str | Path = OUT,
-    device: str = "auto",
-    overrides: Sequence[str] = (),
-    data_dir: str | Path | None = None,
-) -> GridPlan:
-    """The plan of a command: the grid is a shipped name or a TOML file, the device may be ``auto``."""
-    if str(out) == ".":
-        raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
-    return make_plan(load_grid(grid), out, device=choose_device(device), overrides=overrides, data_dir=data_dir)
 
 
 def make_plan(
@@ -232,25 +221,21 @@ class _Planner:
         look = self._trainings[model.name] = partial(training_state, folder, settings)
         state = look()
         seconds = training_seconds(settings, state, self._kind, self._data_dir)
-        job = TrainJob(to_table(settings), str(folder), self._device, self._data_text)
+        job = Job("train", {"settings": to_table(settings), "out": str(folder), **self._where})
         return PlanCell(model.name, TRAINING, job, look, state, seconds)
 
     def _evaluations(self, evaluation: GridEvaluation) -> list[PlanCell]:
         requested = RequestedSuite.of(evaluation)
-        models = self._grid.chosen(evaluation)
-        groups = [models] if evaluation.transfer else [[model] for model in models]
+        subjects = {
+            name: (model, checkpoint)
+            for model in self._grid.chosen(evaluation)
+            for name, checkpoint in model.subjects(evaluation.checkpoints).items()
+        }
         cells = []
-        for group in groups:
-            subjects = {
-                name: (model, checkpoint)
-                for model in group
-                for name, checkpoint in model.subjects(evaluation.checkpoints).items()
-            }
-            several = [list(subjects)] if evaluation.transfer else [[name] for name in subjects]
-            for names in several:
-                targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
-                owners = {name: subjects[name][0].name for name in names}
-                cells.append(self._evaluation(evaluation, requested, targets, owners))
+        for names in [list(subjects)] if evaluation.transfer else [[name] for name in subjects]:
+            targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
+            owners = {name: subjects[name][0].name for name in names}
+            cells.append(self._evaluation(evaluation, requested, targets, owners))
         return [cell for cell in cells if cell is not None]
 
     def _evaluation(
@@ -261,8 +246,9 @@ class _Planner:
         if self._is_planned(keys, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
-        trusted = self._named(tuple(owners.values()))
         needs = tuple(dict.fromkeys(owners.values()))
+        # Code that the grid and its presets name: what the checkpoints may ask for.
+        trusted = sorted(named_functions([to_table(self._settings[owner]) for owner in needs]))
         recorded = partial(look_at_records, self._out / "records", targets, keys, stages, suite.version, trusted)
         look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
         state = look()
@@ -272,20 +258,20 @@ class _Planner:
             )
             for name, _, _, samples, *_ in keys
         )
-        job = EvaluateJob(
-            targets,
-            self._source(tuple(owners.values())),
-            str(self._out / "records"),
-            evaluation.suite,
-            evaluation.limit,
-            evaluation.transfer,
-            self._device,
-            self._data_text,
-            trusted,
-            evaluation.epsilon,
-        )
+        arguments = {
+            "targets": targets,
+            "data": self._source(needs),
+            "out": str(self._out / "records"),
+            "suite": evaluation.suite,
+            "limit": evaluation.limit,
+            "epsilon": evaluation.epsilon,
+            "transfer": evaluation.transfer,
+            "trusted": trusted,
+        }
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
-        return PlanCell(row, requested.column, job, look, state, seconds, needs, keys)
+        return PlanCell(
+            row, requested.column, Job("evaluate", arguments | self._where), look, state, seconds, needs, keys
+        )
 
     def _source(self, owners: tuple[str, ...]) -> str:
         """The data set that the grid names for these models; a name in a checkpoint could not run code."""
@@ -296,10 +282,6 @@ class _Planner:
                 f"({', '.join(sorted(sources))}); put them into separate evaluations."
             )
         return sources.pop()
-
-    def _named(self, owners: tuple[str, ...]) -> list[str]:
-        """Code that the grid and its presets name: what the checkpoints may ask for."""
-        return sorted(named_functions([to_table(self._settings[owner]) for owner in owners]))
 
     def _is_planned(self, keys: tuple[EvaluationKey, ...], transfer: bool) -> bool:
         """Whether another section of the grid has the same evaluation; a conflicting one is an error."""
@@ -326,8 +308,8 @@ class _Planner:
         return self._device.partition(":")[0]
 
     @property
-    def _data_text(self) -> str | None:
-        return None if self._data_dir is None else str(self._data_dir)
+    def _where(self) -> dict[str, str | None]:
+        return {"device": self._device, "data_dir": None if self._data_dir is None else str(self._data_dir)}
 
 
 def _check_checkpoints(model: GridModel, settings: Settings) -> None:

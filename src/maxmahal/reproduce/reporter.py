@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, Protocol, runtime_checkable
 
-from maxmahal.reproduce.jobs import TrainJob
-from maxmahal.reproduce.plan import GridOutcome, GridPlan, PlanCell, PlanRow
+from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell, PlanRow
 
 End = Literal["done", "failed", "stopped"]
 _INTERVAL = 60.0  # seconds between two lines about the same cell
@@ -86,7 +85,7 @@ def describe(cell: PlanCell) -> str:
     if cell.state.kind == "done":
         return f"done {cell.state.detail}".rstrip()
     if cell.state.kind == "impossible":
-        again = f"; delete {cell.job.out} to try again" if isinstance(cell.job, TrainJob) else ""
+        again = f"; delete {cell.job.arguments['out']} to try again" if cell.column == TRAINING else ""
         return f"{cell.state.detail}{again}"
     planned = f"about {duration(cell.seconds)}"
     if cell.state.kind == "half":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from maxmahal.errors import DataError, SettingsError
 from maxmahal.reproduce.devices import shared_gpu
-from maxmahal.reproduce.jobs import TrainJob, Worker, threads_each
+from maxmahal.reproduce.jobs import Worker, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 from maxmahal.reproduce.reporter import End, GridLines, GridReporter
 
@@ -114,8 +114,10 @@ class _Runner:
     def _start(self, cell: PlanCell) -> None:
         self._waiting.remove(cell)
         until = None if self._deadline is None else self._deadline.workers
-        job = replace(cell.job, sharing=self._jobs) if isinstance(cell.job, TrainJob) else cell.job
-        worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs), until=until)
+        job = replace(cell.job, until=until)
+        if cell.column == TRAINING:
+            job = replace(job, arguments={**job.arguments, "sharing": self._jobs})
+        worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs))
         self._running[cell.key] = cell, worker
         self._reporter.started(cell)
 
@@ -153,14 +155,14 @@ class _Runner:
 
     def _report(self) -> None:
         job = self._plan.report()
-        shown = [cell for cell in self._plan.cells if cell.evaluations or not job.wanted]
+        shown = [cell for cell in self._plan.cells if cell.evaluations or not job.arguments["wanted"]]
         if not any(state.kind in ("done", "half") or state.share for state in (cell.look() for cell in shown)):
             return  # there is nothing to show yet
         left = None if self._deadline is None else self._deadline.end - time.monotonic()
         if left is not None and left <= 0:
             self._reporter.note("There was no time left for the report.")
             return
-        worker = Worker(f"{self._plan.grid.name}--report", job, self._logs, threads=threads_each(1), until=None)
+        worker = Worker(f"{self._plan.grid.name}--report", job, self._logs, threads=threads_each(1))
         try:
             code = worker.wait(left)
         finally:

@@ -3,6 +3,7 @@
 It may be killed at any time: the next call resumes its work.
 """
 
+import json
 import os
 import signal
 import sys
@@ -13,7 +14,8 @@ from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import evaluate_models
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.records import Finding
-from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, EvaluateJob, Job, TrainJob, read_job
+from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, Job
+from maxmahal.reproduce.page import write_report
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model
 from maxmahal.train.loop import Metrics, Silent
@@ -68,39 +70,16 @@ class EvaluationLines(SilentReporter):
         _say(text)
 
 
-def run_job(job: Job, until: float | None) -> None:
+def run_job(job: Job) -> None:
     """Train, evaluate or report with the public functions of the library."""
-    if isinstance(job, TrainJob):
-        train_model(
-            from_table(Settings, job.settings),
-            job.out,
-            resume=True,
-            data_dir=job.data_dir,
-            device=job.device,
-            reporter=TrainingLines(),
-            until=until,
-            sharing=job.sharing,
-        )
-    elif isinstance(job, EvaluateJob):
-        evaluate_models(
-            job.targets,
-            data=job.data,
-            out=job.out,
-            suite=job.suite,
-            limit=job.limit,
-            epsilon=job.epsilon,
-            transfer=job.transfer,
-            trusted=job.trusted,
-            data_dir=job.data_dir,
-            device=job.device,
-            reporter=EvaluationLines(),
-            until=until,
-        )
+    arguments = dict(job.arguments)
+    if job.kind == "train":
+        settings = from_table(Settings, arguments.pop("settings"))
+        train_model(settings, **arguments, resume=True, reporter=TrainingLines(), until=job.until)
+    elif job.kind == "evaluate":
+        evaluate_models(**arguments, reporter=EvaluationLines(), until=job.until)
     else:
-        # Imported here: a machine that only trains may lack the packages for reports.
-        from maxmahal.reproduce.page import write_report
-
-        write_report(job)
+        write_report(**arguments)
 
 
 def main(arguments: list[str]) -> int:
@@ -109,7 +88,7 @@ def main(arguments: list[str]) -> int:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     (spec,) = (word for word in arguments if word != END_WITH_PARENT)
     try:
-        run_job(*read_job(Path(spec)))
+        run_job(Job(**json.loads(Path(spec).read_text(encoding="utf-8"))))
     except MaxmahalError as error:
         _say(str(error))
         return 2
