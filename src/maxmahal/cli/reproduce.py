@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, pick_device, print_line, show_shipped
+from maxmahal.cli.common import DataDir, Device, Show, pick_device, print_line, print_table, show_shipped
 from maxmahal.errors import SettingsError
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
@@ -46,7 +46,7 @@ def reproduce_command(
         show_shipped("grid", show)
         return
     if grid is None or list_all:
-        _list(console)
+        print_table(console, ("grid", "about"), reproduce.list_grids())
         return
     if str(out) == ".":
         raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
@@ -121,15 +121,6 @@ class GridProgress:
             texts = {cell.column: self._texts[cell.key] for cell in row.cells}
             table.add_row(escape(row.name), *(texts.get(column, "") for column in columns))
         return table
-
-
-def _list(console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("grid", "about"):
-        table.add_column(column, overflow="fold")
-    for name, about in maxmahal.reproduce.list_grids():
-        table.add_row(name, about)
-    console.print(table)
 
 
 def _print(console: Console, lines: list[str]) -> None:
