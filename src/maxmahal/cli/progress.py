@@ -1,7 +1,7 @@
 """Progress of trainings, evaluations and downloads: a bar on a terminal, lines in a pipe, nothing with --quiet."""
 
 import time
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +26,9 @@ NAMES = {
 }
 
 
+Display = TypeVar("Display", bound="LiveDisplay")
+
+
 class LiveDisplay:
     """Lines, and a bar that is shown during the block on a terminal; neither with --quiet."""
 
@@ -37,7 +40,7 @@ class LiveDisplay:
         )
         self._task = TaskID(0)
 
-    def __enter__(self) -> Self:
+    def __enter__(self: Display) -> Display:
         self._bar.start()
         return self
 
