@@ -9,12 +9,12 @@ import torch
 from maxmahal.data import load_dataset
 from maxmahal.density.measure import QUANTILES, DensityRecord, measure_model
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.files import write_text_atomically
 from maxmahal.imports import only_named
+from maxmahal.models import Classifier
 from maxmahal.report.chart import SERIES, Axis, Chart, Drawing, Key, Text, arranged
 from maxmahal.report.layout import Section, html_page, render
-from maxmahal.train import load_card, load_model
-from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint
 
 FORMAT = "maxmahal-density-1"
 DASH = "-"
@@ -41,20 +41,15 @@ def compare_models(
     models = []
     with only_named(data, trusted):
         for target in targets:
-            path = find_checkpoint(target)
-            source = data or load_card(path).settings.data.source
-            images = load_dataset(source, split, data_dir).first(limit).to(device)
-            found = measure_model(load_model(path, trusted=trusted, device=device), images)
-            models.append({"name": _name(target, path), "data": images.name, "split": split} | found)
+            loaded = load_target(target, trusted=trusted, device=device)
+            if loaded.card is None or not isinstance(loaded.model, Classifier):
+                raise ArgumentError(
+                    f"{loaded.name} shows no features; give a run folder or a checkpoint of `maxmahal train`."
+                )
+            images = load_dataset(data or loaded.card.settings.data.source, split, data_dir).first(limit).to(device)
+            found = measure_model(loaded.model, images)
+            models.append({"name": loaded.name, "data": images.name, "split": split} | found)
     return {"format": FORMAT, "models": models}
-
-
-def find_checkpoint(target: str | Path) -> Path:
-    """The file that a run folder, a checkpoint or a zoo name stands for; a path that exists wins over a name."""
-    path = Path(target).expanduser()
-    if not path.exists() and (str(target).startswith(PREFIX) or names_a_model(target)):
-        return zoo_checkpoint(str(target))
-    return path / "last.safetensors" if path.is_dir() else path
 
 
 def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
@@ -153,10 +148,3 @@ def _number(value: float | int | None) -> str:
     if value is None:
         return DASH
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _name(target: str | Path, path: Path) -> str:
-    if Path(target).expanduser().is_dir():
-        return path.parent.name
-    from_zoo = path != Path(target).expanduser()
-    return path.stem if from_zoo else f"{path.parent.name}/{path.stem}"
