@@ -43,7 +43,6 @@ class ModelGroup:
     """Models that can be compared: one suite, one data set, one threat."""
 
     title: str
-    key: str
     models: tuple[ReportedModel, ...]
 
 
@@ -76,8 +75,8 @@ def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
         each = model.evaluation
         found.setdefault((each.suite, each.suite_version, each.data, model.threat), []).append(model)
     return [
-        ModelGroup(f"{data}, {threat}, suite {suite} (version {version})", f"group-{number}", tuple(members))
-        for number, ((suite, version, data, threat), members) in enumerate(found.items(), start=1)
+        ModelGroup(f"{data}, {threat}, suite {suite} (version {version})", tuple(members))
+        for (suite, version, data, threat), members in found.items()
     ]
 
 

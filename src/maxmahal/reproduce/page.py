@@ -8,8 +8,9 @@ from maxmahal.evaluate import Evaluation, read_evaluations
 from maxmahal.files import write_text_atomically
 from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
-from maxmahal.report.layout import html_page, reported_models
-from maxmahal.report.sections.training import training_section
+from maxmahal.report.chart import SERIES
+from maxmahal.report.layout import html_page
+from maxmahal.report.sections.training import TrainedModel, curves_section, measured_epochs
 from maxmahal.reproduce.states import EvaluationKey, read_epochs
 from maxmahal.train import RunFolder
 
@@ -42,38 +43,8 @@ def _key(each: Evaluation) -> EvaluationKey:
 
 def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
     """A page of test error against training time of all runs that have an epoch; empty if there is none."""
-    begun = [_unattacked(name, folder) for name, folder in runs.items() if read_epochs(folder)]
-    section = training_section(reported_models(begun)) if begun else None
-    if section is None:
-        return ""
-    return html_page(title, ["trained, not attacked"], [section])
-
-
-def _unattacked(name: str, folder: RunFolder) -> Evaluation:
-    """An evaluation without attacks: a name and the training epochs, for the section about training."""
-    return Evaluation(
-        name=name,
-        target=str(folder.path),
-        data="",
-        suite="",
-        suite_version=1,
-        suite_about="",
-        seed=0,
-        samples=0,
-        norm="Linf",
-        epsilon="0",
-        radius=0.0,
-        model_fingerprint="",
-        data_fingerprint="",
-        class_names=(),
-        model={},
-        environment={},
-        training=read_epochs(folder),
-        stages=(),
-        findings=(),
-        pictures=(),
-        points=(),
-        centers_xy=None,
-        plane="",
-        finished=False,
-    )
+    read = {name: measured_epochs(read_epochs(folder)) for name, folder in runs.items()}
+    begun = [(name, epochs) for name, epochs in read.items() if epochs]
+    models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
+    section = curves_section(models)
+    return html_page(title, ["trained, not attacked"], [section]) if section else ""
