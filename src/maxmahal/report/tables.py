@@ -10,7 +10,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, StageVerdict
@@ -59,17 +58,11 @@ def results_tables(evaluations: Sequence[Evaluation]) -> list[ResultsTable]:
     groups: dict[str, list[Evaluation]] = {}
     for evaluation in evaluations:
         groups.setdefault(_title(evaluation), []).append(evaluation)
-    return [results_table(group) for group in groups.values()]
+    return [_results_table(title, group) for title, group in groups.items()]
 
 
-def results_table(evaluations: Sequence[Evaluation]) -> ResultsTable:
-    """Models of one suite, data set and threat: one row each, and a column for every attack on any of them."""
-    titles = list(dict.fromkeys(_title(evaluation) for evaluation in evaluations))
-    if len(titles) != 1:
-        raise ArgumentError(
-            f"One table holds evaluations of one suite, data set and threat; got {' and '.join(titles) or 'none'}. "
-            "Call results_tables for one table each."
-        )
+def _results_table(title: str, evaluations: Sequence[Evaluation]) -> ResultsTable:
+    """One row per model, and a column for every attack on any of them."""
     rows = reported_models(evaluations)
     columns: list[_Column] = [
         ("model", lambda row: TableCell(row.label)),
@@ -81,7 +74,7 @@ def results_table(evaluations: Sequence[Evaluation]) -> ResultsTable:
         columns += [(header, _stage_column(*key)), *_paper_column(header, key[0], rows)]
     columns.append(("worst case (%)", _worst_case))
     cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
-    return ResultsTable(titles[0], tuple(header for header, _ in columns), cells)
+    return ResultsTable(title, tuple(header for header, _ in columns), cells)
 
 
 def paper_number(table: str, stage_name: str) -> list[PaperNumber]:
