@@ -23,7 +23,7 @@ class TrainedModel:
 
 def training_section(models: Sequence[ReportedModel]) -> Section | None:
     """None if no model has a record of its training."""
-    return curves_section(trained_models(models))
+    return trained_section(trained_models(models))
 
 
 def trained_models(models: Sequence[ReportedModel]) -> list[TrainedModel]:
@@ -37,7 +37,7 @@ def measured_epochs(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in entries if "train_seconds" in each and each.get("test_accuracy") is not None]
 
 
-def curves_section(models: Sequence[TrainedModel]) -> Section | None:
+def trained_section(models: Sequence[TrainedModel]) -> Section | None:
     """None if there is no model."""
     if not models:
         return None
