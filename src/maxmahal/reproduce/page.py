@@ -10,7 +10,7 @@ from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
 from maxmahal.report.chart import SERIES
 from maxmahal.report.layout import html_page
-from maxmahal.report.sections.training import TrainedModel, curves_section, measured_epochs
+from maxmahal.report.sections.training import TrainedModel, measured_epochs, trained_section
 from maxmahal.reproduce.states import EvaluationKey, read_epochs
 from maxmahal.train import RunFolder
 
@@ -46,5 +46,5 @@ def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
     read = {name: measured_epochs(read_epochs(folder)) for name, folder in runs.items()}
     begun = [(name, epochs) for name, epochs in read.items() if epochs]
     models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
-    section = curves_section(models)
+    section = trained_section(models)
     return html_page(title, ["trained, not attacked"], [section]) if section else ""

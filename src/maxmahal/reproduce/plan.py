@@ -14,7 +14,7 @@ from maxmahal.imports import named_functions
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import Job
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import CellState, EvaluationKey, look_at_records, training_state, unless_diverged
+from maxmahal.reproduce.states import CellState, EvaluationKey, evaluation_state, training_state, unless_diverged
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
 
@@ -28,43 +28,20 @@ class RequestedSuite:
     """The suite of one section of a grid, with its epsilon and its number of images."""
 
     suite: Suite
-    limit: int | None
-    default_radius: float
-    """The radius that the suite itself names."""
+    column: str
+    """For people: "strict", "strict 1000", "strict 1/255 1000"."""
+    smaller: bool
+    """Whether the ball is smaller than the suite's own, so that more images take every attack."""
 
     @classmethod
     def of(cls, evaluation: GridEvaluation) -> "RequestedSuite":
         """The suite of a section, with the section's epsilon if it has one."""
         default = load_suite(evaluation.suite)
-        suite = default
-        if evaluation.epsilon is not None:
-            suite = load_suite(evaluation.suite, epsilon=evaluation.epsilon)
-        return cls(suite, evaluation.limit, default.threat_of(None).radius)
-
-    @property
-    def radius(self) -> float:
-        """The radius of the ball that is attacked."""
-        return self.suite.threat_of(None).radius
-
-    @property
-    def smaller(self) -> bool:
-        """Whether the ball is smaller than the suite's own, so that more images take every attack."""
-        return not self._is_default and self.radius < self.default_radius
-
-    @property
-    def column(self) -> str:
-        """For people: "strict", "strict 1000", "strict 1/255 1000"."""
-        epsilon = "" if self._is_default else self.suite.epsilon
-        size = "" if self.limit is None else str(self.limit)
-        return " ".join(part for part in (self.suite.name, epsilon, size) if part)
-
-    def key(self, name: str, samples: int) -> EvaluationKey:
-        """The key of a model's evaluation in the records."""
-        return name, self.suite.name, SEED, samples, self.suite.norm, self.radius
-
-    @property
-    def _is_default(self) -> bool:
-        return math.isclose(self.radius, self.default_radius)
+        suite = default if evaluation.epsilon is None else load_suite(evaluation.suite, epsilon=evaluation.epsilon)
+        radius, usual = suite.threat_of(None).radius, default.threat_of(None).radius
+        changed = not math.isclose(radius, usual)
+        parts = (suite.name, suite.epsilon if changed else "", evaluation.limit or "")
+        return cls(suite, " ".join(str(part) for part in parts if part), changed and radius < usual)
 
 
 @dataclass(frozen=True)
@@ -242,14 +219,17 @@ class _Planner:
         self, evaluation: GridEvaluation, requested: RequestedSuite, targets: dict[str, str], owners: dict[str, str]
     ) -> PlanCell | None:
         suite = requested.suite
-        keys = tuple(requested.key(name, self._samples(requested, owner)) for name, owner in owners.items())
+        keys = tuple(
+            (name, suite.name, SEED, self._samples(evaluation, suite, owner), suite.norm, suite.threat_of(None).radius)
+            for name, owner in owners.items()
+        )
         if self._is_planned(keys, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         needs = tuple(dict.fromkeys(owners.values()))
         # Code that the grid and its presets name: what the checkpoints may ask for.
         trusted = sorted(named_functions([to_table(self._settings[owner]) for owner in needs]))
-        recorded = partial(look_at_records, self._out / "records", targets, keys, stages, suite.version, trusted)
+        recorded = partial(evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted)
         look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
         state = look()
         seconds = sum(
@@ -294,9 +274,9 @@ class _Planner:
         self._planned |= dict.fromkeys(keys, transfer)
         return len(known) == len(keys)
 
-    def _samples(self, requested: RequestedSuite, owner: str) -> int:
+    def _samples(self, evaluation: GridEvaluation, suite: Suite, owner: str) -> int:
         every = count_images(self._settings[owner].data.source, "test", self._data_dir)
-        limit = requested.suite.samples if requested.limit is None else requested.limit
+        limit = suite.samples if evaluation.limit is None else evaluation.limit
         return every if limit is None else min(limit, every)
 
     def _checkpoint(self, model: GridModel, checkpoint: str) -> Path:
