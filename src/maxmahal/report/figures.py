@@ -175,7 +175,7 @@ def transfer_matrix(models: Sequence[ReportedModel]) -> Drawing | None:
     """Accuracy of each model on images crafted on another."""
     maps = []
     for matrix in (matrix for group in group_models(models) for matrix in transfer_matrices(group)):
-        rates = [[cell.rate.value if cell.rate else None for cell in cells] for _, cells in matrix.rows]
+        rates = [[rate.value if rate else None for _, _, rate in cells] for _, cells in matrix.rows]
         names = [target.label for target in matrix.targets]
         maps.append(heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
     return arranged("Accuracy in %: crafted on (rows), target (columns)", maps) if maps else None
