@@ -16,6 +16,7 @@ FIGURES = ("png", "svg", "pdf")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
+_Key = tuple[str, str, str, int, int, str, float]
 _Evaluations = list["maxmahal.records.Evaluation"]
 
 
@@ -31,6 +32,9 @@ def report_command(
 ) -> None:
     """Make a page, tables or figures from records."""
     kind = _format_of(out, format)
+
+    from maxmahal.records.types import unique_names
+
     evaluations = maxmahal.records.read_evaluations(folders)
     _refuse_nothing(evaluations, folders)
     console = Console()
@@ -42,7 +46,8 @@ def report_command(
         maxmahal.report.write_page(evaluations, out)
     else:
         write_text_atomically(out, _tables(evaluations, kind))
-    unfinished = [name for name, evaluation in _named(evaluations) if not evaluation.finished]
+    named = zip(evaluations, unique_names(evaluations), strict=True)
+    unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         print_line(console, f"Not finished: {', '.join(unfinished)}.")
     print_line(console, f"Wrote {out}.")
@@ -104,10 +109,11 @@ def records_command(
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         print_line(console, "No record matches.")
         return
+    names = _names(evaluations)
     if export is None:
-        _show_stages(console, chosen)
+        _show_stages(console, chosen, names)
         if model or attack or broken is not None or sample is not None:
-            _show_rows(console, chosen)
+            _show_rows(console, chosen, names)
         return
     kind = format or export.suffix.lstrip(".")
     if kind not in EXPORTS:
@@ -119,25 +125,31 @@ def records_command(
                 "and --sample."
             )
         # Complete ones: the card must also know the attacks that were skipped and have no rows.
-        written = write_robustbench(_only(of_model(evaluations, model)), export)
+        written = write_robustbench(_only(of_model(evaluations, model), names), export)
     else:
         written = export
         write_records(chosen, written, kind)
     print_line(console, f"Wrote {written}.")
 
 
-def _only(evaluations: _Evaluations) -> "maxmahal.records.Evaluation":
-    if len(evaluations) != 1:
-        choices = " or ".join(f"--model '{name}'" for name, _ in _named(evaluations))
-        raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
-    return evaluations[0]
-
-
-def _named(evaluations: _Evaluations) -> list[tuple[str, "maxmahal.records.Evaluation"]]:
-    """Evaluations with a unique name for each."""
+def _names(evaluations: _Evaluations) -> dict[_Key, str]:
+    """A unique name for each evaluation of a folder."""
     from maxmahal.records.types import unique_names
 
-    return list(zip(unique_names(evaluations), evaluations, strict=True))
+    return dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
+
+
+def _key(evaluation: "maxmahal.records.Evaluation") -> _Key:
+    """What identifies an evaluation within a folder."""
+    ball = evaluation.norm, evaluation.radius
+    return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples, *ball
+
+
+def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.records.Evaluation":
+    if len(evaluations) != 1:
+        choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
+        raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
+    return evaluations[0]
 
 
 def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
@@ -146,27 +158,27 @@ def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
         raise SettingsError(f"{where} has no evaluation yet; `maxmahal evaluate` makes one.")
 
 
-def _show_stages(console: Console, evaluations: _Evaluations) -> None:
+def _show_stages(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
     rows = []
-    for name, evaluation in _named(evaluations):
+    for evaluation in evaluations:
         for stage in evaluation.stages:
             state = "skipped" if stage.skipped else "finished" if stage.finished else "not finished"
             counts = f"{len(stage.columns)}", f"{stage.columns.broken.sum()}", f"{stage.rating.seconds:.1f}"
-            rows.append((name, evaluation.suite, stage.name, *counts, state))
+            rows.append((names[_key(evaluation)], evaluation.suite, stage.name, *counts, state))
     numbers = ("attacked", "broken", "seconds")
     print_table(console, ("model", "suite", "attack", *numbers, "state"), rows, right=numbers)
 
 
-def _show_rows(console: Console, evaluations: _Evaluations) -> None:
+def _show_rows(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
     rows, count = [], 0
-    for name, evaluation in _named(evaluations):
+    for evaluation in evaluations:
         for stage in evaluation.stages:
             columns = stage.columns
             for row in range(min(len(columns), max(0, ROWS_SHOWN - count))):
                 values = (columns.sample, columns.label, columns.clean_prediction, columns.prediction, columns.broken)
                 told = [str(value[row]) for value in values]
                 cost = f"{columns.distortion[row]:.4g}", f"{columns.iterations[row]}"
-                rows.append((name, stage.name, *told, *cost))
+                rows.append((names[_key(evaluation)], stage.name, *told, *cost))
             count += len(columns)
     header = ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations")
     print_table(console, header, rows)
