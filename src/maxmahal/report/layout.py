@@ -16,7 +16,7 @@ from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation, StageRecords, unique_names
 from maxmahal.records.verdict import CLEAN, Verdict, give_verdict
 from maxmahal.report import wording
-from maxmahal.report.chart import SERIES
+from maxmahal.report.chart import SERIES, plain
 from maxmahal.version import __version__
 
 
@@ -145,7 +145,7 @@ def _environment() -> Environment:
     )
     for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
         environment.filters[name] = getattr(wording, name)
-    environment.filters |= {"exact": _exact, "as_json": _as_json}
+    environment.filters |= {"exact": _exact, "as_json": _as_json, "plain": plain}
     environment.globals["DASH"] = wording.DASH
     return environment
 

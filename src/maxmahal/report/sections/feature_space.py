@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from markupsafe import Markup
 
 from maxmahal.records.types import Evaluation, Points
-from maxmahal.report.chart import CLASSES, element, picture
+from maxmahal.report.chart import CLASSES
 from maxmahal.report.layout import ReportedModel, Section, render, stage_title
 from maxmahal.report.sections.gallery import class_name
 
 SIDE, _EDGE = 400.0, 20.0
+_NAMES = {"class_name": class_name, "stage_title": stage_title}
 _MOST = 600  # points per panel: more would hide each other
 FeatureWindow = tuple[Float[np.ndarray, " 2"], float]
 """The middle of a square, and half of its side."""
@@ -23,10 +23,11 @@ class ScatterPanel:
     """One scatter plot."""
 
     stage: str
-    title: str
-    drawing: Markup
-    shown: int
+    dots: list[tuple[list[float], int, int]]
+    """Their places, samples and labels."""
+    centers: list[list[float]]
     of: int
+    """How many samples there are, drawn or not."""
 
 
 def feature_space_section(models: Sequence[ReportedModel]) -> Section | None:
@@ -34,7 +35,7 @@ def feature_space_section(models: Sequence[ReportedModel]) -> Section | None:
     spaces = [(model, _panels(model.evaluation)) for model in models if model.evaluation.points]
     if not spaces:
         return None
-    body = render("sections/feature_space.html.j2", spaces=spaces, colours=CLASSES)
+    body = render("sections/feature_space.html.j2", spaces=spaces, colours=CLASSES, side=SIDE, **_NAMES)
     return Section("features", "Feature space", "Features", body)
 
 
@@ -59,25 +60,12 @@ def bounds_of(evaluation: Evaluation) -> FeatureWindow:
 def _panel(evaluation: Evaluation, points: Points, bounds: FeatureWindow) -> ScatterPanel:
     some = np.unique(np.linspace(0, len(points.sample) - 1, min(_MOST, len(points.sample))).astype(int))
     some = some[np.isfinite(points.xy[some]).all(axis=1)]
-    places = place_points(points.xy[some], bounds)
-    dots = [
-        element(
-            "path",
-            class_=f"dot c{label % CLASSES}",
-            d=f"M{x:.1f} {y:.1f}h0",
-            data_tip=f"sample {sample}, {class_name(evaluation, int(label))}",
-        )
-        for (x, y), sample, label in zip(places, points.sample[some], points.label[some], strict=True)
-    ]
-    crosses = []
-    if evaluation.centers_xy is not None:
-        for label, (x, y) in enumerate(place_points(evaluation.centers_xy, bounds)):
-            tip = f"center of {class_name(evaluation, label)}"
-            cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0-8l-8 8"
-            crosses.append(element("path", class_="cross", d=cross, data_tip=tip))
-    title = stage_title(evaluation, points.stage)
-    drawing = picture(f"Features: {title}", [*dots, *crosses], SIDE, SIDE, "space")
-    return ScatterPanel(points.stage, title, drawing, len(some), len(points.sample))
+    return ScatterPanel(
+        points.stage,
+        [*zip(place_points(points.xy[some], bounds).tolist(), points.sample[some], points.label[some], strict=True)],
+        [] if evaluation.centers_xy is None else place_points(evaluation.centers_xy, bounds).tolist(),
+        len(points.sample),
+    )
 
 
 def place_points(xy: Float[np.ndarray, "n 2"], bounds: FeatureWindow) -> Float[np.ndarray, "n 2"]:
