@@ -20,6 +20,7 @@ from maxmahal.reproduce import (
     result_lines,
     run_plan,
 )
+from maxmahal.reproduce.reporter import CellEvent
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train.loop import TrainingDivergedError
 
@@ -33,8 +34,9 @@ class Started(GridLines):
         super().__init__(quiet=True)
         self.keys: list[str] = []
 
-    def started(self, cell: PlanCell) -> None:
-        self.keys.append(cell.key)
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        if event == "started":
+            self.keys.append(cell.key)
 
 
 @pytest.fixture

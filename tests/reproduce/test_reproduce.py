@@ -17,7 +17,7 @@ from small_grids import GRID, write_grid
 from maxmahal.evaluate import evaluate_models, read_evaluations
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan
 from maxmahal.reproduce.jobs import threads_each
-from maxmahal.reproduce.reporter import End, GridLines
+from maxmahal.reproduce.reporter import CellEvent, GridLines
 from maxmahal.reproduce.runner import Deadline
 from maxmahal.reproduce.states import CellState, read_epochs
 from maxmahal.reproduce.worker import run_job
@@ -35,14 +35,11 @@ class Heard(GridLines):
         self.events: list[tuple[str, str]] = []
         self.texts: dict[str, str] = {}
 
-    def started(self, cell: PlanCell) -> None:
-        self.events.append(("started", cell.key))
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        self.texts[cell.key] = text
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        self.events.append((end, cell.key))
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        if event == "running":
+            self.texts[cell.key] = text
+        else:
+            self.events.append((event, cell.key))
 
 
 def records(out: Path) -> list[tuple[object, ...]]:
@@ -167,9 +164,10 @@ def test_a_row_that_fails_is_tried_again(tmp_path: Path) -> None:
 class Impatient(Heard):
     """Presses Ctrl-C at the first progress."""
 
-    def progress(self, cell: PlanCell, text: str) -> None:
-        super().progress(cell, text)
-        raise KeyboardInterrupt
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        super().update(cell, event, text)
+        if event == "running":
+            raise KeyboardInterrupt
 
 
 def test_out_of_time_it_stops_and_goes_on_and_so_after_ctrl_c(tmp_path: Path) -> None:

@@ -93,19 +93,19 @@ class GridProgress:
             self._texts[cell.key] = f"[{style}]{text}[/{style}]"
         self._live.start()
 
-    def started(self, cell: "maxmahal.reproduce.PlanCell") -> None:
-        """Show the planned time."""
-        self._texts[cell.key] = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
-
-    def progress(self, cell: "maxmahal.reproduce.PlanCell", text: str) -> None:
-        """Show the progress."""
-        self._texts[cell.key] = f"[bold]{escape(text)}[/bold]"
-
-    def ended(self, cell: "maxmahal.reproduce.PlanCell", end: "maxmahal.reproduce.reporter.End", text: str) -> None:
-        """Show the result; an error is also printed above the table in full."""
-        self._texts[cell.key] = f"[{STYLES[end]}]{end}[/{STYLES[end]}]"
-        if end == "failed":
-            self.note(f"{cell.row}, {cell.column}: failed, {text}")
+    def update(
+        self, cell: "maxmahal.reproduce.PlanCell", event: "maxmahal.reproduce.reporter.CellEvent", text: str = ""
+    ) -> None:
+        """Show the planned time, the progress or the result; an error is also printed above the table in full."""
+        if event == "started":
+            text = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
+        elif event == "running":
+            text = f"[bold]{escape(text)}[/bold]"
+        else:
+            if event == "failed":
+                self.note(f"{cell.row}, {cell.column}: failed, {text}")
+            text = f"[{STYLES[event]}]{event}[/{STYLES[event]}]"
+        self._texts[cell.key] = text
 
     def note(self, text: str) -> None:
         """Print a line above the table."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 import torch
@@ -15,6 +16,7 @@ from maxmahal.imports import only_named
 from maxmahal.models import Classifier
 from maxmahal.report.chart import SERIES, Axis, Chart, Drawing, Key, Text, arranged
 from maxmahal.report.layout import Section, html_page, render
+from maxmahal.report.wording import short
 
 FORMAT = "maxmahal-density-1"
 DASH = "-"
@@ -69,7 +71,7 @@ def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
         *_shell_rows(models),
         ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
         ["  with class distance as unit", *(_number(each["neighbours"]["unit_free"]) for each in models)],
-        ["samples of a class, mean", *(_number(_mean(each["runners_up"]["class_counts"])) for each in models)],
+        ["samples of a class, mean", *(_number(fmean(each["runners_up"]["class_counts"])) for each in models)],
         ["  with one runner-up, mean", *(_number(_pair_mean(each)) for each in models)],
         ["  with its commonest runner-up", *(_commonest(each) for each in models)],
     ]
@@ -126,16 +128,12 @@ def _shell_rows(models: Sequence[DensityRecord]) -> list[list[str]]:
 def _commonest(model: DensityRecord) -> str:
     """The mean share of a class that its most frequent runner-up takes; 1/(L-1) if they were all alike."""
     rows = [row for row in model["runners_up"]["pair_counts"] if sum(row)]
-    return f"{100 * _mean([max(row) / sum(row) for row in rows]):.0f} %"
+    return f"{100 * fmean([max(row) / sum(row) for row in rows]):.0f} %"
 
 
 def _pair_mean(model: DensityRecord) -> float:
     classes = int(model["classes"])
     return float(model["samples"]) / (classes * (classes - 1)) if classes > 1 else float(model["samples"])
-
-
-def _mean(values: Sequence[float | int]) -> float:
-    return sum(values) / len(values)
 
 
 def _angles(found: DensityRecord | None) -> str:
@@ -145,6 +143,4 @@ def _angles(found: DensityRecord | None) -> str:
 
 
 def _number(value: float | int | None) -> str:
-    if value is None:
-        return DASH
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return DASH if value is None else short(value)

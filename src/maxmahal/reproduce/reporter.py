@@ -7,7 +7,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell, PlanRow
 
-End = Literal["done", "failed", "stopped"]
+CellEvent = Literal["started", "running", "done", "failed", "stopped"]
 _INTERVAL = 60.0  # seconds between two lines about the same cell
 
 
@@ -18,14 +18,8 @@ class GridReporter(Protocol):
     def begin(self, plan: GridPlan, jobs: int) -> None:
         """The plan is about to run, with up to ``jobs`` cells at once."""
 
-    def started(self, cell: PlanCell) -> None:
-        """A worker has started or resumed."""
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        """The progress of a running cell; often the same text as before."""
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        """A worker has ended; ``text`` is its progress or its error."""
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        """A worker has started, made progress (often with the same text as before) or ended (with its error)."""
 
     def note(self, text: str) -> None:
         """A message about the whole grid."""
@@ -43,21 +37,18 @@ class GridLines:
         for line in plan_lines(plan, jobs):
             self._write(line)
 
-    def started(self, cell: PlanCell) -> None:
-        """The cell and its planned time."""
-        self._printed[cell.key] = time.monotonic(), ""
-        self._write(f"{cell.row}, {cell.column}: started, about {duration(cell.seconds)}")
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        """At most one line per minute and cell."""
-        last, before = self._printed[cell.key]
-        if text != before and time.monotonic() - last >= _INTERVAL:
-            self._printed[cell.key] = time.monotonic(), text
-            self._write(f"{cell.row}, {cell.column}: {text}")
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        """Done, failed or stopped."""
-        self._write(f"{cell.row}, {cell.column}: {end}" + (f", {text}" if text else ""))
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        """One line; about progress, at most one per minute and cell."""
+        line = f"{event}, {text}" if text else event
+        if event == "started":
+            line = f"started, about {duration(cell.seconds)}"
+        elif event == "running":
+            last, before = self._printed[cell.key]
+            if text == before or time.monotonic() - last < _INTERVAL:
+                return
+            line = text
+        self._printed[cell.key] = time.monotonic(), text
+        self._write(f"{cell.row}, {cell.column}: {line}")
 
     def note(self, text: str) -> None:
         """The text as it is."""

@@ -9,7 +9,7 @@ from maxmahal.errors import DataError, SettingsError
 from maxmahal.reproduce.devices import shared_gpu
 from maxmahal.reproduce.jobs import Worker, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
-from maxmahal.reproduce.reporter import End, GridLines, GridReporter
+from maxmahal.reproduce.reporter import GridLines, GridReporter
 
 POLL = 0.2  # seconds between checks of the workers
 JOBS = {"cpu": 1, "cuda": 3}  # default number of workers; one small training leaves most of a large GPU idle
@@ -119,7 +119,7 @@ class _Runner:
             job = replace(job, arguments={**job.arguments, "sharing": self._jobs})
         worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs))
         self._running[cell.key] = cell, worker
-        self._reporter.started(cell)
+        self._reporter.update(cell, "started")
 
     def _collect(self) -> None:
         for key, (cell, worker) in list(self._running.items()):
@@ -128,24 +128,23 @@ class _Runner:
             if code is None:
                 self._warm = self._warm or bool(text)
                 if text:
-                    self._reporter.progress(cell, text)
+                    self._reporter.update(cell, "running", text)
                 continue
             del self._running[key]
             worker.close()
             self._warm = True
             if code:
                 self._outcome.failed[key] = worker.last_line()
-                self._reporter.ended(cell, "failed", self._outcome.failed[key])
+                self._reporter.update(cell, "failed", self._outcome.failed[key])
             else:
                 self._end(cell)
 
     def _end(self, cell: PlanCell) -> None:
         """A worker that ended without an error has finished, or has stopped because of the deadline."""
         state = cell.look()
-        end: End = "done" if state.kind == "done" else "stopped"
-        if end == "done" and cell.column == TRAINING:
+        if state.kind == "done" and cell.column == TRAINING:
             self._trained.add(cell.row)
-        self._reporter.ended(cell, end, state.detail)
+        self._reporter.update(cell, "done" if state.kind == "done" else "stopped", state.detail)
 
     def _stop_all(self) -> None:
         for key, (cell, worker) in list(self._running.items()):

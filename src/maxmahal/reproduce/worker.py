@@ -18,35 +18,27 @@ from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, Job
 from maxmahal.reproduce.page import write_report
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model
-from maxmahal.train.loop import Metrics, Silent
+from maxmahal.train.loop import Metrics
 
 
-class TrainingLines(Silent):
-    """Prints one line per epoch."""
+class WorkerLines(SilentReporter):
+    """Prints one line per epoch of a training and per chunk of an evaluation."""
 
     def __init__(self) -> None:
-        self._epochs = 0
+        self._title, self._planned, self._done = "", 0, 0
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:  # noqa: ARG002
         """Store the number of epochs."""
-        self._epochs = epochs
+        self._planned = epochs
+
+    def step(self) -> None:
+        """Nothing."""
 
     def epoch(self, metrics: Metrics) -> None:
         """The epoch and its accuracies."""
         robust = f", PGD-10 {metrics['validation_pgd10']:.1%}" if "validation_pgd10" in metrics else ""
         accuracy = f"test {metrics['test_accuracy']:.1%}"
-        _say(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._epochs}, {accuracy}{robust}")
-
-    def note(self, text: str) -> None:
-        """The text as it is."""
-        _say(text)
-
-
-class EvaluationLines(SilentReporter):
-    """Prints one line per chunk."""
-
-    def __init__(self) -> None:
-        self._title, self._planned, self._done = "", 0, 0
+        _say(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}, {accuracy}{robust}")
 
     def begin(self, name: str, samples: int) -> None:
         """The model and its samples."""
@@ -75,9 +67,9 @@ def run_job(job: Job) -> None:
     arguments = dict(job.arguments)
     if job.kind == "train":
         settings = from_table(Settings, arguments.pop("settings"))
-        train_model(settings, **arguments, resume=True, reporter=TrainingLines(), until=job.until)
+        train_model(settings, **arguments, resume=True, reporter=WorkerLines(), until=job.until)
     elif job.kind == "evaluate":
-        evaluate_models(**arguments, reporter=EvaluationLines(), until=job.until)
+        evaluate_models(**arguments, reporter=WorkerLines(), until=job.until)
     else:
         write_report(**arguments)
 
