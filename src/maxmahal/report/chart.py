@@ -127,10 +127,19 @@ class Drawing:
     height: float
     parts: list[DrawingPart] = field(default_factory=list)
 
-    def svg(self, class_: str = "chart", *, stretch: bool = False) -> Markup:
-        """For a page that has the style sheet."""
+    def svg(self, class_: str = "chart") -> Markup:
+        """For a page that has the style sheet; arrow keys step through the parts that have a tip."""
         parts = [_svg(part) for part in self.parts]
-        return picture(self.title, parts, self.width, self.height, class_, stretch=stretch)
+        has_tips = any("data-tip" in part for part in parts)
+        return element(
+            "svg",
+            Markup("").join([element("title", self.title), *parts]),
+            class_=f"{class_} marks" if has_tips else class_,
+            viewBox=_view_box(self.width, self.height),
+            role="img",
+            tabindex=0 if has_tips else None,
+            aria_label=self.title,
+        )
 
     def file(self) -> str:
         """A file of its own, with colours for light and dark viewers and a background."""
@@ -361,23 +370,6 @@ def element(tag: str, content: str = "", /, **attributes: object) -> Markup:
         if value is not None
     )
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), pairs, content)
-
-
-def picture(
-    title: str, parts: Sequence[Markup], width: float, height: float, class_: str, *, stretch: bool = False
-) -> Markup:
-    """Elements under a title that a screen reader says; arrow keys step through those that have a tip."""
-    has_tips = any("data-tip" in part for part in parts)
-    return element(
-        "svg",
-        Markup("").join([element("title", title), *parts]),
-        class_=f"{class_} marks" if has_tips else class_,
-        viewBox=_view_box(width, height),
-        role="img",
-        tabindex=0 if has_tips else None,
-        aria_label=title,
-        preserveAspectRatio="none" if stretch else None,
-    )
 
 
 def data_uri(image: Float[np.ndarray, "c h w"]) -> str:

@@ -59,13 +59,14 @@ class Section:
 
 
 def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
-    """In the order given."""
+    """In the order given; without clean images a model has no verdict."""
     if not evaluations:
         raise ArgumentError("There is no evaluation to report on; evaluate a model first.")
-    return [
-        ReportedModel(each, give_verdict(each) if has_begun(each) else None, label, index % SERIES)
-        for index, (each, label) in enumerate(zip(evaluations, unique_names(evaluations), strict=True))
-    ]
+    models = []
+    for index, (each, label) in enumerate(zip(evaluations, unique_names(evaluations), strict=True)):
+        has_begun = any(stage.name == CLEAN and len(stage.columns) for stage in each.stages)
+        models.append(ReportedModel(each, give_verdict(each) if has_begun else None, label, index % SERIES))
+    return models
 
 
 def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
@@ -78,11 +79,6 @@ def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
         ModelGroup(f"{data}, {threat}, suite {suite} (version {version})", tuple(members))
         for (suite, version, data, threat), members in found.items()
     ]
-
-
-def has_begun(evaluation: Evaluation) -> bool:
-    """Whether some clean images are evaluated; without them there is no verdict."""
-    return any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
 
 
 def stages_run(evaluation: Evaluation) -> tuple[StageRecords, ...]:
