@@ -112,14 +112,14 @@ class GridProgress:
         _print(self._console, [text])
 
     def _table(self) -> Table:
-        rows = () if self._plan is None else self._plan.rows
-        columns = list(dict.fromkeys(cell.column for row in rows for cell in row.cells))
+        rows = {} if self._plan is None else self._plan.rows
+        columns = list(dict.fromkeys(cell.column for cells in rows.values() for cell in cells))
         table = Table(box=None, pad_edge=False)
         for column in ("model", *columns):
             table.add_column(column, overflow="fold")
-        for row in rows:
-            texts = {cell.column: self._texts[cell.key] for cell in row.cells}
-            table.add_row(escape(row.name), *(texts.get(column, "") for column in columns))
+        for name, cells in rows.items():
+            texts = {cell.column: self._texts[cell.key] for cell in cells}
+            table.add_row(escape(name), *(texts.get(column, "") for column in columns))
         return table
 
 

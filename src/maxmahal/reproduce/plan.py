@@ -1,7 +1,7 @@
 """The plan of a grid: one row per model, with one cell for its training and one for each of its evaluations."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -68,39 +68,27 @@ class PlanCell:
 
 
 @dataclass(frozen=True)
-class PlanRow:
-    """One model as it is evaluated: its last checkpoint, its best one, or all models together."""
-
-    name: str
-    cells: tuple[PlanCell, ...]
-
-    @property
-    def seconds(self) -> float:
-        """Planned for what is missing."""
-        return sum(cell.seconds for cell in self.cells)
-
-
-@dataclass(frozen=True)
 class GridPlan:
     """All trainings and evaluations of a grid, done or not."""
 
     grid: Grid
     out: Path
     device: str
-    rows: tuple[PlanRow, ...]
+    rows: Mapping[str, Sequence[PlanCell]]
+    """By the model as it is evaluated: its last checkpoint, its best one, or all models together."""
     missing_data: str = ""
     """Which data sets are needed and missing, and how to get them, as a sentence."""
 
     @property
     def cells(self) -> list[PlanCell]:
         """All cells, trainings first, because evaluations wait for them."""
-        every = [cell for row in self.rows for cell in row.cells]
+        every = [cell for cells in self.rows.values() for cell in cells]
         return sorted(every, key=lambda cell: cell.column != TRAINING)
 
     @property
     def seconds(self) -> float:
         """Planned for what is missing, without parallel workers."""
-        return sum(row.seconds for row in self.rows)
+        return sum(cell.seconds for cell in self.cells)
 
     @property
     def page(self) -> Path:
@@ -150,7 +138,7 @@ def make_plan(
     folder = Path(out).expanduser()
     maker = _Planner(grid, folder, device, overrides, data_dir)
     rows = maker.rows()
-    unfinished = [cell for row in rows for cell in row.cells if not cell.state.ended]
+    unfinished = [cell for cells in rows.values() for cell in cells if not cell.state.ended]
     return GridPlan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
 
 
@@ -171,7 +159,7 @@ class _Planner:
         for model in grid.models:
             _check_checkpoints(model, self._settings[model.name])
 
-    def rows(self) -> tuple[PlanRow, ...]:
+    def rows(self) -> dict[str, list[PlanCell]]:
         rows: dict[str, list[PlanCell]] = {}
         for model in self._grid.models:
             rows[model.name] = [self._training(model)]
@@ -186,7 +174,7 @@ class _Planner:
         for key in keys:
             if keys.count(key) > 1:
                 raise SettingsError(f"Grid {self._grid.name}: two of its cells are called '{key}'; rename a model.")
-        return tuple(PlanRow(name, tuple(cells)) for name, cells in rows.items())
+        return rows
 
     def sources(self, cells: Sequence[PlanCell]) -> list[str]:
         """The data sets of these cells."""

@@ -2,10 +2,10 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell, PlanRow
+from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 
 CellEvent = Literal["started", "running", "done", "failed", "stopped"]
 _INTERVAL = 60.0  # seconds between two lines about the same cell
@@ -58,10 +58,10 @@ class GridLines:
 def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
     """Every row and every cell: done, partly done or missing, with planned times."""
     lines = [f"{plan.grid.name}: {plan.grid.about}".rstrip(": ")]
-    wide = max(len(row.name) for row in plan.rows)
-    for row in plan.rows:
-        lines.append(f"  {row.name:<{wide}}  {_left(row)}")
-        lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in row.cells]
+    wide = max(map(len, plan.rows))
+    for name, cells in plan.rows.items():
+        lines.append(f"  {name:<{wide}}  {_left(cells)}")
+        lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in cells]
     possible = "" if all(cell.state.kind == "done" for cell in plan.cells) else "that can be done "
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
@@ -118,10 +118,10 @@ def _rounded(count: float, *, tenths: bool) -> str:
     return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
 
 
-def _left(row: PlanRow) -> str:
-    if row.seconds:
-        return f"about {duration(row.seconds)}"
-    return "done" if all(cell.state.kind == "done" for cell in row.cells) else "nothing left to do"
+def _left(cells: Sequence[PlanCell]) -> str:
+    if seconds := sum(cell.seconds for cell in cells):
+        return f"about {duration(seconds)}"
+    return "done" if all(cell.state.kind == "done" for cell in cells) else "nothing left to do"
 
 
 def _seconds_left(cell: PlanCell) -> float:
