@@ -60,9 +60,10 @@ def bounds_of(evaluation: Evaluation) -> FeatureWindow:
 def _panel(evaluation: Evaluation, points: Points, bounds: FeatureWindow) -> ScatterPanel:
     some = np.unique(np.linspace(0, len(points.sample) - 1, min(_MOST, len(points.sample))).astype(int))
     some = some[np.isfinite(points.xy[some]).all(axis=1)]
+    places, samples, labels = place_points(points.xy[some], bounds), points.sample[some], points.label[some]
     return ScatterPanel(
         points.stage,
-        [*zip(place_points(points.xy[some], bounds).tolist(), points.sample[some], points.label[some], strict=True)],
+        list(zip(places.tolist(), samples.tolist(), labels.tolist(), strict=True)),
         [] if evaluation.centers_xy is None else place_points(evaluation.centers_xy, bounds).tolist(),
         len(points.sample),
     )
