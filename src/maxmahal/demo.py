@@ -1,10 +1,9 @@
 """The demo: train three models on the embedded digits, attack them, record the results, and write a report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from maxmahal.evaluate import Evaluation, EvaluationReporter, Verdict, evaluate_models, give_verdict, read_evaluations
+from maxmahal.evaluate import Evaluation, EvaluationReporter, Verdict, evaluate_models, read_evaluations
 from maxmahal.report import write_page
 from maxmahal.train import Reporter, load_settings, train_model
 
@@ -14,30 +13,6 @@ SUITE, FLAT_SUITE = "demo", "quick"
 CLAIMS = ("own-loss", "cross-entropy", "margin")  # attacks after which a weaker evaluation would stop
 LOOKS_ROBUST = 0.25  # below this, an attack has shown that the model is not robust
 MASKED_BY = 0.1  # an attack this far above the worst case has failed: the model masks its gradients
-
-
-@dataclass(frozen=True)
-class DemoRow:
-    """One model: its evaluation, its verdict, and a sentence about them."""
-
-    title: str
-    evaluation: Evaluation
-    verdict: Verdict
-    sentence: str
-
-    def accuracy(self, stage: str) -> float | None:
-        """Accuracy under one attack; None if it could not run."""
-        found = next(each for each in self.verdict.stages if each.stage.name == stage)
-        return None if found.accuracy is None else found.accuracy.value
-
-
-@dataclass(frozen=True)
-class DemoResult:
-    """The results of the demo."""
-
-    rows: list[DemoRow]
-    records: Path
-    page: Path
 
 
 def train_demo(
@@ -55,21 +30,16 @@ def train_demo(
 
 def attack_demo(
     out: Path, runs: Mapping[str, Path], *, limit: int | None = None, reporter: EvaluationReporter | None = None
-) -> DemoResult:
-    """Attack the models of ``train_demo`` and write a report; an interrupted evaluation is resumed."""
-    records, page = out / "records", out / "report.html"
+) -> list[Evaluation]:
+    """Attack the models of ``train_demo`` and write ``report.html``; an interrupted evaluation is resumed."""
+    records = out / "records"
     main, flat = ({title: runs[title] for title in rows} for rows in (ROWS, FLAT_ROWS))
     found = evaluate_models(
         main, out=records, suite=SUITE, data="digits", limit=limit, transfer=True, reporter=reporter
     )
     evaluate_models(flat, out=records, suite=FLAT_SUITE, data="digits", limit=limit, epsilon="0.15", reporter=reporter)
-    write_page(read_evaluations(records), page)
-    verdicts = [give_verdict(evaluation) for evaluation in found]
-    rows = [
-        DemoRow(evaluation.name, evaluation, verdict, describe(verdict, verdicts[0].clean.value))
-        for evaluation, verdict in zip(found, verdicts, strict=True)
-    ]
-    return DemoResult(rows, records, page)
+    write_page(read_evaluations(records), out / "report.html")
+    return found
 
 
 def describe(verdict: Verdict, baseline_clean: float) -> str:

@@ -34,21 +34,16 @@ NOT_INSTALLED = (
 
 def zoo_folders() -> list[Path]:
     """The folders with models, in this order: ``$MAXMAHAL_ZOO``, the package, a source checkout."""
-    shipped = [_PACKAGE / "zoo_files"]
+    folders = [_PACKAGE / "zoo_files"]
     if _PACKAGE.parent.name == "src":
-        shipped.append(_PACKAGE.parent.parent / "zoo")
-    return list(dict.fromkeys([*_own_folder(), *(folder for folder in shipped if folder.is_dir())]))
-
-
-def _own_folder() -> list[Path]:
-    """The user's own zoo, if one is named; it is an error if that folder does not exist."""
-    named = os.environ.get(VARIABLE)
-    if not named:
-        return []
-    folder = Path(named).expanduser()
-    if not folder.is_dir():
-        raise CheckpointError(f"${VARIABLE} names {folder}, which is not a folder; correct the variable or unset it.")
-    return [folder]
+        folders.append(_PACKAGE.parent.parent / "zoo")
+    folders = [folder for folder in folders if folder.is_dir()]
+    if named := os.environ.get(VARIABLE):
+        own = Path(named).expanduser()
+        if not own.is_dir():
+            raise CheckpointError(f"${VARIABLE} names {own}, which is not a folder; correct the variable or unset it.")
+        folders.insert(0, own)
+    return list(dict.fromkeys(folders))
 
 
 def zoo_models() -> dict[str, Path]:

@@ -57,15 +57,15 @@ def test_a_checkpoint_and_a_name_of_the_zoo(
     monkeypatch.setenv("MAXMAHAL_ZOO", str(zoo))
     record = compare_models([runs["digits-mmc"] / "last.safetensors", "striped-mmc", "zoo:striped-mmc"])
     names = [each.pop("name") for each in record["models"]]
-    assert names == ["digits-mmc/last", "striped-mmc", "striped-mmc"]
+    assert names == ["digits-mmc-last", "striped-mmc", "striped-mmc"]
     assert record["models"][0] == record["models"][1] == record["models"][2]
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("runs/nowhere",), "There is no checkpoint at runs/nowhere"),
-        (("no-such-model",), "no model 'no-such-model'"),
+        (("runs/nowhere",), "There is no run folder, checkpoint, function or model of the zoo 'runs/nowhere'"),
+        (("no-such-model",), "model of the zoo 'no-such-model'"),
         (("RUN", "--out", "page.pdf"), "--out must end in .html for a page or in .json"),
         (("RUN", "--limit", "0"), "--limit must be at least 1; got 0."),
         (("RUN", "--limit", "1"), "Take more images."),

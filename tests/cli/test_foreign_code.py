@@ -16,7 +16,7 @@ from maxmahal.errors import CheckpointError
 from maxmahal.evaluate import environment
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.learned_tree import learn_tree
-from maxmahal.reproduce.jobs import EvaluateJob, Worker
+from maxmahal.reproduce.jobs import Job, Worker
 from maxmahal.train import load_model
 from maxmahal.uncertainty import study_models
 
@@ -205,8 +205,8 @@ def test_the_commit_is_read_without_git(tmp_path: Path, where: str) -> None:
 
 def test_a_worker_imports_nothing_from_the_current_folder(here: Place) -> None:
     (here.path / "safetensors.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
-    job = EvaluateJob({"x": "missing"}, "digits", "out", "quick", None, False, "cpu", None)
-    worker = Worker("x", job, here.path / "logs", threads=1, until=None)
+    job = Job("evaluate", {"targets": {"x": "missing"}, "data": "digits", "out": "out", "suite": "quick"})
+    worker = Worker("x", job, here.path / "logs", threads=1)
     try:
         assert worker.wait(60) == 2
     finally:

@@ -34,6 +34,7 @@ def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> N
     assert done.out.count("autoattack: missing, about") == 8
     assert done.out.count("autoattack 1000: missing, about") == 6  # of the others, on fewer images
     assert "cifar10-at-tar-mmc-best" in done.out
+    assert "In all: about" in done.out
     assert "(cpu), 2 at once." in done.out
     assert list(tmp_path.iterdir()) == []
 
@@ -92,10 +93,10 @@ def test_the_live_table_follows_what_happens(tmp_path: Path) -> None:
     sce, mmc, *_ = plan.cells
     with GridProgress(Console(file=stream, force_terminal=True, width=120)) as watcher:
         watcher.begin(plan, 2)
-        watcher.started(sce)
-        watcher.started(mmc)
-        watcher.progress(sce, "epoch 3 of 30, [odd]")
-        watcher.ended(mmc, "failed", "out of [memory]")
+        watcher.update(sce, "started")
+        watcher.update(mmc, "started")
+        watcher.update(sce, "running", "epoch 3 of 30, [odd]")
+        watcher.update(mmc, "failed", "out of [memory]")
     text = stream.getvalue()
     assert "digits-mmc, training: failed, out of [memory]" in text
     last = text[text.rindex("model") :]

@@ -1,6 +1,5 @@
 """Help, the version and the answer to a mistyped word import no torch, and a torch that is broken is told."""
 
-import inspect
 import os
 import subprocess
 import sys
@@ -11,8 +10,6 @@ import pytest
 
 from maxmahal.cli import data
 from maxmahal.cli.app import app
-from maxmahal.cli.reproduce import reproduce_command
-from maxmahal.reproduce.plan import OUT
 from maxmahal.uncertainty import CHANGES
 
 COMMANDS = [
@@ -114,11 +111,6 @@ def test_what_the_system_refuses_is_still_the_users_to_mend(run, monkeypatch: py
     run("presets").assert_refused("maxmahal: torch.log: No space left.\n")
 
 
-# Two signatures write out what the library holds, because importing it would import torch.
+# A signature writes out what the library holds, because importing it would import torch.
 def test_help_names_every_kind_of_out_of_distribution_images(run) -> None:
     assert f"Out-of-distribution images: {', '.join(CHANGES)}, a data set" in run("uncertainty", "--help").out
-
-
-def test_both_commands_that_reproduce_have_the_same_folders() -> None:
-    parameters = inspect.signature(reproduce_command).parameters
-    assert parameters["out"].default == Path(OUT)

@@ -57,7 +57,7 @@ def test_the_mistakes_are_not_those_on_test_images(trained: Path) -> None:
 
 def test_without_held_out_images_the_training_images_are_taken(trained: Path) -> None:
     assert "on 200 training images" in learn_tree(trained / "all", superclasses=3).about
-    assert "on 200 training images" in learn_tree(trained / "held-out", superclasses=3, part="train").about
+    assert "on 200 training images" in learn_tree(trained / "held-out", superclasses=3, train=True).about
     other = "maxmahal.data.digits_tree:by_value"
     assert "on 1297 training images" in learn_tree(trained / "all", superclasses=3, data=other).about
 

@@ -7,9 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmahal.density import CenterSpheres, PairEllipsoids, PairHyperplanes, PairSpheres, log_ball_volume, pair_contours
+from maxmahal.density import CenterSpheres, PairHyperplanes, PairSpheres, log_ball_volume, pair_contours
 from maxmahal.density.contours import Contours, log_expm1
-from maxmahal.errors import ArgumentError
 from maxmahal.losses.gsce import gsce_loss
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.softmax import sce_loss
@@ -23,22 +22,14 @@ def numbers(*values: float) -> torch.Tensor:
 
 
 def draw_pair(seed: int, dim: int, kind: str = "scalar"):
-    """Centers, precisions and biases of two classes; the second precision differs by a definite matrix."""
+    """Centers, precisions and biases of two classes."""
     draw = torch.Generator().manual_seed(seed)
     centers = torch.randn((2, dim), generator=draw, dtype=torch.float64)
     biases = torch.randn(2, generator=draw, dtype=torch.float64)
     low, gap = (0.2 + torch.rand(2, generator=draw, dtype=torch.float64)).tolist()
     order = [0, 1] if torch.rand((), generator=draw) < 0.5 else [1, 0]
-    if kind == "scalar":
-        return centers, numbers(low, low + gap)[order], biases
-    if kind == "equal":
-        return centers, numbers(low, low), biases
-    spread = 0.1 + torch.rand(dim, generator=draw, dtype=torch.float64)
-    if kind == "diagonal":
-        return centers, torch.stack([low + 0 * spread, low + spread])[order], biases
-    turn = torch.linalg.qr(torch.randn((dim, dim), generator=draw, dtype=torch.float64)).Q
-    base = low * torch.eye(dim, dtype=torch.float64)
-    return centers, torch.stack([base, base + turn @ torch.diag(spread) @ turn.T])[order], biases
+    precisions = numbers(low, low) if kind == "equal" else numbers(low, low + gap)[order]
+    return centers, precisions, biases
 
 
 def directions(seed: int, count: int, dim: int) -> torch.Tensor:
@@ -61,18 +52,6 @@ def test_every_point_of_the_hypersphere_has_its_loss(seed: int, dim: int, square
     assert losses_of(points, pair).tolist() == pytest.approx([loss] * 20, rel=1e-6, abs=1e-11)
     if loss > 1e-9:
         assert float(spheres.squared_radius(numbers(loss))) == pytest.approx(squared, rel=1e-6, abs=1e-6)
-
-
-@settings(deadline=None, max_examples=50)
-@given(seeds, st.integers(2, 12), st.sampled_from(["diagonal", "matrix"]), st.floats(0.1, 5.0))
-def test_every_point_of_the_ellipsoid_has_its_loss(seed: int, dim: int, kind: str, squared: float) -> None:
-    pair = draw_pair(seed, dim, kind)
-    ellipsoids = pair_contours(*pair)
-    assert isinstance(ellipsoids, PairEllipsoids)
-    unit = torch.linalg.solve(torch.linalg.cholesky(ellipsoids.shape).T, directions(seed, 20, dim).T).T
-    loss = float(ellipsoids.loss_at(numbers(squared)))
-    points = ellipsoids.center + math.sqrt(squared) * unit
-    assert losses_of(points, pair).tolist() == pytest.approx([loss] * 20, rel=1e-6, abs=1e-11)
 
 
 @settings(deadline=None)
@@ -151,10 +130,9 @@ def test_the_squared_radius_grows_as_the_logarithm_of_a_vanishing_loss(seed: int
         assert ratio == pytest.approx(1 / abs(spheres.gap), rel=0.05 + abs(spheres.offset * spheres.gap) / 300)
 
 
-@pytest.mark.parametrize("kind", ["scalar", "matrix"])
 @pytest.mark.parametrize("dim", [2, 3, 4])
-def test_the_room_between_two_contours_is_counted_by_uniform_points(kind: str, dim: int) -> None:
-    pair = draw_pair(dim, dim, kind)
+def test_the_room_between_two_contours_is_counted_by_uniform_points(dim: int) -> None:
+    pair = draw_pair(dim, dim)
     contours = pair_contours(*pair)
     low, high = contours.loss_at(numbers(0.8, 1.6)).sort().values
 
@@ -162,9 +140,7 @@ def test_the_room_between_two_contours_is_counted_by_uniform_points(kind: str, d
         losses = losses_of(points, pair)
         return (losses >= low) & (losses <= high)
 
-    # A ball that holds the ellipsoid: its longest half-axis.
-    reach = 1.0 if kind == "scalar" else float(torch.linalg.eigvalsh(contours.shape).min()) ** -0.5
-    radius, draw = math.sqrt(1.6) * reach, torch.Generator().manual_seed(dim)
+    radius, draw = math.sqrt(1.6), torch.Generator().manual_seed(dim)
     lengths = torch.rand((300_000, 1), generator=draw, dtype=torch.float64) ** (1 / dim)
     share = float(inside(contours.center + radius * lengths * directions(dim, 300_000, dim)).double().mean())
     error = math.sqrt((1 - share) / (300_000 * share))
@@ -174,7 +150,7 @@ def test_the_room_between_two_contours_is_counted_by_uniform_points(kind: str, d
 
 
 @settings(deadline=None)
-@given(seeds, dims, st.sampled_from(["scalar", "matrix", "mmc"]), st.floats(0.3, 8.0))
+@given(seeds, dims, st.sampled_from(["scalar", "mmc"]), st.floats(0.3, 8.0))
 def test_the_volumes_rate_is_its_derivative(seed: int, dim: int, kind: str, squared: float) -> None:
     contours: Contours
     contours = CenterSpheres(torch.zeros(dim)) if kind == "mmc" else pair_contours(*draw_pair(seed, dim, kind))
@@ -191,9 +167,3 @@ def test_tiny_and_huge_losses_do_not_lose_log_expm1() -> None:
     assert log_expm1(numbers(1e-300, 1e-9, 1.0, 800.0)).tolist() == pytest.approx(
         [math.log(1e-300), math.log(math.expm1(1e-9)), math.log(math.expm1(1.0)), 800.0], rel=1e-12
     )
-
-
-def test_an_indefinite_difference_of_precisions_is_refused() -> None:
-    precisions = torch.stack([torch.diag(numbers(1.0, 2.0)), torch.diag(numbers(2.0, 1.0))])
-    with pytest.raises(ArgumentError, match=r"definite; its eigenvalues span -1 to 1, so the volume"):
-        pair_contours(torch.zeros(2, 2), precisions, torch.zeros(2))

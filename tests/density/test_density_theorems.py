@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from maxmahal.density import CenterSpheres, PairEllipsoids, PairSpheres, log_exact_density, log_paper_density
+from maxmahal.density import CenterSpheres, PairSpheres, log_exact_density, log_paper_density
 from maxmahal.errors import ArgumentError
 
 
@@ -57,8 +57,5 @@ def test_more_samples_are_more_density() -> None:
 
 def test_callers_mistakes_are_named() -> None:
     losses = torch.tensor([1.0])
-    ellipsoids = PairEllipsoids(torch.zeros(2), torch.eye(2), 1.0, 0.0, 0.0)
-    with pytest.raises(ArgumentError, match=r"for spheres only \(Eq. 7 and 9\); got PairEllipsoids"):
-        log_paper_density(ellipsoids, losses, losses, 1)
     with pytest.raises(ArgumentError, match=r"samples must be at least 1"):
-        log_exact_density(ellipsoids, losses, losses, 0)
+        log_exact_density(CenterSpheres(torch.zeros(2)), losses, losses, 0)

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from small_grids import GRID, write_grid
 
+from commands import runner
 from maxmahal.cli.reproduce import GridProgress
 from maxmahal.reproduce import (
     GridLines,
@@ -19,7 +20,7 @@ from maxmahal.reproduce import (
     result_lines,
     run_plan,
 )
-from maxmahal.reproduce.__main__ import main
+from maxmahal.reproduce.reporter import CellEvent
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train.loop import TrainingDivergedError
 
@@ -33,8 +34,9 @@ class Started(GridLines):
         super().__init__(quiet=True)
         self.keys: list[str] = []
 
-    def started(self, cell: PlanCell) -> None:
-        self.keys.append(cell.key)
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        if event == "started":
+            self.keys.append(cell.key)
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def diverged(tmp_path: Path) -> tuple[Path, Path]:
     path, out = write_grid(tmp_path, WILD), tmp_path / "out"
     for cell in make_plan(load_grid(path), out).cells[:2]:
         with pytest.raises(TrainingDivergedError):
-            run_job(cell.job, None)
+            run_job(cell.job)
     return path, out
 
 
@@ -74,18 +76,21 @@ def test_nothing_is_started_again_and_nothing_is_left_to_do(diverged: tuple[Path
 
 
 def test_a_dry_run_shows_it_and_the_exit_status_says_that_the_grid_is_not_whole(
-    diverged: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    diverged: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, out = diverged
-    words = [str(path), "--out", str(out), "--device", "cpu"]
-    assert main([*words, "--dry-run"]) == 0
-    text = capsys.readouterr().out
+    run = runner(monkeypatch, capfd)
+    words = ["reproduce", path, "--out", out, "--device", "cpu"]
+    dry = run(*words, "--dry-run")
+    assert dry.code == 0
+    text = dry.out
     assert f"training: diverged at epoch 1; delete {out / 'models' / 'sce'} to try again\n" in text
     assert "short 30: impossible because sce diverged\n" in text
     assert text.endswith("In all: everything that can be done is done.\n")
     assert "sce  done" not in text
-    assert main([*words, "--quiet"]) == 1
-    assert "Left to do" not in capsys.readouterr().out
+    done = run(*words, "--quiet")
+    assert done.code == 1
+    assert "Left to do" not in done.out
 
 
 def test_other_settings_or_a_deleted_folder_try_again(diverged: tuple[Path, Path]) -> None:

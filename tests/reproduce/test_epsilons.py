@@ -9,7 +9,7 @@ from small_grids import write_grid
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import read_evaluations
 from maxmahal.reproduce import PlanCell, load_grid, make_plan, plan_lines, run_plan
-from maxmahal.reproduce.reporter import End, GridLines
+from maxmahal.reproduce.reporter import CellEvent, GridLines
 from maxmahal.reproduce.speeds import speeds
 from maxmahal.train import load_settings
 
@@ -43,10 +43,11 @@ class Heard(GridLines):
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
-        self.ends: list[tuple[End, str]] = []
+        self.ends: list[tuple[CellEvent, str]] = []
 
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        self.ends.append((end, cell.column))
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        if event not in ("started", "running"):
+            self.ends.append((event, cell.column))
 
 
 def planned(folder: Path, text: str, **options: Path) -> dict[str, PlanCell]:
@@ -70,7 +71,7 @@ def test_balls_are_cells_of_their_own_and_the_suites_own_ball_is_none(tmp_path: 
         "digits-sce--strict-2-255": "strict 2/255",
     }
     assert [cell.evaluations[0][4:] for cell in cells.values()] == [("Linf", n / 255) for n in (8, 1, 2)]
-    assert [cell.job.epsilon for cell in cells.values()] == [None, "1/255", "2/255"]
+    assert [cell.job.arguments["epsilon"] for cell in cells.values()] == [None, "1/255", "2/255"]
 
 
 def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:

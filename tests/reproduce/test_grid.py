@@ -39,7 +39,7 @@ def test_two_grids_do_not_fill_one_place_in_the_records_differently(tmp_path: Pa
     for name in grid_names():
         for cell in make_plan(load_grid(name), tmp_path).cells:
             for key in cell.evaluations:
-                transfer = getattr(cell.job, "transfer", False)
+                transfer = cell.job.arguments.get("transfer", False)
                 assert transfers.setdefault(key, transfer) == transfer, f"{key} in {name}"
 
 

@@ -218,13 +218,13 @@ def test_the_best_checkpoint_is_a_subject_of_its_own(tmp_path: Path) -> None:
     )
     path.write_text(text.format(100))
     plan = make_plan(load_grid(path), tmp_path / "out")
-    assert {row.name: [cell.column for cell in row.cells] for row in plan.rows} == {
+    assert {name: [cell.column for cell in cells] for name, cells in plan.rows.items()} == {
         "digits-at-mmc": ["training", "quick", "strict"],
         "digits-at-mmc-best": ["quick"],
     }
-    assert plan.rows[1].cells[0].needs == ("digits-at-mmc",)
+    assert plan.rows["digits-at-mmc-best"][0].needs == ("digits-at-mmc",)
     target = tmp_path / "out" / "models" / "digits-at-mmc" / "best.safetensors"
-    assert plan.rows[1].cells[0].job.targets == {"digits-at-mmc-best": str(target)}
+    assert plan.rows["digits-at-mmc-best"][0].job.arguments["targets"] == {"digits-at-mmc-best": str(target)}
     path.write_text(text.format(0))
     with pytest.raises(SettingsError, match="'best'"):
         make_plan(load_grid(path), tmp_path / "out")

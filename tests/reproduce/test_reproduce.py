@@ -16,9 +16,8 @@ from small_grids import GRID, write_grid
 
 from maxmahal.evaluate import evaluate_models, read_evaluations
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan
-from maxmahal.reproduce.__main__ import main
 from maxmahal.reproduce.jobs import threads_each
-from maxmahal.reproduce.reporter import End, GridLines
+from maxmahal.reproduce.reporter import CellEvent, GridLines
 from maxmahal.reproduce.runner import Deadline
 from maxmahal.reproduce.states import CellState, read_epochs
 from maxmahal.reproduce.worker import run_job
@@ -36,14 +35,11 @@ class Heard(GridLines):
         self.events: list[tuple[str, str]] = []
         self.texts: dict[str, str] = {}
 
-    def started(self, cell: PlanCell) -> None:
-        self.events.append(("started", cell.key))
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        self.texts[cell.key] = text
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        self.events.append((end, cell.key))
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        if event == "running":
+            self.texts[cell.key] = text
+        else:
+            self.events.append((event, cell.key))
 
 
 def records(out: Path) -> list[tuple[object, ...]]:
@@ -90,7 +86,7 @@ def test_a_second_call_starts_nothing(undisturbed: tuple[GridPlan, GridOutcome])
 
 def start_and_kill(grid: Path, out: Path) -> None:
     """SIGKILL to the parent as soon as a first epoch is saved."""
-    words = [sys.executable, "-m", "maxmahal.reproduce", str(grid), "--out", str(out), "--jobs", "2"]
+    words = [sys.executable, "-m", "maxmahal", "reproduce", str(grid), "--out", str(out), "--jobs", "2"]
     parent = subprocess.Popen([*words, "--device", "cpu", "--quiet"])
     wait_for(lambda: epochs(out, "sce") or epochs(out, "mmc"))
     parent.send_signal(signal.SIGKILL)
@@ -146,7 +142,7 @@ def test_a_row_that_diverges_does_not_stop_the_others_and_is_not_tried_again(tmp
     words = "\n".join(result_lines(plan, outcome))
     assert "failed: sce--training: Training diverged in epoch 1 (features that are not finite)" in words
     assert "run the same command" not in words
-    assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
+    assert run_plan(make_plan(plan.grid, plan.out)).ok is False
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 1
 
 
@@ -161,16 +157,17 @@ def test_a_row_that_fails_is_tried_again(tmp_path: Path) -> None:
     assert [cell.key for cell in outcome.left] == ["sce--training", "sce--short-30"]
     assert (outcome.impossible, outcome.page) == ([], None)
     assert "run the same command to try again" in "\n".join(result_lines(plan, outcome))
-    assert main([str(path), "--out", str(plan.out), "--device", "cpu", "--quiet"]) == 1
+    assert run_plan(make_plan(plan.grid, plan.out)).ok is False
     assert (plan.out / "logs" / "sce--training.log").read_text().count("started ") == 2
 
 
 class Impatient(Heard):
     """Presses Ctrl-C at the first progress."""
 
-    def progress(self, cell: PlanCell, text: str) -> None:
-        super().progress(cell, text)
-        raise KeyboardInterrupt
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        super().update(cell, event, text)
+        if event == "running":
+            raise KeyboardInterrupt
 
 
 def test_out_of_time_it_stops_and_goes_on_and_so_after_ctrl_c(tmp_path: Path) -> None:
@@ -221,7 +218,7 @@ def test_a_workers_limit_reaches_what_it_runs(undisturbed: tuple[GridPlan, GridO
     plan, _ = undisturbed
     for cell, look in ((plan.cells[0], "models/sce"), (plan.cells[2], "records")):
         out = tmp_path / look
-        run_job(replace(cell.job, out=str(out)), time.monotonic())  # type: ignore[arg-type, call-arg]
+        run_job(replace(cell.job, arguments={**cell.job.arguments, "out": str(out)}, until=time.monotonic()))
     assert not (tmp_path / "models" / "sce" / "result.json").exists()
     assert records(tmp_path) == []
     (found,) = read_evaluations(tmp_path / "records")
@@ -256,37 +253,6 @@ def test_a_chunk_that_would_not_fit_is_left(
     )
     assert not found.finished
     assert len(found.stage("clean").columns) == 15
-
-
-def test_a_dry_run_writes_nothing(grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = sorted(tmp_path.rglob("*"))
-    assert main([str(grid_file), "--out", str(tmp_path / "out"), "--dry-run", "--device", "cpu"]) == 0
-    assert sorted(tmp_path.rglob("*")) == before
-    text = capsys.readouterr().out
-    assert text.count("training: missing") == text.count("short 30: missing") == 2
-    assert "In all: about" in text
-
-
-def test_without_typer_and_rich(grid_file: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['typer'] = sys.modules['rich'] = None; import maxmahal.reproduce.worker, "
-        "maxmahal.reproduce.page; from maxmahal.reproduce.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    )
-    words = [str(grid_file), "--out", str(tmp_path / "out"), "--dry-run"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "two small models" in done.stdout
-
-
-def test_mistakes_and_the_list(capsys: pytest.CaptureFixture[str], unchecked: None) -> None:
-    assert main(["tabel1"]) == 2
-    assert "did you mean 'table1'" in capsys.readouterr().err
-    assert main(["digits", "--budget", "soon"]) == 2
-    assert main(["digits", "--out", "."]) == 2
-    assert main(["digits", "--jobs", "0"]) == 2
-    assert "--jobs must be at least 1" in capsys.readouterr().err
-    assert main([]) == 0
-    assert "table1: Table 1" in capsys.readouterr().out
 
 
 def test_workers_do_not_share_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import shlex
 import sys
 import traceback
 import warnings
-from typing import TextIO
+from typing import Any
 
 import typer
 
@@ -71,18 +71,11 @@ def _show_notices() -> None:
     """Print notices about the data as one sentence, without the line of code that Python adds."""
     default = warnings.showwarning
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
         if issubclass(category, DataNotice):
             sys.stderr.write(f"maxmahal: {message}\n")
         else:
-            default(message, category, filename, lineno, file, line)
+            default(message, category, *place, **options)
 
     warnings.showwarning = show
 

@@ -5,19 +5,7 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli import (
-    data,
-    demo,
-    density,
-    doctor,
-    evaluate,
-    report,
-    reproduce,
-    train,
-    tree,
-    uncertainty,
-    zoo,
-)
+from maxmahal.cli import data, demo, density, doctor, evaluate, report, reproduce, train, tree, uncertainty, zoo
 
 app = typer.Typer(
     help="Robust classification: training with preset class centers, and evaluation of any model by strong attacks.",

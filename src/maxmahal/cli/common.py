@@ -1,10 +1,14 @@
 """Options and output that several commands share."""
 
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.imports import names_a_function
@@ -26,7 +30,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Data = Annotated[
     str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
 ]
-Limit = Annotated[int | None, typer.Option(help="Use only the first N test images.", metavar="N")]
+Limit = Annotated[int | None, typer.Option(help="Use only the first N images.", metavar="N")]
 Show = Annotated[
     str | None, typer.Option("--show", metavar="NAME", help="Print its TOML file, a starting point for your own.")
 ]
@@ -69,6 +73,34 @@ def show_shipped(kind: FileKind, name: str) -> None:
     if name not in shipped:
         raise SettingsError(f"There is no {kind} '{name}' to show; {did_you_mean(name, shipped)}")
     typer.echo(shipped[name].read_text(encoding="utf-8"), nl=False)
+
+
+def print_table(
+    console: Console,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Collection[str] = (),
+    ruled: bool = False,
+    caption: str | None = None,
+) -> None:
+    """Print texts as they are, in columns; ``ruled`` tables have a line below their header."""
+    table = Table(box=box.SIMPLE_HEAD if ruled else None, padding=(0, 1, 0, 0), pad_edge=ruled, caption=caption)
+    for column in columns:
+        table.add_column(escape(column), justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
+    """Print names, in bold, and their values."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(escape(name), escape(value))
+    console.print(table)
 
 
 def print_line(console: Console, text: str) -> None:

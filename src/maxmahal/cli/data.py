@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, print_line
+from maxmahal.cli.common import DataDir, print_line, print_table
 from maxmahal.cli.progress import DownloadProgress
 
 app = typer.Typer(help="Data sets: list, check and download them.", no_args_is_help=True)
@@ -19,14 +18,8 @@ Name = Annotated[str, typer.Argument(help="A data set's name; `maxmahal data lis
 def list_command(data_dir: DataDir = None) -> None:
     """Every data set, and whether its files are in the data folder."""
     console = Console()
-    folder = maxmahal.data.resolve_data_dir(data_dir)
-    print_line(console, f"data folder: {folder}")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name")
-    table.add_column("files")
-    for name, status in dataset_status(data_dir):
-        table.add_row(name, status)
-    console.print(table)
+    print_line(console, f"data folder: {maxmahal.data.resolve_data_dir(data_dir)}")
+    print_table(console, ("name", "files"), dataset_status(data_dir))
 
 
 @app.command("check")

@@ -41,28 +41,26 @@ def demo_command(
     with TrainingProgress(console, quiet=quiet) as training:
         runs = demo.train_demo(out, epochs=epochs, seed=seed, reporter=training)
     with EvaluationProgress(console, quiet=quiet) as evaluation:
-        result = demo.attack_demo(out, runs, limit=limit, reporter=evaluation)
-    _print_table(console, result)
-    for row in result.rows:
-        console.print(f"[bold]{row.title}[/bold]: {row.sentence}", highlight=False)
+        found = demo.attack_demo(out, runs, limit=limit, reporter=evaluation)
+    _print_table(console, found)
+    for each in found:
+        sentence = demo.describe(each.verdict, found[0].verdict.clean.value)
+        console.print(f"[bold]{each.name}[/bold]: {sentence}", highlight=False)
     seconds = time.perf_counter() - started
-    print_line(
-        console, f"\nRecords in {result.records}; {seconds:.0f} s.\nThe report, to open in a browser: {result.page}"
-    )
+    print_line(console, f"\nRecords in {out / 'records'}; {seconds:.0f} s.")
+    print_line(console, f"The report, to open in a browser: {out / 'report.html'}")
 
 
-def _print_table(console: Console, result: "maxmahal.demo.DemoResult") -> None:
-    first = result.rows[0].evaluation
+def _print_table(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
+    first = evaluations[0]
     title = f"Accuracy in % on {first.samples} digits; PGD-50, Linf, epsilon {first.epsilon}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("model")
     for column, header in COLUMNS.items():
         table.add_column(header, justify="right", style="bold" if column == "worst case" else None)
-    for row in result.rows:
-        table.add_row(row.title, *(_cell(row, column) for column in COLUMNS))
+    for each in evaluations:
+        rates = {stage.stage.name: stage.accuracy for stage in each.verdict.stages}
+        rates["worst case"] = each.verdict.robust
+        cells = ["-" if (rate := rates[column]) is None else f"{100 * rate.value:.1f}" for column in COLUMNS]
+        table.add_row(each.name, *cells)
     console.print(table)
-
-
-def _cell(row: "maxmahal.demo.DemoRow", column: str) -> str:
-    value = row.verdict.robust.value if column == "worst case" else row.accuracy(column)
-    return "-" if value is None else f"{100 * value:.1f}"

@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Trusted, pick_device
+from maxmahal.cli.common import Data, DataDir, Device, Limit, Trusted, pick_device, print_line, print_table
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 
@@ -20,15 +17,13 @@ def density_command(
     targets: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Run folders, checkpoints or names of the zoo.")
     ],
-    data: Annotated[
-        str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
-    ] = None,
+    data: Data = None,
     trust: Trusted = None,
     train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
-    limit: Annotated[int | None, typer.Option(help="Only the first LIMIT images.")] = None,
+    limit: Limit = None,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,
     data_dir: DataDir = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Compare the features of models: losses, distances, angles and sample density."""
     if out is not None and out.suffix not in (".html", ".json"):
@@ -45,17 +40,11 @@ def density_command(
         device=pick_device(device),
     )
     console = Console()
-    head, rows = maxmahal.density.table(record)
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
-    for name in head:
-        shown.add_column(escape(name), overflow="fold")
-    for row in rows:
-        shown.add_row(*map(escape, row))
-    console.print(shown, highlight=False)
+    print_table(console, *maxmahal.density.table(record), ruled=True)
     if out is None:
         return
     if out.suffix == ".html":
         maxmahal.density.write_density_page(record, out)
     else:
         write_text_atomically(out, json.dumps(record, indent=1, allow_nan=False) + "\n")
-    console.print(f"Wrote {out}.", highlight=False, markup=False, soft_wrap=True)
+    print_line(console, f"Wrote {out}.")

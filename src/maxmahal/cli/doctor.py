@@ -7,10 +7,9 @@ from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir
+from maxmahal.cli.common import DataDir, print_facts
 from maxmahal.cli.data import dataset_status
 
 PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matplotlib", "pillow", "typer", "rich")
@@ -18,12 +17,7 @@ PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matpl
 
 def doctor_command(data_dir: DataDir = None) -> None:
     """Print what this machine has: versions, threads, CUDA, data sets."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in machine_facts(data_dir):
-        table.add_row(name, value)
-    Console().print(table)
+    print_facts(Console(), machine_facts(data_dir))
 
 
 def machine_facts(data_dir: Path | None) -> list[tuple[str, str]]:

@@ -1,13 +1,12 @@
 """``maxmahal evaluate`` and ``maxmahal suites``."""
 
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 import maxmahal
 from maxmahal.cli.common import (
@@ -20,6 +19,7 @@ from maxmahal.cli.common import (
     Trusted,
     pick_device,
     print_line,
+    print_table,
     show_shipped,
 )
 from maxmahal.cli.progress import EvaluationProgress
@@ -96,47 +96,39 @@ def suites_command(show: Show = None) -> None:
         suite = maxmahal.evaluate.suite.load_suite(name)
         console.print(f"[bold]{name}[/bold] (version {suite.version}): {suite.about}", highlight=False)
         for stage in suite.stages:
-            console.print(f"    {stage.title}", highlight=False, markup=False)
+            print_line(console, f"    {stage.title}")
 
 
 def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     """A table with one row per model, one sentence per model, and the comparisons between models."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     worst = "worst case" if all(evaluation.comparison for evaluation in evaluations) else "robust accuracy"
-    for column in ("model", "clean", worst, "attacks succeed on"):
-        table.add_column(column, justify="left" if column == "model" else "right", overflow="fold")
+    numbers = ("clean", worst, "attacks succeed on")
     verdicts = [maxmahal.evaluate.give_verdict(evaluation) for evaluation in evaluations]
+    rows = []
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
-        attacked = maxmahal.records.was_attacked(evaluation)
-        success = "-" if verdict.success is None or not attacked else f"{verdict.success.value:.1%}"
         robust = verdict.robust.with_interval if evaluation.comparison else str(verdict.robust)
-        table.add_row(
-            escape(evaluation.name), f"{verdict.clean.value:.1%}", escape(robust) if attacked else "-", success
-        )
-    console.print(table)
+        success = "-" if verdict.success is None else f"{verdict.success.value:.1%}"
+        attacked = (robust, success) if maxmahal.records.was_attacked(evaluation) else ("-", "-")
+        rows.append((evaluation.name, f"{verdict.clean.value:.1%}", *attacked))
+    print_table(console, ("model", *numbers), rows, right=numbers, ruled=True)
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         console.print(f"[bold]{escape(evaluation.name)}[/bold]: {escape(verdict.sentence)}", highlight=False)
         for finding in evaluation.findings:
             if finding.flagged:
-                console.print(f"    {finding.title}: {finding.sentence}", highlight=False, markup=False)
+                print_line(console, f"    {finding.title}: {finding.sentence}")
     _print_comparisons(console, evaluations)
 
 
 def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     attacked = [evaluation for evaluation in evaluations if maxmahal.records.was_attacked(evaluation)]
-    for place, first in enumerate(attacked):
-        for second in attacked[place + 1 :]:
-            pair = maxmahal.evaluate.compare(first, second)
-            ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
-            console.print(
-                f"{ahead.name} is {abs(pair.difference) * 100:.1f} points more robust on the same images than "
-                f"{behind.name} (exact McNemar test: p = {pair.p_value:.2g}).",
-                highlight=False,
-                markup=False,
-            )
-    for spread in maxmahal.evaluate.seed_spreads(evaluations):
-        console.print(
-            f"Over the training seeds of {', '.join(spread.names)}: {spread.mean:.1%} ± {spread.deviation:.1%}.",
-            highlight=False,
-            markup=False,
+    for first, second in combinations(attacked, 2):
+        pair = maxmahal.evaluate.compare(first, second)
+        ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
+        print_line(
+            console,
+            f"{ahead.name} is {abs(pair.difference) * 100:.1f} points more robust on the same images than "
+            f"{behind.name} (exact McNemar test: p = {pair.p_value:.2g}).",
         )
+    for spread in maxmahal.evaluate.seed_spreads(evaluations):
+        names = ", ".join(spread.names)
+        print_line(console, f"Over the training seeds of {names}: {spread.mean:.1%} ± {spread.deviation:.1%}.")

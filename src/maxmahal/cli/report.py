@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import print_line, print_table
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.files import write_text_atomically
 
@@ -41,7 +40,7 @@ def report_command(
     console = Console()
     if kind in FIGURES:
         for path in maxmahal.report.write_figures(evaluations, out, [kind]):
-            _say(console, f"Wrote {path}.")
+            print_line(console, f"Wrote {path}.")
         return
     if kind == "html":
         maxmahal.report.write_page(evaluations, out)
@@ -50,8 +49,8 @@ def report_command(
     named = zip(evaluations, unique_names(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
-        _say(console, f"Not finished: {', '.join(unfinished)}.")
-    _say(console, f"Wrote {out}.")
+        print_line(console, f"Not finished: {', '.join(unfinished)}.")
+    print_line(console, f"Wrote {out}.")
 
 
 def _tables(evaluations: _Evaluations, kind: str) -> str:
@@ -108,7 +107,7 @@ def records_command(
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
     console = Console()
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
-        _say(console, "No record matches.")
+        print_line(console, "No record matches.")
         return
     names = _names(evaluations)
     if export is None:
@@ -130,7 +129,7 @@ def records_command(
     else:
         written = export
         write_records(chosen, written, kind)
-    _say(console, f"Wrote {written}.")
+    print_line(console, f"Wrote {written}.")
 
 
 def _names(evaluations: _Evaluations) -> dict[_Key, str]:
@@ -160,24 +159,18 @@ def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
 
 
 def _show_stages(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("model", "suite", "attack", "attacked", "broken", "seconds", "state"):
-        table.add_column(column, justify="right" if column in ("attacked", "broken", "seconds") else "left")
+    rows = []
     for evaluation in evaluations:
         for stage in evaluation.stages:
             state = "skipped" if stage.skipped else "finished" if stage.finished else "not finished"
-            count, seconds = f"{len(stage.columns)}", f"{stage.rating.seconds:.1f}"
-            broken = f"{int(stage.columns.broken.sum())}"
-            name = escape(names[_key(evaluation)])
-            table.add_row(name, evaluation.suite, stage.name, count, broken, seconds, state)
-    console.print(table)
+            counts = f"{len(stage.columns)}", f"{stage.columns.broken.sum()}", f"{stage.rating.seconds:.1f}"
+            rows.append((names[_key(evaluation)], evaluation.suite, stage.name, *counts, state))
+    numbers = ("attacked", "broken", "seconds")
+    print_table(console, ("model", "suite", "attack", *numbers, "state"), rows, right=numbers)
 
 
 def _show_rows(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations"):
-        table.add_column(column)
-    count = 0
+    rows, count = [], 0
     for evaluation in evaluations:
         for stage in evaluation.stages:
             columns = stage.columns
@@ -185,12 +178,9 @@ def _show_rows(console: Console, evaluations: _Evaluations, names: dict[_Key, st
                 values = (columns.sample, columns.label, columns.clean_prediction, columns.prediction, columns.broken)
                 told = [str(value[row]) for value in values]
                 cost = f"{columns.distortion[row]:.4g}", f"{columns.iterations[row]}"
-                table.add_row(escape(names[_key(evaluation)]), stage.name, *told, *cost)
+                rows.append((names[_key(evaluation)], stage.name, *told, *cost))
             count += len(columns)
-    console.print(table)
+    header = ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations")
+    print_table(console, header, rows)
     if count > ROWS_SHOWN:
-        _say(console, f"... and {count - ROWS_SHOWN} more; --export FILE.csv writes all of them.")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+        print_line(console, f"... and {count - ROWS_SHOWN} more; --export FILE.csv writes all of them.")

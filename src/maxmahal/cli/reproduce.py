@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, print_line, show_shipped
+from maxmahal.cli.common import DataDir, Device, Show, pick_device, print_line, print_table, show_shipped
+from maxmahal.errors import SettingsError
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
@@ -45,9 +46,14 @@ def reproduce_command(
         show_shipped("grid", show)
         return
     if grid is None or list_all:
-        _list(console)
+        print_table(console, ("grid", "about"), reproduce.list_grids())
         return
-    plan = reproduce.plan_grid(grid, out=out, device=device, overrides=overrides or [], data_dir=data_dir)
+    if str(out) == ".":
+        raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
+    where = str(pick_device(device))
+    plan = reproduce.make_plan(
+        reproduce.load_grid(grid), out, device=where, overrides=overrides or [], data_dir=data_dir
+    )
     if dry_run:
         _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device)))
         return
@@ -87,43 +93,34 @@ class GridProgress:
             self._texts[cell.key] = f"[{style}]{text}[/{style}]"
         self._live.start()
 
-    def started(self, cell: "maxmahal.reproduce.PlanCell") -> None:
-        """Show the planned time."""
-        self._texts[cell.key] = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
-
-    def progress(self, cell: "maxmahal.reproduce.PlanCell", text: str) -> None:
-        """Show the progress."""
-        self._texts[cell.key] = f"[bold]{escape(text)}[/bold]"
-
-    def ended(self, cell: "maxmahal.reproduce.PlanCell", end: "maxmahal.reproduce.reporter.End", text: str) -> None:
-        """Show the result; an error is also printed above the table in full."""
-        self._texts[cell.key] = f"[{STYLES[end]}]{end}[/{STYLES[end]}]"
-        if end == "failed":
-            self.note(f"{cell.row}, {cell.column}: failed, {text}")
+    def update(
+        self, cell: "maxmahal.reproduce.PlanCell", event: "maxmahal.reproduce.reporter.CellEvent", text: str = ""
+    ) -> None:
+        """Show the planned time, the progress or the result; an error is also printed above the table in full."""
+        if event == "started":
+            text = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
+        elif event == "running":
+            text = f"[bold]{escape(text)}[/bold]"
+        else:
+            if event == "failed":
+                self.note(f"{cell.row}, {cell.column}: failed, {text}")
+            text = f"[{STYLES[event]}]{event}[/{STYLES[event]}]"
+        self._texts[cell.key] = text
 
     def note(self, text: str) -> None:
         """Print a line above the table."""
         _print(self._console, [text])
 
     def _table(self) -> Table:
-        rows = () if self._plan is None else self._plan.rows
-        columns = list(dict.fromkeys(cell.column for row in rows for cell in row.cells))
+        rows = {} if self._plan is None else self._plan.rows
+        columns = list(dict.fromkeys(cell.column for cells in rows.values() for cell in cells))
         table = Table(box=None, pad_edge=False)
         for column in ("model", *columns):
             table.add_column(column, overflow="fold")
-        for row in rows:
-            texts = {cell.column: self._texts[cell.key] for cell in row.cells}
-            table.add_row(escape(row.name), *(texts.get(column, "") for column in columns))
+        for name, cells in rows.items():
+            texts = {cell.column: self._texts[cell.key] for cell in cells}
+            table.add_row(escape(name), *(texts.get(column, "") for column in columns))
         return table
-
-
-def _list(console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("grid", "about"):
-        table.add_column(column, overflow="fold")
-    for name, about in maxmahal.reproduce.list_grids():
-        table.add_row(name, about)
-    console.print(table)
 
 
 def _print(console: Console, lines: list[str]) -> None:

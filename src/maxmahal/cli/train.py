@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, TensorBoard, pick_device, print_line
+from maxmahal.cli.common import DataDir, Device, Show, TensorBoard, pick_device, print_line, print_table
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
@@ -56,13 +55,9 @@ def presets_command(show: Show = None) -> None:
         # With all defaults, because the shipped files extend each other.
         typer.echo(to_toml(to_table(maxmahal.train.load_settings(show))), nl=False)
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("preset", "about", "row in the paper"):
-        table.add_column(column, overflow="fold")
-    for name in maxmahal.train.preset_names():
-        settings = maxmahal.train.load_settings(name)
-        table.add_row(name, settings.about, settings.table)
-    Console().print(table)
+    presets = {name: maxmahal.train.load_settings(name) for name in maxmahal.train.preset_names()}
+    rows = [(name, settings.about, settings.table) for name, settings in presets.items()]
+    print_table(Console(), ("preset", "about", "row in the paper"), rows)
 
 
 def _print_result(console: Console, result: dict[str, Any], folder: Path) -> None:

@@ -33,7 +33,7 @@ def tree_command(
         run,
         superclasses=classes,
         data=data,
-        part="train" if train else None,
+        train=train,
         trusted=trust or (),
         data_dir=data_dir,
         device=pick_device(device),

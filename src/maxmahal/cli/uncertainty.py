@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Trusted, pick_device
+from maxmahal.cli.common import DataDir, Device, Limit, Trusted, pick_device, print_line, print_table
 from maxmahal.errors import SettingsError
 
 
@@ -31,10 +28,10 @@ def uncertainty_command(
     out: Annotated[Path | None, typer.Option(help="Write the record, a .json file.")] = None,
     data: Annotated[str | None, typer.Option(help="Other test images than the runs' own.")] = None,
     trust: Trusted = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first LIMIT test images.")] = None,
+    limit: Limit = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     data_dir: DataDir = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Measure scores of uncertainty: on errors, on out-of-distribution images, and under attacks that evade them."""
     if out is not None and out.suffix != ".json":
@@ -51,35 +48,23 @@ def uncertainty_command(
         device=pick_device(device),
     )
     console = Console()
-    console.print(_table(record), highlight=False)
+    _print_table(console, record)
     for model in record.models:
-        console.print(escape(_sentence(model)), highlight=False)
+        calibration = f"calibration error of its softmax {100 * model.calibration_error:.1f} points"
+        print_line(console, f"{model.name}: accuracy {model.accuracy:.1%}; {calibration}.")
     if out is not None:
         maxmahal.uncertainty.write_record(out, record)
-        console.print(f"Wrote {out}.", highlight=False, markup=False, soft_wrap=True)
+        print_line(console, f"Wrote {out}.")
 
 
-def _table(record: "maxmahal.uncertainty.UncertaintyRecord") -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption="AUROC: 0.5 is chance, 1 is perfect")
+def _print_table(console: Console, record: "maxmahal.uncertainty.UncertaintyRecord") -> None:
     attacks = (f"attack at {record.epsilon}", "evading attack", "wrong and undetected")
-    for column in ("model", "score", "errors", *record.ood, *attacks):
-        table.add_column(escape(column), overflow="fold")
     titles = {score.name: score.title for score in maxmahal.uncertainty.SCORES}
+    rows = []
     for model in record.models:
         for each in model.scores:
-            ood = [_auroc(each.ood[name]) for name in record.ood]
-            attacked = [_auroc(each.ignoring.auroc), _auroc(each.evading.auroc), f"{each.evading.undetected:.1%}"]
-            title = escape(titles.get(each.score, each.score))
-            table.add_row(escape(model.name), title, _auroc(each.misclassification), *ood, *attacked)
-    return table
-
-
-def _auroc(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _sentence(model: "maxmahal.uncertainty.ModelUncertainty") -> str:
-    return (
-        f"{model.name}: accuracy {model.accuracy:.1%}; calibration error of its softmax "
-        f"{100 * model.calibration_error:.1f} points."
-    )
+            aurocs = (each.misclassification, *each.ood.values(), each.ignoring.auroc, each.evading.auroc)
+            shown = ["-" if math.isnan(value) else f"{value:.3f}" for value in aurocs]
+            rows.append((model.name, titles.get(each.score, each.score), *shown, f"{each.evading.undetected:.1%}"))
+    columns = ("model", "score", "errors", *record.ood, *attacks)
+    print_table(console, columns, rows, ruled=True, caption="AUROC: 0.5 is chance, 1 is perfect")

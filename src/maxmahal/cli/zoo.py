@@ -5,10 +5,9 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import print_facts
 from maxmahal.errors import MaxmahalError
 
 # Lines of a model card: clean accuracy, and the worst case under a suite. The last cell is our number.
@@ -29,7 +28,7 @@ def zoo_command() -> None:
         inside = {name: rows[name][0] for name, path in models.items() if path.parent == folder}
         if inside:
             typer.echo(f"In {folder}:")
-            Console().print(_listed(inside))
+            print_facts(Console(), inside.items())
     missing = [name for name in maxmahal.zoo.NOT_INSTALLED if name not in models]
     if missing:
         typer.echo(
@@ -38,16 +37,6 @@ def zoo_command() -> None:
         )
     if not all(readable for _, readable in rows.values()):
         raise typer.Exit(1)
-
-
-def _listed(rows: dict[str, str]) -> Table:
-    """One row per model."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in rows.items():
-        table.add_row(escape(name), escape(text))
-    return table
 
 
 def _row(path: Path) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 import torch
@@ -9,12 +10,13 @@ import torch
 from maxmahal.data import load_dataset
 from maxmahal.density.measure import QUANTILES, DensityRecord, measure_model
 from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.files import write_text_atomically
 from maxmahal.imports import only_named
+from maxmahal.models import Classifier
 from maxmahal.report.chart import SERIES, Axis, Chart, Drawing, Key, Text, arranged
 from maxmahal.report.layout import Section, html_page, render
-from maxmahal.train import load_card, load_model
-from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint
+from maxmahal.report.wording import short
 
 FORMAT = "maxmahal-density-1"
 DASH = "-"
@@ -41,20 +43,15 @@ def compare_models(
     models = []
     with only_named(data, trusted):
         for target in targets:
-            path = find_checkpoint(target)
-            source = data or load_card(path).settings.data.source
-            images = load_dataset(source, split, data_dir).first(limit).to(device)
-            found = measure_model(load_model(path, trusted=trusted, device=device), images)
-            models.append({"name": _name(target, path), "data": images.name, "split": split} | found)
+            loaded = load_target(target, trusted=trusted, device=device)
+            if loaded.card is None or not isinstance(loaded.model, Classifier):
+                raise ArgumentError(
+                    f"{loaded.name} shows no features; give a run folder or a checkpoint of `maxmahal train`."
+                )
+            images = load_dataset(data or loaded.card.settings.data.source, split, data_dir).first(limit).to(device)
+            found = measure_model(loaded.model, images)
+            models.append({"name": loaded.name, "data": images.name, "split": split} | found)
     return {"format": FORMAT, "models": models}
-
-
-def find_checkpoint(target: str | Path) -> Path:
-    """The file that a run folder, a checkpoint or a zoo name stands for; a path that exists wins over a name."""
-    path = Path(target).expanduser()
-    if not path.exists() and (str(target).startswith(PREFIX) or names_a_model(target)):
-        return zoo_checkpoint(str(target))
-    return path / "last.safetensors" if path.is_dir() else path
 
 
 def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
@@ -74,7 +71,7 @@ def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
         *_shell_rows(models),
         ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
         ["  with class distance as unit", *(_number(each["neighbours"]["unit_free"]) for each in models)],
-        ["samples of a class, mean", *(_number(_mean(each["runners_up"]["class_counts"])) for each in models)],
+        ["samples of a class, mean", *(_number(fmean(each["runners_up"]["class_counts"])) for each in models)],
         ["  with one runner-up, mean", *(_number(_pair_mean(each)) for each in models)],
         ["  with its commonest runner-up", *(_commonest(each) for each in models)],
     ]
@@ -131,16 +128,12 @@ def _shell_rows(models: Sequence[DensityRecord]) -> list[list[str]]:
 def _commonest(model: DensityRecord) -> str:
     """The mean share of a class that its most frequent runner-up takes; 1/(L-1) if they were all alike."""
     rows = [row for row in model["runners_up"]["pair_counts"] if sum(row)]
-    return f"{100 * _mean([max(row) / sum(row) for row in rows]):.0f} %"
+    return f"{100 * fmean([max(row) / sum(row) for row in rows]):.0f} %"
 
 
 def _pair_mean(model: DensityRecord) -> float:
     classes = int(model["classes"])
     return float(model["samples"]) / (classes * (classes - 1)) if classes > 1 else float(model["samples"])
-
-
-def _mean(values: Sequence[float | int]) -> float:
-    return sum(values) / len(values)
 
 
 def _angles(found: DensityRecord | None) -> str:
@@ -150,13 +143,4 @@ def _angles(found: DensityRecord | None) -> str:
 
 
 def _number(value: float | int | None) -> str:
-    if value is None:
-        return DASH
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _name(target: str | Path, path: Path) -> str:
-    if Path(target).expanduser().is_dir():
-        return path.parent.name
-    from_zoo = path != Path(target).expanduser()
-    return path.stem if from_zoo else f"{path.parent.name}/{path.stem}"
+    return DASH if value is None else short(value)

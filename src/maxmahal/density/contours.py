@@ -1,8 +1,7 @@
 """The level sets of the losses in feature space, where they have a closed form.
 
 MMC's are spheres around a class's center (Eq. 8). Those of g-SCE for a class k against one runner-up k̃ (Eq. 5 and 6)
-are spheres too when both precisions are multiples of the identity, ellipsoids when the difference of the precisions is
-definite, and hyperplanes when the precisions are equal, as in SCE.
+are spheres too if the precisions differ, and hyperplanes if they are equal, as in SCE.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from maxmahal.density.volumes import log_ball_volume, log_shell_volume, log_sphere_area
-from maxmahal.errors import ArgumentError
 from maxmahal.models import Head
 
 
@@ -24,11 +22,9 @@ def log_expm1(losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
 
 
 class Contours(ABC):
-    """Nested surfaces, one for each value of the loss, each with a squared radius."""
+    """Nested spheres, one for each value of the loss."""
 
     center: Tensor
-    log_stretch: float = 0.0
-    """log of the volume of the surface with squared radius 1, against that of the unit ball."""
 
     @property
     def dim(self) -> int:
@@ -49,7 +45,7 @@ class Contours(ABC):
 
     def log_volume(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
         """log of the volume that the contour L = C encloses."""
-        return log_ball_volume(self.dim, self.squared_radius(losses).clamp_min(0).sqrt()) + self.log_stretch
+        return log_ball_volume(self.dim, self.squared_radius(losses).clamp_min(0).sqrt())
 
     def log_volume_rate(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
         """log |dV/dC| = log(area · |dr/dC|), with dr = d(r²)/2r: the exact Vol(ΔB)/ΔC in the limit; -inf if empty."""
@@ -58,13 +54,13 @@ class Contours(ABC):
         per_square = log_sphere_area(self.dim, torch.ones_like(squared)) - torch.log(torch.full_like(squared, 2.0))
         power = 0.5 * (self.dim - 2)
         radial = power * squared.clamp_min(0).log() if power else torch.zeros_like(squared)
-        rate = per_square + radial + self.log_growth(losses) + self.log_stretch
+        rate = per_square + radial + self.log_growth(losses)
         return torch.where(squared < 0, -torch.inf, rate)
 
     def log_shell_volume(self, low: Float[Tensor, "*s"], high: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
         """log Vol(ΔB) of the features with low <= L <= high, exactly, however thick the shell."""
         ends = torch.stack([self.squared_radius(low), self.squared_radius(high)]).clamp_min(0).sqrt()
-        return log_shell_volume(self.dim, ends.amin(dim=0), ends.amax(dim=0)) + self.log_stretch
+        return log_shell_volume(self.dim, ends.amin(dim=0), ends.amax(dim=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,30 +110,6 @@ class PairSpheres(Contours):
 
 
 @dataclass(frozen=True, eq=False)
-class PairEllipsoids(Contours):
-    """sign·(z - M)ᵀ·shape·(z - M) = constant + log(C_e - 1), where sign·shape = Σ_k - Σ_k̃ and shape is definite."""
-
-    center: Tensor
-    shape: Tensor
-    sign: float
-    constant: float
-    log_stretch: float
-
-    def squared_radius(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-        """In the metric of ``shape``."""
-        return self.sign * (self.constant + log_expm1(losses))
-
-    def loss_at(self, squared_radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-        """On the ellipsoid of that squared radius in the metric of ``shape``."""
-        level = self.sign * squared_radius.to(torch.float64) - self.constant
-        return torch.nn.functional.softplus(level, threshold=700)
-
-    def log_growth(self, losses: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-        """C_e/(C_e - 1)."""
-        return -(-torch.expm1(-losses.to(torch.float64))).log()
-
-
-@dataclass(frozen=True, eq=False)
 class PairHyperplanes:
     """normal·z = level(C), the contours for equal precisions: between two of them the volume is infinite (Remark 1)."""
 
@@ -151,44 +123,21 @@ class PairHyperplanes:
 
 
 def pair_contours(
-    centers: Float[Tensor, "2 d"], precisions: Float[Tensor, "2 ..."], biases: Float[Tensor, " 2"]
-) -> PairSpheres | PairEllipsoids | PairHyperplanes:
+    centers: Float[Tensor, "2 d"], precisions: Float[Tensor, " 2"], biases: Float[Tensor, " 2"]
+) -> PairSpheres | PairHyperplanes:
     """The contours of log(1 + e^(h_k̃ - h_k)) for quadratic logits (Eq. 4): row 0 is class k, row 1 its runner-up.
 
-    With two classes this is the g-SCE loss itself. Precisions are one number, one diagonal or one matrix per class.
+    With two classes this is the g-SCE loss itself.
     """
     own, other = centers.detach().to(torch.float64)
-    weights = precisions.detach().to(torch.float64)
+    first, second = precisions.detach().double().tolist()
     bias_gap = float(biases[0].detach().double() - biases[1].detach().double())
-    if weights.ndim == 1:
-        return _isotropic(own, other, float(weights[0]), float(weights[1]), bias_gap)
-    return _general(own, other, torch.diag_embed(weights) if weights.ndim == 2 else weights, bias_gap)
-
-
-def _isotropic(
-    own: Tensor, other: Tensor, first: float, second: float, bias_gap: float
-) -> PairSpheres | PairHyperplanes:
     gap = first - second
     if gap == 0:
         constant = 0.5 * (float(own @ own) - float(other @ other) - bias_gap / first)
         return PairHyperplanes(own - other, constant, first)
     offset = first * second * float((own - other).square().sum()) / gap**2 + bias_gap / gap
     return PairSpheres((first * own - second * other) / gap, offset, gap)
-
-
-def _general(own: Tensor, other: Tensor, weights: Tensor, bias_gap: float) -> PairEllipsoids:
-    difference = weights[0] - weights[1]
-    eigenvalues = torch.linalg.eigvalsh(difference)
-    if bool(eigenvalues.min() <= 0) and bool(eigenvalues.max() >= 0):
-        raise ArgumentError(
-            "The contours are closed only if the difference of the two precisions is definite; its eigenvalues span "
-            f"{float(eigenvalues.min()):.3g} to {float(eigenvalues.max()):.3g}, so the volume between two is infinite."
-        )
-    pull = weights[0] @ own - weights[1] @ other
-    center = torch.linalg.solve(difference, pull)
-    constant = float(center @ pull - own @ weights[0] @ own + other @ weights[1] @ other) + bias_gap
-    sign = 1.0 if float(eigenvalues.min()) > 0 else -1.0
-    return PairEllipsoids(center, sign * difference, sign, constant, -0.5 * float(eigenvalues.abs().log().sum()))
 
 
 HeadContours = Contours | PairHyperplanes | None

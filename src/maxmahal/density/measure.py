@@ -2,6 +2,7 @@
 
 import copy
 import math
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -143,7 +144,8 @@ def shell_densities(
             pair = mine if isinstance(contours, CenterSpheres) else mine & (second == against)
             rows.append({"label": label, "runner_up": against} | _shells(contours, losses[pair]))
     found = [[row["log_density"][place] for row in rows] for place in range(len(QUANTILES))]
-    means = [_mean([value for value in values if value is not None]) for values in found]
+    known = [[value for value in values if value is not None] for values in found]
+    means = [fmean(values) if values else None for values in known]
     return {
         "why_none": next((reason for reason in reasons if reason), ""),
         "quantiles": list(QUANTILES),
@@ -202,7 +204,3 @@ def _mean_distance(features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], po
         if bool((labels == label).any())
     ]
     return float(torch.stack(means).mean())
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.density.contours import CenterSpheres, Contours, PairSpheres
+from maxmahal.density.contours import CenterSpheres, Contours
 from maxmahal.errors import ArgumentError
 
 
@@ -35,15 +35,9 @@ def log_paper_density(
     contours: Contours, losses: Float[Tensor, "*s"], loss_density: Float[Tensor, "*s"], samples: int
 ) -> Float[Tensor, "*s"]:
     """log of N·p(C) over the paper's power of C (Eq. 7 or 9), without the constant, which the paper does not give."""
+    radial = contours.squared_radius(losses)
     if isinstance(contours, CenterSpheres):
-        radial = losses.to(torch.float64) / contours.scale - contours.shift
-    elif isinstance(contours, PairSpheres):
-        radial = contours.squared_radius(losses)
-    else:
-        raise ArgumentError(
-            f"The paper gives a density for spheres only (Eq. 7 and 9); got {type(contours).__name__}. "
-            "Use log_exact_density."
-        )
+        radial = radial / 2  # Eq. 9 has a power of C, Eq. 7 one of r²
     return _log_count(loss_density, samples) - 0.5 * (contours.dim - 1) * radial.log()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,28 +15,26 @@ from maxmahal.imports import only_named
 from maxmahal.models import predict_labels
 from maxmahal.train.splits import load_splits
 
-TreeSplit = Literal["validation", "train"]
-
 
 def learn_tree(
     run: str | Path,
     *,
     superclasses: int,
     data: str | None = None,
-    part: TreeSplit | None = None,
+    train: bool = False,
     trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
 ) -> ClassTree:
     """Classes that a run mistakes for one another in ``superclasses`` groups, by average linkage.
 
-    The mistakes are those on the run's held-out images where it has any, else on the images it was trained on; with
-    other ``data`` than its own, those on the training part of it. Code that the run names (``package.module:function``)
-    is called only if it is in ``trusted``.
+    The mistakes are those on the run's held-out images, or on its training images if it has no others or with
+    ``train``; with other ``data`` than its own, those on the training part of it. Code that the run names
+    (``package.module:function``) is called only if it is in ``trusted``.
     """
     with only_named(str(run), data, trusted):
         model = load_target(run, trusted=trusted, device=device)
-        images, where = _images(model, data, part, data_dir, device)
+        images, where = _images(model, data, train, data_dir, device)
     check_fit(model, images)
     counts = confusion_matrix(model, images)
     tree = cut_merges(cluster_mistakes(counts), superclasses)
@@ -62,7 +59,7 @@ def confusion_matrix(model: EvaluatedModel, images: ImageData) -> Int[np.ndarray
 def _images(
     model: EvaluatedModel,
     data: str | None,
-    part: TreeSplit | None,
+    train: bool,
     data_dir: str | Path | None,
     device: torch.device | str,
 ) -> tuple[ImageData, str]:
@@ -75,10 +72,6 @@ def _images(
             f"{model.target} does not say which data it was trained on; give --data, whose training images are taken."
         )
     parts = load_splits(own, data_dir, device)
-    if part == "validation" and not len(parts.validation):
-        raise ArgumentError(
-            f"{model.name} held out no images (data.validation = 0); take its training images, or train it again."
-        )
-    if part == "train" or not len(parts.validation):
+    if train or not len(parts.validation):
         return parts.train, "training"
     return parts.validation, "held-out"

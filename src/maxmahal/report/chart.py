@@ -127,10 +127,19 @@ class Drawing:
     height: float
     parts: list[DrawingPart] = field(default_factory=list)
 
-    def svg(self, class_: str = "chart", *, stretch: bool = False) -> Markup:
-        """For a page that has the style sheet."""
+    def svg(self, class_: str = "chart") -> Markup:
+        """For a page that has the style sheet; arrow keys step through the parts that have a tip."""
         parts = [_svg(part) for part in self.parts]
-        return picture(self.title, parts, self.width, self.height, class_, stretch=stretch)
+        has_tips = any("data-tip" in part for part in parts)
+        return element(
+            "svg",
+            Markup("").join([element("title", self.title), *parts]),
+            class_=f"{class_} marks" if has_tips else class_,
+            viewBox=_view_box(self.width, self.height),
+            role="img",
+            tabindex=0 if has_tips else None,
+            aria_label=self.title,
+        )
 
     def file(self) -> str:
         """A file of its own, with colours for light and dark viewers and a background."""
@@ -356,28 +365,11 @@ def log_ticks(low: float, high: float) -> list[float]:
 def element(tag: str, content: str = "", /, **attributes: object) -> Markup:
     """One element; underscores in names become hyphens, ``class_`` is ``class``, and everything is escaped."""
     pairs = Markup("").join(
-        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _plain(value))
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), plain(value))
         for name, value in attributes.items()
         if value is not None
     )
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), pairs, content)
-
-
-def picture(
-    title: str, parts: Sequence[Markup], width: float, height: float, class_: str, *, stretch: bool = False
-) -> Markup:
-    """Elements under a title that a screen reader says; arrow keys step through those that have a tip."""
-    has_tips = any("data-tip" in part for part in parts)
-    return element(
-        "svg",
-        Markup("").join([element("title", title), *parts]),
-        class_=f"{class_} marks" if has_tips else class_,
-        viewBox=_view_box(width, height),
-        role="img",
-        tabindex=0 if has_tips else None,
-        aria_label=title,
-        preserveAspectRatio="none" if stretch else None,
-    )
 
 
 def data_uri(image: Float[np.ndarray, "c h w"]) -> str:
@@ -408,7 +400,7 @@ def _svg(part: DrawingPart) -> Markup:
         return element("image", x=part.x, y=part.y, href=data_uri(part.image), style=look, **size)
     ink = f"var(--{part.ink})"
     if isinstance(part, Mark):
-        place = f"translate({_plain(part.x)} {_plain(part.y)})"
+        place = f"translate({plain(part.x)} {plain(part.y)})"
         tip = part.tip or None
         return element("path", d=_SHAPES[part.shape], transform=place, fill=ink, stroke="var(--card)", data_tip=tip)
     if isinstance(part, Text):
@@ -417,7 +409,7 @@ def _svg(part: DrawingPart) -> Markup:
     if isinstance(part, Area):
         return element("path", d=f"{_path(part.points)}z", fill=ink, opacity=faint, data_tip=part.tip or None)
     if isinstance(part, Dots):
-        d = "".join(f"M{_plain(x)} {_plain(y)}h0" for x, y in distinct(part.points))
+        d = "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct(part.points))
         width, dash = 2 * part.radius, None
     else:
         d, width, dash = _path(part.points), part.width, "5 4" if part.dash else None
@@ -428,14 +420,14 @@ def _svg(part: DrawingPart) -> Markup:
 
 def _svg_text(part: Text, ink: str) -> Markup:
     halo = {"stroke": "var(--card)", "stroke_width": 3.5, "paint_order": "stroke", "stroke_linejoin": "round"}
-    turn = f"rotate(-90 {_plain(part.x)} {_plain(part.y)})" if part.upright else None
+    turn = f"rotate(-90 {plain(part.x)} {plain(part.y)})" if part.upright else None
     look = {"fill": ink, "font_size": part.size, "font_weight": 600 if part.bold else None}
     place = {"x": part.x, "y": part.y, "text_anchor": part.anchor, "transform": turn}
     return element("text", part.text, **place, **look, **(halo if part.halo else {}))
 
 
 def _view_box(width: float, height: float) -> str:
-    return f"0 0 {_plain(width)} {_plain(height)}"
+    return f"0 0 {plain(width)} {plain(height)}"
 
 
 def _box(left: float, top: float, right: float, bottom: float) -> list[Point]:
@@ -443,10 +435,10 @@ def _box(left: float, top: float, right: float, bottom: float) -> list[Point]:
 
 
 def _path(points: Sequence[Point]) -> str:
-    return "M" + "L".join(f"{_plain(x)} {_plain(y)}" for x, y in points)
+    return "M" + "L".join(f"{plain(x)} {plain(y)}" for x, y in points)
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
     """Coordinates to a hundredth of a unit, which keeps pages small."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".") if round(value, 2) else "0"

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,13 @@ from maxmahal.report.chart import (
     heat_map,
     palette,
 )
-from maxmahal.report.layout import ReportedModel, group_models, reported_models
+from maxmahal.report.layout import ReportedModel, group_models, reported_models, stage_title
 from maxmahal.report.sections.breakdown import breakdowns
 from maxmahal.report.sections.curves import curve_charts
 from maxmahal.report.sections.distortions import distortion_histograms
 from maxmahal.report.sections.feature_space import SIDE, bounds_of, place_points
 from maxmahal.report.sections.gallery import choose, class_name
-from maxmahal.report.sections.training import training_chart
+from maxmahal.report.sections.training import TrainedModel, trained_models, training_chart
 from maxmahal.report.sections.transfer import transfer_matrices
 
 # No dates: the same records give the same bytes.
@@ -125,7 +126,7 @@ def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
         axis.plot(*zip(*part.points, strict=True), color=colour, alpha=part.opacity, zorder=order, **look)
 
 
-def _legend(models: Sequence[ReportedModel]) -> list[Key]:
+def _legend(models: Sequence[ReportedModel | TrainedModel]) -> list[Key]:
     return [Key(f"s{model.slot}", model.label) for model in models]
 
 
@@ -137,24 +138,15 @@ def _curves(models: Sequence[ReportedModel], title: str, check: str) -> Drawing 
     return arranged(title, [each.chart for each in found], 2, _legend(list(shown.values())))
 
 
-def epsilon_curves(models: Sequence[ReportedModel]) -> Drawing | None:
-    """Accuracy against epsilon."""
-    return _curves(models, "Accuracy against epsilon", "epsilon-growth")
-
-
-def budget_curves(models: Sequence[ReportedModel]) -> Drawing | None:
-    """Accuracy against the number of steps and of restarts."""
-    return _curves(models, "Accuracy against steps and restarts", "still-falling")
-
-
 def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     """Test error against training time (paper Fig. 3a)."""
     # Several suites share one training: it is drawn once.
     trained = list({each.evaluation.model_fingerprint: each.evaluation for each in reversed(models)}.values())[::-1]
-    once = reported_models(trained)
+    once = trained_models(reported_models(trained))
+    if not once:
+        return None
     chart = training_chart(once)
-    with_training = [model for model in once if model.evaluation.training]
-    return None if chart is None else arranged(chart.title, [chart], legend=_legend(with_training))
+    return arranged(chart.title, [chart], legend=_legend(once))
 
 
 def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -183,7 +175,7 @@ def transfer_matrix(models: Sequence[ReportedModel]) -> Drawing | None:
     """Accuracy of each model on images crafted on another."""
     maps = []
     for matrix in (matrix for group in group_models(models) for matrix in transfer_matrices(group)):
-        rates = [[cell.rate.value if cell.rate else None for cell in cells] for _, cells in matrix.rows]
+        rates = [[rate.value if rate else None for _, _, rate in cells] for _, cells in matrix.rows]
         names = [target.label for target in matrix.targets]
         maps.append(heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
     return arranged("Accuracy in %: crafted on (rows), target (columns)", maps) if maps else None
@@ -220,8 +212,7 @@ def _scatter(model: ReportedModel, points: Points) -> Drawing:
         parts.append(Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
     if evaluation.centers_xy is not None:
         parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in cross(x, y)]
-    title = next((stage.title for stage in evaluation.stages if stage.name == points.stage), points.stage)
-    return Drawing(f"{model.label}: {title}", SIDE, SIDE, parts)
+    return Drawing(f"{model.label}: {stage_title(evaluation, points.stage)}", SIDE, SIDE, parts)
 
 
 def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -241,8 +232,8 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
 
 
 FIGURES: dict[str, Callable[[Sequence[ReportedModel]], Drawing | None]] = {
-    "accuracy-by-epsilon": epsilon_curves,
-    "accuracy-by-budget": budget_curves,
+    "accuracy-by-epsilon": partial(_curves, title="Accuracy against epsilon", check="epsilon-growth"),
+    "accuracy-by-budget": partial(_curves, title="Accuracy against steps and restarts", check="still-falling"),
     "training": training_curves,
     "broken-by": broken_bars,
     "transfer": transfer_matrix,

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation, StageRecords, unique_names
 from maxmahal.records.verdict import CLEAN, Verdict, give_verdict
 from maxmahal.report import wording
-from maxmahal.report.chart import SERIES
+from maxmahal.report.chart import SERIES, plain
 from maxmahal.version import __version__
 
 
@@ -42,7 +43,6 @@ class ModelGroup:
     """Models that can be compared: one suite, one data set, one threat."""
 
     title: str
-    key: str
     models: tuple[ReportedModel, ...]
 
 
@@ -59,13 +59,14 @@ class Section:
 
 
 def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
-    """In the order given."""
+    """In the order given; without clean images a model has no verdict."""
     if not evaluations:
         raise ArgumentError("There is no evaluation to report on; evaluate a model first.")
-    return [
-        ReportedModel(each, give_verdict(each) if has_begun(each) else None, label, index % SERIES)
-        for index, (each, label) in enumerate(zip(evaluations, unique_names(evaluations), strict=True))
-    ]
+    models = []
+    for index, (each, label) in enumerate(zip(evaluations, unique_names(evaluations), strict=True)):
+        has_begun = any(stage.name == CLEAN and len(stage.columns) for stage in each.stages)
+        models.append(ReportedModel(each, give_verdict(each) if has_begun else None, label, index % SERIES))
+    return models
 
 
 def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
@@ -75,14 +76,9 @@ def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
         each = model.evaluation
         found.setdefault((each.suite, each.suite_version, each.data, model.threat), []).append(model)
     return [
-        ModelGroup(f"{data}, {threat}, suite {suite} (version {version})", f"group-{number}", tuple(members))
-        for number, ((suite, version, data, threat), members) in enumerate(found.items(), start=1)
+        ModelGroup(f"{data}, {threat}, suite {suite} (version {version})", tuple(members))
+        for (suite, version, data, threat), members in found.items()
     ]
-
-
-def has_begun(evaluation: Evaluation) -> bool:
-    """Whether some clean images are evaluated; without them there is no verdict."""
-    return any(stage.name == CLEAN and len(stage.columns) for stage in evaluation.stages)
 
 
 def stages_run(evaluation: Evaluation) -> tuple[StageRecords, ...]:
@@ -90,11 +86,16 @@ def stages_run(evaluation: Evaluation) -> tuple[StageRecords, ...]:
     return tuple(stage for stage in evaluation.stages if not stage.skipped and len(stage.columns))
 
 
+def stage_title(evaluation: Evaluation, name: str) -> str:
+    """The title of the stage of that name; the name itself if there is none."""
+    return next((stage.title for stage in evaluation.stages if stage.name == name), name)
+
+
 def html_page(
     title: str,
     subtitle: Sequence[str],
     sections: Sequence[Section],
-    unfinished: Sequence[object] = (),
+    unfinished: Sequence[ReportedModel] = (),
     kicker: str = "Robustness report",
 ) -> str:
     """One HTML file with its style and script inside; the browser refuses any other script."""
@@ -140,7 +141,7 @@ def _environment() -> Environment:
     )
     for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
         environment.filters[name] = getattr(wording, name)
-    environment.filters["exact"] = _exact
+    environment.filters |= {"exact": _exact, "as_json": _as_json, "plain": plain}
     environment.globals["DASH"] = wording.DASH
     return environment
 
@@ -148,3 +149,7 @@ def _environment() -> Environment:
 def _exact(value: float | int | np.generic) -> str:
     """Every digit, so that a test can compare a cell with the record."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _as_json(settings: dict[str, object]) -> str:
+    return json.dumps(settings, indent=2, ensure_ascii=False, default=str)

@@ -1,7 +1,6 @@
 """The report page: one HTML file that needs only a browser, and no JavaScript to be read or printed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from maxmahal.files import write_text_atomically
@@ -9,18 +8,6 @@ from maxmahal.records.types import Evaluation
 from maxmahal.report.layout import ReportedModel, html_page, reported_models
 from maxmahal.report.sections import SECTIONS
 from maxmahal.report.wording import listed, whole
-
-
-@dataclass(frozen=True)
-class UnfinishedModel:
-    """How much of an unfinished evaluation is done."""
-
-    model: ReportedModel
-    stages: int
-    planned: int
-    done: int
-    samples: int
-    """How many pairs of an attack and a sample the plan has, as far as it is known."""
 
 
 def write_page(evaluations: Sequence[Evaluation], path: Path) -> None:
@@ -32,7 +19,7 @@ def render_page(evaluations: Sequence[Evaluation]) -> str:
     """The page's HTML."""
     models = reported_models(evaluations)
     sections = [section for make in SECTIONS if (section := make(models))]
-    unfinished = [_unfinished(model) for model in models if not model.evaluation.finished]
+    unfinished = [model for model in models if not model.evaluation.finished]
     return html_page(_title(models), _subtitle(models), sections, unfinished)
 
 
@@ -50,14 +37,3 @@ def _subtitle(models: Sequence[ReportedModel]) -> list[str]:
         f"suite {listed(list(dict.fromkeys(each.suite for each in evaluations)))}",
         f"{listed([whole(count) for count in counts])} samples",
     ]
-
-
-def _unfinished(model: ReportedModel) -> UnfinishedModel:
-    stages = [stage for stage in model.evaluation.stages if not stage.skipped]
-    return UnfinishedModel(
-        model,
-        sum(stage.finished for stage in stages),
-        len(stages),
-        sum(len(stage.columns) for stage in stages),
-        sum(max(stage.planned, len(stage.columns)) for stage in stages),
-    )

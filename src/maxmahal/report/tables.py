@@ -4,16 +4,15 @@ import csv
 import io
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Evaluation, StageRecords
-from maxmahal.records.verdict import CLEAN, StageVerdict
+from maxmahal.records.verdict import CLEAN
 from maxmahal.report.layout import ReportedModel, reported_models
 
 
@@ -49,7 +48,7 @@ class PaperNumber:
     """Whether the paper only says that the number is at most this."""
 
 
-_Column = tuple[str, Callable[[ReportedModel], TableCell]]
+_Column = tuple[str, list[TableCell]]
 _NOT_YET = TableCell("not run yet")
 _BOUND = "<= "
 
@@ -59,29 +58,24 @@ def results_tables(evaluations: Sequence[Evaluation]) -> list[ResultsTable]:
     groups: dict[str, list[Evaluation]] = {}
     for evaluation in evaluations:
         groups.setdefault(_title(evaluation), []).append(evaluation)
-    return [results_table(group) for group in groups.values()]
+    return [_results_table(title, group) for title, group in groups.items()]
 
 
-def results_table(evaluations: Sequence[Evaluation]) -> ResultsTable:
-    """Models of one suite, data set and threat: one row each, and a column for every attack on any of them."""
-    titles = list(dict.fromkeys(_title(evaluation) for evaluation in evaluations))
-    if len(titles) != 1:
-        raise ArgumentError(
-            f"One table holds evaluations of one suite, data set and threat; got {' and '.join(titles) or 'none'}. "
-            "Call results_tables for one table each."
-        )
+def _results_table(title: str, evaluations: Sequence[Evaluation]) -> ResultsTable:
+    """One row per model, and a column for every attack on any of them."""
     rows = reported_models(evaluations)
     columns: list[_Column] = [
-        ("model", lambda row: TableCell(row.label)),
-        ("samples", _samples),
-        ("clean (%)", _clean),
+        ("model", [TableCell(row.label) for row in rows]),
+        ("samples", [_samples(row) for row in rows]),
+        ("clean (%)", [_rate_cell(row.verdict.clean) if row.verdict else _NOT_YET for row in rows]),
         *_paper_column("clean (%)", CLEAN, rows),
     ]
     for key, header in _stage_headers(rows).items():
-        columns += [(header, _stage_column(*key)), *_paper_column(header, key[0], rows)]
-    columns.append(("worst case (%)", _worst_case))
-    cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
-    return ResultsTable(titles[0], tuple(header for header, _ in columns), cells)
+        columns += [(header, [_stage_cell(row, *key) for row in rows]), *_paper_column(header, key[0], rows)]
+    columns.append(("worst case (%)", [_worst_case(row) for row in rows]))
+    return ResultsTable(
+        title, tuple(header for header, _ in columns), tuple(zip(*(cells for _, cells in columns), strict=True))
+    )
 
 
 def paper_number(table: str, stage_name: str) -> list[PaperNumber]:
@@ -158,10 +152,6 @@ def _samples(row: ReportedModel) -> TableCell:
     return TableCell(str(done) if done == planned else f"{done} of {planned}", done)
 
 
-def _clean(row: ReportedModel) -> TableCell:
-    return _rate_cell(row.verdict.clean) if row.verdict else _NOT_YET
-
-
 def _worst_case(row: ReportedModel) -> TableCell:
     if row.verdict is None:
         return _NOT_YET
@@ -191,17 +181,11 @@ def _stage_headers(rows: Sequence[ReportedModel]) -> dict[tuple[str, bool], str]
     return headers
 
 
-def _stage_column(name: str, cumulative: bool) -> Callable[[ReportedModel], TableCell]:
-    def cell(row: ReportedModel) -> TableCell:
-        for column in row.verdict.stages if row.verdict else ():
-            if (column.stage.name, column.cumulative) == (name, cumulative):
-                return _stage_cell(column)
+def _stage_cell(row: ReportedModel, name: str, cumulative: bool) -> TableCell:
+    found = row.verdict.stages if row.verdict else ()
+    column = next((each for each in found if (each.stage.name, each.cumulative) == (name, cumulative)), None)
+    if column is None:
         return TableCell("")
-
-    return cell
-
-
-def _stage_cell(column: StageVerdict) -> TableCell:
     stage = column.stage
     if stage.skipped:
         return TableCell("skipped")
@@ -224,7 +208,8 @@ def _paper_column(header: str, stage_name: str, rows: Sequence[ReportedModel]) -
             return TableCell(", ".join(f"{number.text} ({number.source.partition(',')[0]})" for number in numbers))
         return TableCell(numbers[0].text, None if numbers[0].bound else numbers[0].value) if numbers else TableCell("")
 
-    return [(f"paper: {header}", cell)] if any(cell(row).text for row in rows) else []
+    cells = [cell(row) for row in rows]
+    return [(f"paper: {header}", cells)] if any(each.text for each in cells) else []
 
 
 def _rate_cell(rate: Rate) -> TableCell:

@@ -1,27 +1,12 @@
-"""The device of a grid, and NVIDIA's Multi-Process Service, which lets several processes share one GPU."""
+"""NVIDIA's Multi-Process Service, which lets several processes share one GPU."""
 
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
-
-from maxmahal.errors import SettingsError
-
 MPS_CONTROL = "nvidia-cuda-mps-control"
 _TIMEOUT = 15.0
-
-
-def choose_device(name: str) -> str:
-    """``auto`` is the GPU if there is one, otherwise the CPU."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("--device cuda was asked for, but torch sees no CUDA device here; use --device cpu.")
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return name
 
 
 @contextmanager

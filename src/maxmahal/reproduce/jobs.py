@@ -5,55 +5,24 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from maxmahal.files import storage_errors, writable, write_text_atomically
 from maxmahal.settings import Table
 
 
 @dataclass(frozen=True)
-class TrainJob:
-    """Train one model, or resume its training."""
+class Job:
+    """What one worker does; it can be written as JSON."""
 
-    settings: Table
-    out: str
-    device: str
-    data_dir: str | None
-    sharing: int = 1
-    """The number of workers that share the device."""
-
-
-@dataclass(frozen=True)
-class EvaluateJob:
-    """One suite on one model, or on several models if attacks are transferred between them."""
-
-    targets: dict[str, str]
-    data: str
-    out: str
-    suite: str
-    limit: int | None
-    transfer: bool
-    device: str
-    data_dir: str | None
-    trusted: list[str] = field(default_factory=list)
-    """Code that the grid's presets name: ``module:function``."""
-    epsilon: str | None = None
-    """Replaces the suite's epsilon."""
-
-
-@dataclass(frozen=True)
-class ReportJob:
-    """The report of a grid."""
-
-    records: str
-    wanted: list[list[str | int | float]]
-    """The ``EvaluationKey`` of each evaluation to show, in this order."""
-    runs: dict[str, str]
-    """Run folders by name, for a grid that evaluates nothing."""
-    title: str
-    out: str
+    kind: Literal["train", "evaluate", "report"]
+    arguments: Table
+    """The keyword arguments of ``train_model``, ``evaluate_models`` or ``write_report``."""
+    until: float | None = None
+    """The time of ``time.monotonic()`` at which it must have stopped."""
 
 
 PROGRESS = "progress: "  # the prefix of a worker's lines that its parent shows
@@ -62,28 +31,13 @@ _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _TAIL = 20_000  # bytes of a log that are read
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-Job = TrainJob | EvaluateJob | ReportJob
-_KINDS: dict[str, type[Job]] = {"train": TrainJob, "evaluate": EvaluateJob, "report": ReportJob}
-
-
-def write_job(path: Path, job: Job, until: float | None) -> None:
-    """``until`` is the time of ``time.monotonic()`` at which the job must have stopped."""
-    kind = next(name for name, cls in _KINDS.items() if isinstance(job, cls))
-    write_text_atomically(path, json.dumps({"kind": kind, "until": until, "job": asdict(job)}, indent=2) + "\n")
-
-
-def read_job(path: Path) -> tuple[Job, float | None]:
-    """The inverse of ``write_job``."""
-    table = json.loads(path.read_text(encoding="utf-8"))
-    return _KINDS[table["kind"]](**table["job"]), table["until"]
-
 
 class Worker:
     """One job in its own process, which ends when this process ends."""
 
-    def __init__(self, name: str, job: Job, folder: Path, *, threads: int, until: float | None) -> None:
+    def __init__(self, name: str, job: Job, folder: Path, *, threads: int) -> None:
         self._log, spec = folder / f"{name}.log", folder / f"{name}.json"
-        write_job(writable(spec, folder.parent), job, until)
+        write_text_atomically(writable(spec, folder.parent), json.dumps(asdict(job), indent=2) + "\n")
         with storage_errors(self._log):
             file = writable(self._log, folder.parent).open("ab")
         with file:

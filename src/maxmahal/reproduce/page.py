@@ -1,6 +1,6 @@
 """The report of a grid: a page about the evaluations of this grid, or about its trainings if it attacks nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maxmahal.errors import SettingsError
@@ -8,68 +8,43 @@ from maxmahal.evaluate import Evaluation, read_evaluations
 from maxmahal.files import write_text_atomically
 from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
-from maxmahal.report.layout import html_page, reported_models
-from maxmahal.report.sections.training import training_section
-from maxmahal.reproduce.jobs import ReportJob
+from maxmahal.report.chart import SERIES
+from maxmahal.report.layout import html_page
+from maxmahal.report.sections.training import TrainedModel, measured_epochs, trained_section
 from maxmahal.reproduce.states import EvaluationKey, read_epochs
 from maxmahal.train import RunFolder
 
 
-def write_report(job: ReportJob) -> None:
-    """Write the page, in the order of the grid; evaluations that have not started are left out."""
-    if not job.wanted:
-        page = _render_curves({name: Path(path) for name, path in job.runs.items()}, job.title)
+def write_report(
+    *, records: str, wanted: Sequence[Sequence[str | int | float]], runs: Mapping[str, str], title: str, out: str
+) -> None:
+    """A page about the ``wanted`` evaluations in ``records``, each an ``EvaluationKey``, as far as they have started.
+
+    For a grid that evaluates nothing, it is about the trainings in the folders ``runs``.
+    """
+    if not wanted:
+        page = _render_curves({name: RunFolder(Path(path)) for name, path in runs.items()}, title)
         if not page:
             raise SettingsError("No model of this grid has finished an epoch yet, so there is nothing to report.")
-        write_text_atomically(Path(job.out), page, within=Path(job.out).parent)
+        write_text_atomically(Path(out), page, within=Path(out).parent)
         return
-    folder = Path(job.records)
+    folder = Path(records)
     found = read_evaluations(folder) if (folder / FILE).is_file() else []
     known: dict[tuple[object, ...], Evaluation] = {_key(each): each for each in found}
-    chosen = [known[key] for key in map(tuple, job.wanted) if key in known]
+    chosen = [known[key] for key in map(tuple, wanted) if key in known]
     if not chosen:
         raise SettingsError(f"{folder} holds no evaluation of this grid yet, so there is nothing to report.")
-    write_page(chosen, Path(job.out))
+    write_page(chosen, Path(out))
 
 
 def _key(each: Evaluation) -> EvaluationKey:
     return each.name, each.suite, each.seed, each.samples, each.norm, each.radius
 
 
-def _render_curves(runs: Mapping[str, Path], title: str) -> str:
+def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
     """A page of test error against training time of all runs that have an epoch; empty if there is none."""
-    begun = [_unattacked(name, RunFolder(path)) for name, path in runs.items() if read_epochs(RunFolder(path))]
-    section = training_section(reported_models(begun)) if begun else None
-    if section is None:
-        return ""
-    return html_page(title, ["trained, not attacked"], [section])
-
-
-def _unattacked(name: str, folder: RunFolder) -> Evaluation:
-    """An evaluation without attacks: a name and the training epochs, for the section about training."""
-    return Evaluation(
-        name=name,
-        target=str(folder.path),
-        data="",
-        suite="",
-        suite_version=1,
-        suite_about="",
-        seed=0,
-        samples=0,
-        norm="Linf",
-        epsilon="0",
-        radius=0.0,
-        model_fingerprint="",
-        data_fingerprint="",
-        class_names=(),
-        model={},
-        environment={},
-        training=read_epochs(folder),
-        stages=(),
-        findings=(),
-        pictures=(),
-        points=(),
-        centers_xy=None,
-        plane="",
-        finished=False,
-    )
+    read = {name: measured_epochs(read_epochs(folder)) for name, folder in runs.items()}
+    begun = [(name, epochs) for name, epochs in read.items() if epochs]
+    models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
+    section = trained_section(models)
+    return html_page(title, ["trained, not attacked"], [section]) if section else ""

@@ -1,7 +1,7 @@
 """The plan of a grid: one row per model, with one cell for its training and one for each of its evaluations."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,13 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.imports import named_functions
-from maxmahal.reproduce.devices import choose_device
-from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, load_grid
-from maxmahal.reproduce.jobs import EvaluateJob, Job, ReportJob, TrainJob
+from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
+from maxmahal.reproduce.jobs import Job
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import CellState, EvaluationKey, look_at_records, training_state, unless_diverged
+from maxmahal.reproduce.states import CellState, EvaluationKey, evaluation_state, training_state, unless_diverged
 from maxmahal.settings import to_table
 from maxmahal.train import METHODS, RunFolder, Settings
 
-OUT = "runs/reproduce"
 SEED = 0  # of the attacks
 TRAINING = "training"
 TRANSFER = "transfer"
@@ -30,43 +28,20 @@ class RequestedSuite:
     """The suite of one section of a grid, with its epsilon and its number of images."""
 
     suite: Suite
-    limit: int | None
-    default_radius: float
-    """The radius that the suite itself names."""
+    column: str
+    """For people: "strict", "strict 1000", "strict 1/255 1000"."""
+    smaller: bool
+    """Whether the ball is smaller than the suite's own, so that more images take every attack."""
 
     @classmethod
     def of(cls, evaluation: GridEvaluation) -> "RequestedSuite":
         """The suite of a section, with the section's epsilon if it has one."""
         default = load_suite(evaluation.suite)
-        suite = default
-        if evaluation.epsilon is not None:
-            suite = load_suite(evaluation.suite, epsilon=evaluation.epsilon)
-        return cls(suite, evaluation.limit, default.threat_of(None).radius)
-
-    @property
-    def radius(self) -> float:
-        """The radius of the ball that is attacked."""
-        return self.suite.threat_of(None).radius
-
-    @property
-    def smaller(self) -> bool:
-        """Whether the ball is smaller than the suite's own, so that more images take every attack."""
-        return not self._is_default and self.radius < self.default_radius
-
-    @property
-    def column(self) -> str:
-        """For people: "strict", "strict 1000", "strict 1/255 1000"."""
-        epsilon = "" if self._is_default else self.suite.epsilon
-        size = "" if self.limit is None else str(self.limit)
-        return " ".join(part for part in (self.suite.name, epsilon, size) if part)
-
-    def key(self, name: str, samples: int) -> EvaluationKey:
-        """The key of a model's evaluation in the records."""
-        return name, self.suite.name, SEED, samples, self.suite.norm, self.radius
-
-    @property
-    def _is_default(self) -> bool:
-        return math.isclose(self.radius, self.default_radius)
+        suite = default if evaluation.epsilon is None else load_suite(evaluation.suite, epsilon=evaluation.epsilon)
+        radius, usual = suite.threat_of(None).radius, default.threat_of(None).radius
+        changed = not math.isclose(radius, usual)
+        parts = (suite.name, suite.epsilon if changed else "", evaluation.limit or "")
+        return cls(suite, " ".join(str(part) for part in parts if part), changed and radius < usual)
 
 
 @dataclass(frozen=True)
@@ -93,50 +68,43 @@ class PlanCell:
 
 
 @dataclass(frozen=True)
-class PlanRow:
-    """One model as it is evaluated: its last checkpoint, its best one, or all models together."""
-
-    name: str
-    cells: tuple[PlanCell, ...]
-
-    @property
-    def seconds(self) -> float:
-        """Planned for what is missing."""
-        return sum(cell.seconds for cell in self.cells)
-
-
-@dataclass(frozen=True)
 class GridPlan:
     """All trainings and evaluations of a grid, done or not."""
 
     grid: Grid
     out: Path
     device: str
-    rows: tuple[PlanRow, ...]
+    rows: Mapping[str, Sequence[PlanCell]]
+    """By the model as it is evaluated: its last checkpoint, its best one, or all models together."""
     missing_data: str = ""
     """Which data sets are needed and missing, and how to get them, as a sentence."""
 
     @property
     def cells(self) -> list[PlanCell]:
         """All cells, trainings first, because evaluations wait for them."""
-        every = [cell for row in self.rows for cell in row.cells]
+        every = [cell for cells in self.rows.values() for cell in cells]
         return sorted(every, key=lambda cell: cell.column != TRAINING)
 
     @property
     def seconds(self) -> float:
         """Planned for what is missing, without parallel workers."""
-        return sum(row.seconds for row in self.rows)
+        return sum(cell.seconds for cell in self.cells)
 
     @property
     def page(self) -> Path:
         """The file of the report."""
         return self.out / f"{self.grid.name}.html"
 
-    def report(self) -> ReportJob:
+    def report(self) -> Job:
         """The report of this grid only; the records may hold evaluations of other grids."""
-        wanted: list[list[str | int | float]] = [[*key] for cell in self.cells for key in cell.evaluations]
-        runs = {model.name: str(self.out / "models" / model.name) for model in self.grid.models}
-        return ReportJob(str(self.out / "records"), wanted, runs, self.grid.about or self.grid.name, str(self.page))
+        arguments = {
+            "records": str(self.out / "records"),
+            "wanted": [[*key] for cell in self.cells for key in cell.evaluations],
+            "runs": {model.name: str(self.out / "models" / model.name) for model in self.grid.models},
+            "title": self.grid.about or self.grid.name,
+            "out": str(self.page),
+        }
+        return Job("report", arguments)
 
 
 @dataclass
@@ -158,20 +126,6 @@ class GridOutcome:
         return not self.failed and not self.impossible
 
 
-def plan_grid(
-    grid: str,
-    *,
-    out: str | Path = OUT,
-    device: str = "auto",
-    overrides: Sequence[str] = (),
-    data_dir: str | Path | None = None,
-) -> GridPlan:
-    """The plan of a command: the grid is a shipped name or a TOML file, the device may be ``auto``."""
-    if str(out) == ".":
-        raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
-    return make_plan(load_grid(grid), out, device=choose_device(device), overrides=overrides, data_dir=data_dir)
-
-
 def make_plan(
     grid: Grid,
     out: str | Path,
@@ -184,7 +138,7 @@ def make_plan(
     folder = Path(out).expanduser()
     maker = _Planner(grid, folder, device, overrides, data_dir)
     rows = maker.rows()
-    unfinished = [cell for row in rows for cell in row.cells if not cell.state.ended]
+    unfinished = [cell for cells in rows.values() for cell in cells if not cell.state.ended]
     return GridPlan(grid, folder, device, rows, missing_data(maker.sources(unfinished), data_dir))
 
 
@@ -205,7 +159,7 @@ class _Planner:
         for model in grid.models:
             _check_checkpoints(model, self._settings[model.name])
 
-    def rows(self) -> tuple[PlanRow, ...]:
+    def rows(self) -> dict[str, list[PlanCell]]:
         rows: dict[str, list[PlanCell]] = {}
         for model in self._grid.models:
             rows[model.name] = [self._training(model)]
@@ -220,7 +174,7 @@ class _Planner:
         for key in keys:
             if keys.count(key) > 1:
                 raise SettingsError(f"Grid {self._grid.name}: two of its cells are called '{key}'; rename a model.")
-        return tuple(PlanRow(name, tuple(cells)) for name, cells in rows.items())
+        return rows
 
     def sources(self, cells: Sequence[PlanCell]) -> list[str]:
         """The data sets of these cells."""
@@ -232,38 +186,38 @@ class _Planner:
         look = self._trainings[model.name] = partial(training_state, folder, settings)
         state = look()
         seconds = training_seconds(settings, state, self._kind, self._data_dir)
-        job = TrainJob(to_table(settings), str(folder), self._device, self._data_text)
+        job = Job("train", {"settings": to_table(settings), "out": str(folder), **self._where})
         return PlanCell(model.name, TRAINING, job, look, state, seconds)
 
     def _evaluations(self, evaluation: GridEvaluation) -> list[PlanCell]:
         requested = RequestedSuite.of(evaluation)
-        models = self._grid.chosen(evaluation)
-        groups = [models] if evaluation.transfer else [[model] for model in models]
+        subjects = {
+            name: (model, checkpoint)
+            for model in self._grid.chosen(evaluation)
+            for name, checkpoint in model.subjects(evaluation.checkpoints).items()
+        }
         cells = []
-        for group in groups:
-            subjects = {
-                name: (model, checkpoint)
-                for model in group
-                for name, checkpoint in model.subjects(evaluation.checkpoints).items()
-            }
-            several = [list(subjects)] if evaluation.transfer else [[name] for name in subjects]
-            for names in several:
-                targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
-                owners = {name: subjects[name][0].name for name in names}
-                cells.append(self._evaluation(evaluation, requested, targets, owners))
+        for names in [list(subjects)] if evaluation.transfer else [[name] for name in subjects]:
+            targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
+            owners = {name: subjects[name][0].name for name in names}
+            cells.append(self._evaluation(evaluation, requested, targets, owners))
         return [cell for cell in cells if cell is not None]
 
     def _evaluation(
         self, evaluation: GridEvaluation, requested: RequestedSuite, targets: dict[str, str], owners: dict[str, str]
     ) -> PlanCell | None:
         suite = requested.suite
-        keys = tuple(requested.key(name, self._samples(requested, owner)) for name, owner in owners.items())
+        keys = tuple(
+            (name, suite.name, SEED, self._samples(evaluation, suite, owner), suite.norm, suite.threat_of(None).radius)
+            for name, owner in owners.items()
+        )
         if self._is_planned(keys, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
-        trusted = self._named(tuple(owners.values()))
         needs = tuple(dict.fromkeys(owners.values()))
-        recorded = partial(look_at_records, self._out / "records", targets, keys, stages, suite.version, trusted)
+        # Code that the grid and its presets name: what the checkpoints may ask for.
+        trusted = sorted(named_functions([to_table(self._settings[owner]) for owner in needs]))
+        recorded = partial(evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted)
         look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
         state = look()
         seconds = sum(
@@ -272,20 +226,20 @@ class _Planner:
             )
             for name, _, _, samples, *_ in keys
         )
-        job = EvaluateJob(
-            targets,
-            self._source(tuple(owners.values())),
-            str(self._out / "records"),
-            evaluation.suite,
-            evaluation.limit,
-            evaluation.transfer,
-            self._device,
-            self._data_text,
-            trusted,
-            evaluation.epsilon,
-        )
+        arguments = {
+            "targets": targets,
+            "data": self._source(needs),
+            "out": str(self._out / "records"),
+            "suite": evaluation.suite,
+            "limit": evaluation.limit,
+            "epsilon": evaluation.epsilon,
+            "transfer": evaluation.transfer,
+            "trusted": trusted,
+        }
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
-        return PlanCell(row, requested.column, job, look, state, seconds, needs, keys)
+        return PlanCell(
+            row, requested.column, Job("evaluate", arguments | self._where), look, state, seconds, needs, keys
+        )
 
     def _source(self, owners: tuple[str, ...]) -> str:
         """The data set that the grid names for these models; a name in a checkpoint could not run code."""
@@ -296,10 +250,6 @@ class _Planner:
                 f"({', '.join(sorted(sources))}); put them into separate evaluations."
             )
         return sources.pop()
-
-    def _named(self, owners: tuple[str, ...]) -> list[str]:
-        """Code that the grid and its presets name: what the checkpoints may ask for."""
-        return sorted(named_functions([to_table(self._settings[owner]) for owner in owners]))
 
     def _is_planned(self, keys: tuple[EvaluationKey, ...], transfer: bool) -> bool:
         """Whether another section of the grid has the same evaluation; a conflicting one is an error."""
@@ -312,9 +262,9 @@ class _Planner:
         self._planned |= dict.fromkeys(keys, transfer)
         return len(known) == len(keys)
 
-    def _samples(self, requested: RequestedSuite, owner: str) -> int:
+    def _samples(self, evaluation: GridEvaluation, suite: Suite, owner: str) -> int:
         every = count_images(self._settings[owner].data.source, "test", self._data_dir)
-        limit = requested.suite.samples if requested.limit is None else requested.limit
+        limit = suite.samples if evaluation.limit is None else evaluation.limit
         return every if limit is None else min(limit, every)
 
     def _checkpoint(self, model: GridModel, checkpoint: str) -> Path:
@@ -326,8 +276,8 @@ class _Planner:
         return self._device.partition(":")[0]
 
     @property
-    def _data_text(self) -> str | None:
-        return None if self._data_dir is None else str(self._data_dir)
+    def _where(self) -> dict[str, str | None]:
+        return {"device": self._device, "data_dir": None if self._data_dir is None else str(self._data_dir)}
 
 
 def _check_checkpoints(model: GridModel, settings: Settings) -> None:

@@ -2,13 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from maxmahal.reproduce.jobs import TrainJob
-from maxmahal.reproduce.plan import GridOutcome, GridPlan, PlanCell, PlanRow
+from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 
-End = Literal["done", "failed", "stopped"]
+CellEvent = Literal["started", "running", "done", "failed", "stopped"]
 _INTERVAL = 60.0  # seconds between two lines about the same cell
 
 
@@ -19,14 +18,8 @@ class GridReporter(Protocol):
     def begin(self, plan: GridPlan, jobs: int) -> None:
         """The plan is about to run, with up to ``jobs`` cells at once."""
 
-    def started(self, cell: PlanCell) -> None:
-        """A worker has started or resumed."""
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        """The progress of a running cell; often the same text as before."""
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        """A worker has ended; ``text`` is its progress or its error."""
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        """A worker has started, made progress (often with the same text as before) or ended (with its error)."""
 
     def note(self, text: str) -> None:
         """A message about the whole grid."""
@@ -44,21 +37,18 @@ class GridLines:
         for line in plan_lines(plan, jobs):
             self._write(line)
 
-    def started(self, cell: PlanCell) -> None:
-        """The cell and its planned time."""
-        self._printed[cell.key] = time.monotonic(), ""
-        self._write(f"{cell.row}, {cell.column}: started, about {duration(cell.seconds)}")
-
-    def progress(self, cell: PlanCell, text: str) -> None:
-        """At most one line per minute and cell."""
-        last, before = self._printed[cell.key]
-        if text != before and time.monotonic() - last >= _INTERVAL:
-            self._printed[cell.key] = time.monotonic(), text
-            self._write(f"{cell.row}, {cell.column}: {text}")
-
-    def ended(self, cell: PlanCell, end: End, text: str) -> None:
-        """Done, failed or stopped."""
-        self._write(f"{cell.row}, {cell.column}: {end}" + (f", {text}" if text else ""))
+    def update(self, cell: PlanCell, event: CellEvent, text: str = "") -> None:
+        """One line; about progress, at most one per minute and cell."""
+        line = f"{event}, {text}" if text else event
+        if event == "started":
+            line = f"started, about {duration(cell.seconds)}"
+        elif event == "running":
+            last, before = self._printed[cell.key]
+            if text == before or time.monotonic() - last < _INTERVAL:
+                return
+            line = text
+        self._printed[cell.key] = time.monotonic(), text
+        self._write(f"{cell.row}, {cell.column}: {line}")
 
     def note(self, text: str) -> None:
         """The text as it is."""
@@ -68,10 +58,10 @@ class GridLines:
 def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
     """Every row and every cell: done, partly done or missing, with planned times."""
     lines = [f"{plan.grid.name}: {plan.grid.about}".rstrip(": ")]
-    wide = max(len(row.name) for row in plan.rows)
-    for row in plan.rows:
-        lines.append(f"  {row.name:<{wide}}  {_left(row)}")
-        lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in row.cells]
+    wide = max(map(len, plan.rows))
+    for name, cells in plan.rows.items():
+        lines.append(f"  {name:<{wide}}  {_left(cells)}")
+        lines += [f"  {'':<{wide}}    {cell.column}: {describe(cell)}" for cell in cells]
     possible = "" if all(cell.state.kind == "done" for cell in plan.cells) else "that can be done "
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
@@ -86,7 +76,7 @@ def describe(cell: PlanCell) -> str:
     if cell.state.kind == "done":
         return f"done {cell.state.detail}".rstrip()
     if cell.state.kind == "impossible":
-        again = f"; delete {cell.job.out} to try again" if isinstance(cell.job, TrainJob) else ""
+        again = f"; delete {cell.job.arguments['out']} to try again" if cell.column == TRAINING else ""
         return f"{cell.state.detail}{again}"
     planned = f"about {duration(cell.seconds)}"
     if cell.state.kind == "half":
@@ -128,10 +118,10 @@ def _rounded(count: float, *, tenths: bool) -> str:
     return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
 
 
-def _left(row: PlanRow) -> str:
-    if row.seconds:
-        return f"about {duration(row.seconds)}"
-    return "done" if all(cell.state.kind == "done" for cell in row.cells) else "nothing left to do"
+def _left(cells: Sequence[PlanCell]) -> str:
+    if seconds := sum(cell.seconds for cell in cells):
+        return f"about {duration(seconds)}"
+    return "done" if all(cell.state.kind == "done" for cell in cells) else "nothing left to do"
 
 
 def _seconds_left(cell: PlanCell) -> float:

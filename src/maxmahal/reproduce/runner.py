@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from maxmahal.errors import DataError, SettingsError
 from maxmahal.reproduce.devices import shared_gpu
-from maxmahal.reproduce.jobs import TrainJob, Worker, threads_each
+from maxmahal.reproduce.jobs import Worker, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
-from maxmahal.reproduce.reporter import End, GridLines, GridReporter
+from maxmahal.reproduce.reporter import GridLines, GridReporter
 
 POLL = 0.2  # seconds between checks of the workers
 JOBS = {"cpu": 1, "cuda": 3}  # default number of workers; one small training leaves most of a large GPU idle
@@ -114,10 +114,12 @@ class _Runner:
     def _start(self, cell: PlanCell) -> None:
         self._waiting.remove(cell)
         until = None if self._deadline is None else self._deadline.workers
-        job = replace(cell.job, sharing=self._jobs) if isinstance(cell.job, TrainJob) else cell.job
-        worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs), until=until)
+        job = replace(cell.job, until=until)
+        if cell.column == TRAINING:
+            job = replace(job, arguments={**job.arguments, "sharing": self._jobs})
+        worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs))
         self._running[cell.key] = cell, worker
-        self._reporter.started(cell)
+        self._reporter.update(cell, "started")
 
     def _collect(self) -> None:
         for key, (cell, worker) in list(self._running.items()):
@@ -126,24 +128,23 @@ class _Runner:
             if code is None:
                 self._warm = self._warm or bool(text)
                 if text:
-                    self._reporter.progress(cell, text)
+                    self._reporter.update(cell, "running", text)
                 continue
             del self._running[key]
             worker.close()
             self._warm = True
             if code:
                 self._outcome.failed[key] = worker.last_line()
-                self._reporter.ended(cell, "failed", self._outcome.failed[key])
+                self._reporter.update(cell, "failed", self._outcome.failed[key])
             else:
                 self._end(cell)
 
     def _end(self, cell: PlanCell) -> None:
         """A worker that ended without an error has finished, or has stopped because of the deadline."""
         state = cell.look()
-        end: End = "done" if state.kind == "done" else "stopped"
-        if end == "done" and cell.column == TRAINING:
+        if state.kind == "done" and cell.column == TRAINING:
             self._trained.add(cell.row)
-        self._reporter.ended(cell, end, state.detail)
+        self._reporter.update(cell, "done" if state.kind == "done" else "stopped", state.detail)
 
     def _stop_all(self) -> None:
         for key, (cell, worker) in list(self._running.items()):
@@ -153,14 +154,14 @@ class _Runner:
 
     def _report(self) -> None:
         job = self._plan.report()
-        shown = [cell for cell in self._plan.cells if cell.evaluations or not job.wanted]
+        shown = [cell for cell in self._plan.cells if cell.evaluations or not job.arguments["wanted"]]
         if not any(state.kind in ("done", "half") or state.share for state in (cell.look() for cell in shown)):
             return  # there is nothing to show yet
         left = None if self._deadline is None else self._deadline.end - time.monotonic()
         if left is not None and left <= 0:
             self._reporter.note("There was no time left for the report.")
             return
-        worker = Worker(f"{self._plan.grid.name}--report", job, self._logs, threads=threads_each(1), until=None)
+        worker = Worker(f"{self._plan.grid.name}--report", job, self._logs, threads=threads_each(1))
         try:
             code = worker.wait(left)
         finally:

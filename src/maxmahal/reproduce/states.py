@@ -141,7 +141,7 @@ def read_recorded(folder: Path) -> list[Recorded]:
         return [Recorded(*(*facts, bool(finished))) for *facts, finished in connection.execute(_QUERY)]
 
 
-def look_at_records(
+def evaluation_state(
     folder: Path,
     targets: Mapping[str, str],
     keys: Sequence[EvaluationKey],
@@ -149,29 +149,15 @@ def look_at_records(
     version: int,
     trusted: Sequence[str],
 ) -> CellState:
-    """The state of the evaluation of these checkpoints under a suite with ``stages`` stages."""
-    found = [
-        each for each in read_recorded(folder) if each.key in keys and is_of(Path(targets[each.name]), each, trusted)
-    ]
-    return evaluation_state(found, len(keys), stages, version)
-
-
-def unless_diverged(look: Callable[[], CellState], trainings: Mapping[str, Callable[[], CellState]]) -> CellState:
-    """The state of an evaluation; it is impossible if a training that it needs has diverged."""
-    state = look()
-    diverged = [name for name, training in trainings.items() if training().kind == "impossible"]
-    if state.kind == "done" or not diverged:
-        return state
-    return replace(state, kind="impossible", detail=f"impossible because {' and '.join(diverged)} diverged")
-
-
-def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: int) -> CellState:
-    """The state of an evaluation of ``wanted`` models, from those ``found`` in the records.
+    """The state of the evaluation of these checkpoints under a suite with ``stages`` stages.
 
     Results of another version of the suite are kept if they are complete; a partial one cannot be resumed.
     """
+    found = [
+        each for each in read_recorded(folder) if each.key in keys and is_of(Path(targets[each.name]), each, trusted)
+    ]
     older = next((each for each in found if each.version != version), None)
-    if len(found) == wanted and all(each.finished for each in found):
+    if len(found) == len(keys) and all(each.finished for each in found):
         newer = f"by version {older.version} of the suite; use another --out for version {version}" if older else ""
         return CellState("done", newer, share=1.0)
     if older:
@@ -182,8 +168,17 @@ def evaluation_state(found: list[Recorded], wanted: int, stages: int, version: i
     if not found:
         return CellState("missing")
     done = sum(max(each.planned, stages) if each.finished else each.done for each in found)
-    planned = sum(max(each.planned, stages) for each in found) + stages * (wanted - len(found))
+    planned = sum(max(each.planned, stages) for each in found) + stages * (len(keys) - len(found))
     return CellState("half", f"{done} of {planned} stages", done / planned)
+
+
+def unless_diverged(look: Callable[[], CellState], trainings: Mapping[str, Callable[[], CellState]]) -> CellState:
+    """The state of an evaluation; it is impossible if a training that it needs has diverged."""
+    state = look()
+    diverged = [name for name, training in trainings.items() if training().kind == "impossible"]
+    if state.kind == "done" or not diverged:
+        return state
+    return replace(state, kind="impossible", detail=f"impossible because {' and '.join(diverged)} diverged")
 
 
 def is_of(checkpoint: Path, recorded: Recorded, trusted: Sequence[str] = ()) -> bool:

@@ -3,6 +3,7 @@
 It may be killed at any time: the next call resumes its work.
 """
 
+import json
 import os
 import signal
 import sys
@@ -13,38 +14,31 @@ from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import evaluate_models
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.records import Finding
-from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, EvaluateJob, Job, TrainJob, read_job
+from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, Job
+from maxmahal.reproduce.page import write_report
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model
-from maxmahal.train.loop import Metrics, Silent
+from maxmahal.train.loop import Metrics
 
 
-class TrainingLines(Silent):
-    """Prints one line per epoch."""
+class WorkerLines(SilentReporter):
+    """Prints one line per epoch of a training and per chunk of an evaluation."""
 
     def __init__(self) -> None:
-        self._epochs = 0
+        self._title, self._planned, self._done = "", 0, 0
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:  # noqa: ARG002
         """Store the number of epochs."""
-        self._epochs = epochs
+        self._planned = epochs
+
+    def step(self) -> None:
+        """Nothing."""
 
     def epoch(self, metrics: Metrics) -> None:
         """The epoch and its accuracies."""
         robust = f", PGD-10 {metrics['validation_pgd10']:.1%}" if "validation_pgd10" in metrics else ""
         accuracy = f"test {metrics['test_accuracy']:.1%}"
-        _say(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._epochs}, {accuracy}{robust}")
-
-    def note(self, text: str) -> None:
-        """The text as it is."""
-        _say(text)
-
-
-class EvaluationLines(SilentReporter):
-    """Prints one line per chunk."""
-
-    def __init__(self) -> None:
-        self._title, self._planned, self._done = "", 0, 0
+        _say(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}, {accuracy}{robust}")
 
     def begin(self, name: str, samples: int) -> None:
         """The model and its samples."""
@@ -68,39 +62,16 @@ class EvaluationLines(SilentReporter):
         _say(text)
 
 
-def run_job(job: Job, until: float | None) -> None:
+def run_job(job: Job) -> None:
     """Train, evaluate or report with the public functions of the library."""
-    if isinstance(job, TrainJob):
-        train_model(
-            from_table(Settings, job.settings),
-            job.out,
-            resume=True,
-            data_dir=job.data_dir,
-            device=job.device,
-            reporter=TrainingLines(),
-            until=until,
-            sharing=job.sharing,
-        )
-    elif isinstance(job, EvaluateJob):
-        evaluate_models(
-            job.targets,
-            data=job.data,
-            out=job.out,
-            suite=job.suite,
-            limit=job.limit,
-            epsilon=job.epsilon,
-            transfer=job.transfer,
-            trusted=job.trusted,
-            data_dir=job.data_dir,
-            device=job.device,
-            reporter=EvaluationLines(),
-            until=until,
-        )
+    arguments = dict(job.arguments)
+    if job.kind == "train":
+        settings = from_table(Settings, arguments.pop("settings"))
+        train_model(settings, **arguments, resume=True, reporter=WorkerLines(), until=job.until)
+    elif job.kind == "evaluate":
+        evaluate_models(**arguments, reporter=WorkerLines(), until=job.until)
     else:
-        # Imported here: a machine that only trains may lack the packages for reports.
-        from maxmahal.reproduce.page import write_report
-
-        write_report(job)
+        write_report(**arguments)
 
 
 def main(arguments: list[str]) -> int:
@@ -109,7 +80,7 @@ def main(arguments: list[str]) -> int:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     (spec,) = (word for word in arguments if word != END_WITH_PARENT)
     try:
-        run_job(*read_job(Path(spec)))
+        run_job(Job(**json.loads(Path(spec).read_text(encoding="utf-8"))))
     except MaxmahalError as error:
         _say(str(error))
         return 2

@@ -1,12 +1,6 @@
 """Does the loss measure uncertainty? Scores on errors, on out-of-distribution images and under evading attacks."""
 
-from maxmahal.uncertainty.measures import (
-    auroc,
-    best_risk_area,
-    expected_calibration_error,
-    risk_area,
-    risk_coverage,
-)
+from maxmahal.uncertainty.measures import auroc, best_risk_area, expected_calibration_error, risk_area, risk_coverage
 from maxmahal.uncertainty.ood import CHANGES, ood_images
 from maxmahal.uncertainty.record import (
     Detection,

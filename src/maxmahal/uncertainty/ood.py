@@ -15,21 +15,6 @@ from maxmahal.random import random_bits
 _GREY = (0.299, 0.587, 0.114)
 
 
-def inverted(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """Inverted colours."""
-    return 1 - images
-
-
-def turned(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """Rotated by 90 degrees."""
-    return images.rot90(1, dims=(2, 3))
-
-
-def shifted(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """Moved by half of the width, cyclically."""
-    return images.roll(images.shape[3] // 2, dims=3)
-
-
 def scrambled(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor, "n c h w"]:
     """The pixels of each image in a random order."""
     size = images.shape[2] * images.shape[3]
@@ -39,9 +24,9 @@ def scrambled(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor
 
 
 CHANGES: dict[str, Callable[[Tensor, ImageData], Tensor]] = {
-    "inverted": inverted,
-    "turned": turned,
-    "shifted": shifted,
+    "inverted": lambda images, _: 1 - images,
+    "turned": lambda images, _: images.rot90(1, dims=(2, 3)),
+    "shifted": lambda images, _: images.roll(images.shape[3] // 2, dims=3),  # by half of the width, cyclically
     "scrambled": scrambled,
 }
 

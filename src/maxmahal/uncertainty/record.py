@@ -85,16 +85,12 @@ def write_record(path: Path, record: UncertaintyRecord) -> None:
 def read_record(path: Path) -> UncertaintyRecord:
     """The record in a file that ``write_record`` wrote."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
-        return UncertaintyRecord(
-            epsilon=content["epsilon"],
-            seed=content["seed"],
-            steps=content["steps"],
-            ood=tuple(content["strangers"]),
-            models=tuple(_model(each) for each in content["models"]),
-        )
+        content = json.loads(path.read_text(encoding="utf-8"), object_hook=_table)
+        if (version := content.pop("format")) != FORMAT:
+            raise ValueError(f"its format is {version!r}")
+        content["ood"] = tuple(content["ood"])
+        content["models"] = tuple(ModelUncertainty(**model) for model in content["models"])
+        return UncertaintyRecord(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordsError(
             f"{path} cannot be read as a record of uncertainty ({type(error).__name__}: {error}); "
@@ -102,21 +98,17 @@ def read_record(path: Path) -> UncertaintyRecord:
         ) from error
 
 
-def _model(table: dict[str, Any]) -> ModelUncertainty:
-    return ModelUncertainty(**{**table, "scores": tuple(_score(dict(each)) for each in table["scores"])})
+def _table(read: dict[str, Any]) -> dict[str, Any]:
+    """A table of the file with the names and types of the record; those inside it are converted already."""
+    table = {"ood" if name == "strangers" else name: _value(value) for name, value in read.items()}
+    for name in {"ignoring", "evading"} & table.keys():
+        table[name] = Detection(**table[name])
+    if "scores" in table:
+        table["scores"] = tuple(ScoreResult(**score) for score in table["scores"])
+    return table
 
 
-def _score(table: dict[str, Any]) -> ScoreResult:
-    table["ood"] = {name: _number(value) for name, value in table.pop("strangers").items()}
-    table["misclassification"] = _number(table["misclassification"])
-    return ScoreResult(**table | {name: _detection(table[name]) for name in ("ignoring", "evading")})
-
-
-def _detection(table: dict[str, float | None]) -> Detection:
-    return Detection(**{name: _number(value) for name, value in table.items()})
-
-
-def _number(value: float | None) -> float:
+def _value(value: Any) -> Any:
     return math.nan if value is None else value
 
 

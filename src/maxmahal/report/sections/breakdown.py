@@ -5,12 +5,8 @@ from dataclasses import dataclass
 
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, Verdict, stands
-from maxmahal.report.chart import Area, Drawing, DrawingPart
 from maxmahal.report.layout import ReportedModel, Section, render, stages_run
 from maxmahal.report.sections.table import merged
-from maxmahal.report.wording import percent, whole
-
-_WIDTH, _HEIGHT = 1000.0, 44.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,6 @@ class Breakdown:
 
     model: ReportedModel
     parts: tuple[SampleShare, ...]
-    drawing: Drawing
     total: int
 
 
@@ -63,25 +58,8 @@ def _breakdown(model: ReportedModel, verdict: Verdict, order: list[str]) -> Brea
         count = broke[stage.name]
         parts.append(SampleShare(stage.title, count, count / total, "broke", depth))
     parts.append(SampleShare("robust", robust, robust / total, "stand", 0))
-    return Breakdown(model, tuple(parts), _draw(model, parts), total)
+    return Breakdown(model, tuple(parts), total)
 
 
 def _counting(evaluation: Evaluation) -> list[StageRecords]:
     return [stage for stage in stages_run(evaluation) if stage.counts and stage.kind != CLEAN]
-
-
-def _draw(model: ReportedModel, shares: list[SampleShare]) -> Drawing:
-    parts: list[DrawingPart] = []
-    left = 0.0
-    for each in shares:
-        right = left + _WIDTH * each.share
-        end = max(right - 1, left + 0.5)  # a gap between the parts
-        box = [(left, 0.0), (end, 0.0), (end, _HEIGHT), (left, _HEIGHT)]
-        outcome = f"broken by {each.title}" if each.kind == "broke" else each.title
-        tip = f"{model.label}: {whole(each.count)} samples ({percent(each.share)} %) {outcome}"
-        if each.count and each.kind == "broke":
-            parts += [Area(box, "broke-low"), Area(box, "broke-high", each.depth / 100, tip)]
-        elif each.count:
-            parts.append(Area(box, each.kind, tip=tip))
-        left = right
-    return Drawing(f"Outcome of the samples of {model.label}", _WIDTH, _HEIGHT, parts)

@@ -42,7 +42,6 @@ class CurveChart:
     x_name: str
     chart: Chart
     lines: tuple[Curve, ...]
-    tabulated: bool
 
 
 def curves_section(models: Sequence[ReportedModel]) -> Section | None:
@@ -98,7 +97,7 @@ def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable
         chart.line(line.xs, line.ys, line.model.slot)
         tips = [f"{line.model.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
         chart.points(line.xs, line.ys, line.model.slot, tips)
-    return CurveChart(check, title, note, x_name, chart, tuple(lines), True)
+    return CurveChart(check, title, note, x_name, chart, tuple(lines))
 
 
 def _apart(places: list[float], axis: Axis) -> tuple[float, ...]:
@@ -141,7 +140,7 @@ def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:
         chart.points(xs, ys, line.model.slot, tips)
     total = whole(len(stage.columns))
     note = f"Exact: the share of {total} samples whose smallest distortion found is larger than each epsilon."
-    return CurveChart("", f"{stage.title}: accuracy at every epsilon", note, name, chart, tuple(lines), False)
+    return CurveChart("", f"{stage.title}: accuracy at every epsilon", note, name, chart, tuple(lines))
 
 
 def survival(distortions: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -22,19 +22,11 @@ class DistortionHistogram:
     model: ReportedModel
     title: str
     norm: str
-    chart: Chart
-    broken: int
-    right: int
-    mean: float
-    median: float
-
-
-@dataclass(frozen=True)
-class _Sample:
-    model: ReportedModel
-    stage: StageRecords
     distances: Float[np.ndarray, " n"]
+    median: float
     right: int
+    """How many samples it classified correctly."""
+    chart: Chart
 
 
 def distortions_section(models: Sequence[ReportedModel]) -> Section | None:
@@ -49,45 +41,47 @@ def distortions_section(models: Sequence[ReportedModel]) -> Section | None:
 
 def distortion_histograms(group: ModelGroup) -> list[DistortionHistogram]:
     """One per attack and model."""
-    stages: dict[str, list[_Sample]] = {}
+    stages: dict[str, list[tuple[ReportedModel, StageRecords, Float[np.ndarray, " n"]]]] = {}
     for model in group.models:
         for stage in model.evaluation.stages:
-            if stage.kind == "carlini":
-                columns = stage.columns
-                kept = columns.right_before & columns.broken & np.isfinite(columns.distortion)
-                if kept.any():
-                    distances = columns.distortion[kept].astype(np.float64)
-                    sample = _Sample(model, stage, distances, int(columns.right_before.sum()))
-                    stages.setdefault(stage.name, []).append(sample)
-    return [histogram for samples in stages.values() for histogram in _side_by_side(samples)]
+            columns = stage.columns
+            kept = columns.right_before & columns.broken & np.isfinite(columns.distortion)
+            if stage.kind == "carlini" and kept.any():
+                distances = columns.distortion[kept].astype(np.float64)
+                stages.setdefault(stage.name, []).append((model, stage, distances))
+    return [histogram for members in stages.values() for histogram in _side_by_side(members)]
 
 
-def _side_by_side(samples: list[_Sample]) -> list[DistortionHistogram]:
+def _side_by_side(
+    members: list[tuple[ReportedModel, StageRecords, Float[np.ndarray, " n"]]],
+) -> list[DistortionHistogram]:
     """Histograms of one attack share their axes, so that models can be compared by eye."""
-    edges = np.linspace(0.0, max(float(each.distances.max()) for each in samples) or 1.0, _BINS + 1)
-    shares = [np.histogram(each.distances, edges)[0] / each.right for each in samples]
-    top = max(float(share.max()) for share in shares)
-    return [_histogram(each, edges, share, top) for each, share in zip(samples, shares, strict=True)]
+    edges = np.linspace(0.0, max(float(distances.max()) for *_, distances in members) or 1.0, _BINS + 1)
+    rights = [int(stage.columns.right_before.sum()) for _, stage, _ in members]
+    counts = [np.histogram(distances, edges)[0] for *_, distances in members]
+    top = max(float(count.max() / right) for count, right in zip(counts, rights, strict=True))
+    return [
+        _histogram(*member, edges, count, right, top)
+        for member, count, right in zip(members, counts, rights, strict=True)
+    ]
 
 
-def _histogram(sample: _Sample, edges: np.ndarray, shares: np.ndarray, top: float) -> DistortionHistogram:
-    norm, median = norm_of(sample.model, sample.stage), float(np.median(sample.distances))
+def _histogram(
+    model: ReportedModel,
+    stage: StageRecords,
+    distances: Float[np.ndarray, " n"],
+    edges: np.ndarray,
+    counts: np.ndarray,
+    right: int,
+    top: float,
+) -> DistortionHistogram:
+    norm, median = norm_of(model, stage), float(np.median(distances))
     x = Axis(f"distortion ({norm})", 0.0, float(edges[-1]))
     y = Axis("share in %", 0.0, top * 1.12, text=lambda share: short(100 * share))
-    chart = Chart(f"{sample.model.label}, {sample.stage.title}: distortions", x, y, height=220.0)
-    for low, high, share in zip(edges[:-1], edges[1:], shares, strict=True):
-        if share:
-            count = whole(round(share * sample.right))
-            tip = f"{sample.model.label}: {count} samples between {short(float(low))} and {short(float(high))}"
-            chart.bar(float(low), float(high), float(share), sample.model.slot, tip)
+    chart = Chart(f"{model.label}, {stage.title}: distortions", x, y, height=220.0)
+    for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
+        if count:
+            tip = f"{model.label}: {whole(count)} samples between {short(low)} and {short(high)}"
+            chart.bar(low, high, count / right, model.slot, tip)
     chart.upright(median, f"median {short(median)}")
-    return DistortionHistogram(
-        sample.model,
-        sample.stage.title,
-        norm,
-        chart,
-        len(sample.distances),
-        sample.right,
-        float(sample.distances.mean()),
-        median,
-    )
+    return DistortionHistogram(model, stage.title, norm, distances, median, right, chart)

@@ -5,72 +5,43 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from markupsafe import Markup
 
 from maxmahal.records.types import Evaluation, Points
-from maxmahal.records.verdict import CLEAN
-from maxmahal.report.chart import CLASSES, element, picture
-from maxmahal.report.layout import ReportedModel, Section, render
+from maxmahal.report.chart import CLASSES
+from maxmahal.report.layout import ReportedModel, Section, render, stage_title
 from maxmahal.report.sections.gallery import class_name
 
 SIDE, _EDGE = 400.0, 20.0
+_NAMES = {"class_name": class_name, "stage_title": stage_title}
 _MOST = 600  # points per panel: more would hide each other
-_NAMED = 20
 FeatureWindow = tuple[Float[np.ndarray, " 2"], float]
 """The middle of a square, and half of its side."""
-PLANES = {
-    "features": "The features have two dimensions; this is feature space itself.",
-    "circle of centers": "A projection in which the class centers, all equally far from each other, form a circle.",
-    "centers": "The plane through feature space along which the class centers spread most.",
-    "class means": "The plane through feature space along which the means of the classes spread most.",
-}
 
 
 @dataclass(frozen=True)
 class ScatterPanel:
     """One scatter plot."""
 
-    title: str
-    drawing: Markup
-    shown: int
+    stage: str
+    dots: list[tuple[list[float], int, int]]
+    """Their places, samples and labels."""
+    centers: list[list[float]]
     of: int
-
-
-@dataclass(frozen=True)
-class FeatureSpace:
-    """One model's feature space."""
-
-    model: ReportedModel
-    clean: ScatterPanel | None
-    attacked: tuple[ScatterPanel, ...]
-    plane: str
-    classes: tuple[tuple[int, str], ...]
-    """Colour and name; empty if there are too many to distinguish."""
-    centers: bool
+    """How many samples there are, drawn or not."""
 
 
 def feature_space_section(models: Sequence[ReportedModel]) -> Section | None:
     """None if no record holds features."""
-    spaces = [_space(model) for model in models if model.evaluation.points]
+    spaces = [(model, _panels(model.evaluation)) for model in models if model.evaluation.points]
     if not spaces:
         return None
-    body = render("sections/feature_space.html.j2", spaces=spaces)
+    body = render("sections/feature_space.html.j2", spaces=spaces, colours=CLASSES, side=SIDE, **_NAMES)
     return Section("features", "Feature space", "Features", body)
 
 
-def _space(model: ReportedModel) -> FeatureSpace:
-    each = model.evaluation
-    bounds = bounds_of(each)
-    panels = [(points.stage, _panel(each, points, bounds)) for points in each.points]
-    names = tuple((label % CLASSES, name) for label, name in enumerate(each.class_names))
-    return FeatureSpace(
-        model,
-        next((panel for stage, panel in panels if stage == CLEAN), None),
-        tuple(panel for stage, panel in panels if stage != CLEAN),
-        PLANES.get(each.plane, each.plane),
-        names if len(names) <= _NAMED else (),
-        each.centers_xy is not None,
-    )
+def _panels(evaluation: Evaluation) -> list[ScatterPanel]:
+    bounds = bounds_of(evaluation)
+    return [_panel(evaluation, points, bounds) for points in evaluation.points]
 
 
 def bounds_of(evaluation: Evaluation) -> FeatureWindow:
@@ -89,25 +60,13 @@ def bounds_of(evaluation: Evaluation) -> FeatureWindow:
 def _panel(evaluation: Evaluation, points: Points, bounds: FeatureWindow) -> ScatterPanel:
     some = np.unique(np.linspace(0, len(points.sample) - 1, min(_MOST, len(points.sample))).astype(int))
     some = some[np.isfinite(points.xy[some]).all(axis=1)]
-    places = place_points(points.xy[some], bounds)
-    dots = [
-        element(
-            "path",
-            class_=f"dot c{label % CLASSES}",
-            d=f"M{x:.1f} {y:.1f}h0",
-            data_tip=f"sample {sample}, {class_name(evaluation, int(label))}",
-        )
-        for (x, y), sample, label in zip(places, points.sample[some], points.label[some], strict=True)
-    ]
-    crosses = []
-    if evaluation.centers_xy is not None:
-        for label, (x, y) in enumerate(place_points(evaluation.centers_xy, bounds)):
-            tip = f"center of {class_name(evaluation, label)}"
-            cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0-8l-8 8"
-            crosses.append(element("path", class_="cross", d=cross, data_tip=tip))
-    title = next((stage.title for stage in evaluation.stages if stage.name == points.stage), points.stage)
-    drawing = picture(f"Features: {title}", [*dots, *crosses], SIDE, SIDE, "space")
-    return ScatterPanel(title, drawing, len(some), len(points.sample))
+    places, samples, labels = place_points(points.xy[some], bounds), points.sample[some], points.label[some]
+    return ScatterPanel(
+        points.stage,
+        list(zip(places.tolist(), samples.tolist(), labels.tolist(), strict=True)),
+        [] if evaluation.centers_xy is None else place_points(evaluation.centers_xy, bounds).tolist(),
+        len(points.sample),
+    )
 
 
 def place_points(xy: Float[np.ndarray, "n 2"], bounds: FeatureWindow) -> Float[np.ndarray, "n 2"]:

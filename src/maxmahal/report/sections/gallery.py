@@ -9,8 +9,7 @@ from jaxtyping import Float
 
 from maxmahal.records.types import Evaluation, Picture
 from maxmahal.report.chart import data_uri
-from maxmahal.report.layout import ReportedModel, Section, render
-from maxmahal.report.wording import short
+from maxmahal.report.layout import ReportedModel, Section, render, stage_title
 
 _BYTES = 1_200_000  # of all pictures, so that the page can be sent by mail
 _EACH = 6
@@ -19,14 +18,11 @@ _GREY = 0.5
 
 @dataclass(frozen=True)
 class AttackedImage:
-    """Three images and the model's predictions."""
+    """A picture and its three images as addresses of their own PNGs."""
 
     picture: Picture
-    title: str
-    label: str
-    before: str
-    after: str
-    factor: str
+    factor: float
+    """By which the perturbation is amplified."""
     clean: str
     perturbation: str
     adversarial: str
@@ -46,9 +42,10 @@ def gallery_section(models: Sequence[ReportedModel]) -> Section | None:
     for model in shown:
         pictures = model.evaluation.pictures
         chosen = choose(pictures)[:_EACH]
-        images = _within(_BYTES // len(shown), [_attacked_image(model.evaluation, each) for each in chosen])
+        images = _within(_BYTES // len(shown), [_attacked_image(each) for each in chosen])
         models_shown.append((model, images, len(pictures)))
-    return Section("gallery", "Adversarial images", "Gallery", render("sections/gallery.html.j2", models=models_shown))
+    body = render("sections/gallery.html.j2", models=models_shown, class_name=class_name, stage_title=stage_title)
+    return Section("gallery", "Adversarial images", "Gallery", body)
 
 
 def choose(pictures: Sequence[Picture]) -> list[Picture]:
@@ -70,20 +67,9 @@ def _within(budget: int, images: list[AttackedImage]) -> list[AttackedImage]:
     return kept
 
 
-def _attacked_image(evaluation: Evaluation, picture: Picture) -> AttackedImage:
+def _attacked_image(picture: Picture) -> AttackedImage:
     shown, factor = amplify(picture.adversarial.astype("float64") - picture.clean.astype("float64"))
-    titles = {stage.name: stage.title for stage in evaluation.stages}
-    return AttackedImage(
-        picture,
-        titles.get(picture.stage, picture.stage),
-        class_name(evaluation, picture.label),
-        class_name(evaluation, picture.clean_prediction),
-        class_name(evaluation, picture.prediction),
-        f"×{short(factor)}",
-        data_uri(picture.clean),
-        data_uri(shown),
-        data_uri(picture.adversarial),
-    )
+    return AttackedImage(picture, factor, data_uri(picture.clean), data_uri(shown), data_uri(picture.adversarial))
 
 
 def amplify(perturbation: Float[np.ndarray, "c h w"]) -> tuple[Float[np.ndarray, "c h w"], float]:

@@ -1,6 +1,7 @@
 """Test error against training time (the paper's Figure 3a)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from maxmahal.report.chart import Axis, Chart
@@ -11,21 +12,42 @@ _MARKED = 30
 _APART = 5  # if training times differ by a larger factor, their axis is logarithmic
 
 
+@dataclass(frozen=True)
+class TrainedModel:
+    """The epochs of one model, each with its training time and its test accuracy."""
+
+    label: str
+    slot: int
+    epochs: list[dict[str, Any]]
+
+
 def training_section(models: Sequence[ReportedModel]) -> Section | None:
     """None if no model has a record of its training."""
-    chart = training_chart(models)
-    if chart is None:
+    return trained_section(trained_models(models))
+
+
+def trained_models(models: Sequence[ReportedModel]) -> list[TrainedModel]:
+    """The models that have a record of their training."""
+    found = [TrainedModel(model.label, model.slot, measured_epochs(model.evaluation.training)) for model in models]
+    return [each for each in found if each.epochs]
+
+
+def measured_epochs(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that can be drawn."""
+    return [each for each in entries if "train_seconds" in each and each.get("test_accuracy") is not None]
+
+
+def trained_section(models: Sequence[TrainedModel]) -> Section | None:
+    """None if there is no model."""
+    if not models:
         return None
-    runs = [(model, epochs[-1], _error(epochs[-1])) for model in models if (epochs := _epochs(model))]
-    body = render("sections/training.html.j2", chart=chart, runs=runs)
+    body = render("sections/training.html.j2", chart=training_chart(models), models=models)
     return Section("training", "Training", "Training", body)
 
 
-def training_chart(models: Sequence[ReportedModel]) -> Chart | None:
+def training_chart(models: Sequence[TrainedModel]) -> Chart:
     """Test error against training time, one line per model."""
-    runs = [(model, epochs) for model in models if (epochs := _epochs(model))]
-    if not runs:
-        return None
+    runs = [(model, model.epochs) for model in models]
     errors = [_error(entry) for _, epochs in runs for entry in epochs]
     latest = max(entry["train_seconds"] for _, epochs in runs for entry in epochs)
     least = min((error for error in errors if error > 0), default=0.0)
@@ -49,15 +71,10 @@ def training_chart(models: Sequence[ReportedModel]) -> Chart | None:
     return chart
 
 
-def _epochs(model: ReportedModel) -> list[dict[str, Any]]:
-    entries = [entry for entry in model.evaluation.training if "train_seconds" in entry]
-    return [entry for entry in entries if entry.get("test_accuracy") is not None]
-
-
 def _error(entry: dict[str, Any]) -> float:
     return 1.0 - float(entry["test_accuracy"])
 
 
-def _tip(model: ReportedModel, entry: dict[str, Any]) -> str:
+def _tip(model: TrainedModel, entry: dict[str, Any]) -> str:
     when = f"epoch {entry['epoch']}, " if "epoch" in entry else ""
     return f"{model.label}, {when}{duration(entry['train_seconds'])}: test error {percent(_error(entry))} %"

@@ -6,16 +6,9 @@ from dataclasses import dataclass
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import StageRecords
 from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
-from maxmahal.report.wording import percent, whole
 
-
-@dataclass(frozen=True)
-class TransferCell:
-    """One substitute against one target."""
-
-    rate: Rate | None
-    tip: str
-    white_box: bool
+TransferCell = tuple[ReportedModel, StageRecords | None, Rate | None]
+"""A target, and its stage and accuracy on the images of one substitute; None if it was not tested on them."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +56,6 @@ def _matrix(group: ModelGroup, crafting: str, stages: dict[tuple[str, str], Stag
 
 
 def _entry(source: str, target: ReportedModel, stages: dict[tuple[str, str], StageRecords]) -> TransferCell:
-    white_box = source == target.evaluation.name
     stage = stages.get((source, target.label))
-    if stage is None:
-        return TransferCell(None, f"{target.label} was not tested on images crafted on {source}.", white_box)
-    rate = Rate(float(stage.columns.right_share.sum()), len(stage.columns))
-    way = "white box" if white_box else f"crafted on {source}"
-    over = f"{whole(rate.total)} samples" + (" that were still correct" if stage.scope == "survivors" else "")
-    return TransferCell(rate, f"{target.label}, {way}: {percent(rate.value)} % right over {over}.", white_box)
+    rate = None if stage is None else Rate(float(stage.columns.right_share.sum()), len(stage.columns))
+    return target, stage, rate

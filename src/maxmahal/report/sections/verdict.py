@@ -1,55 +1,14 @@
 """How robust each model is, with intervals, and which differences between models are significant."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from markupsafe import Markup
 
 from maxmahal.records.statistics import Comparison
-from maxmahal.records.verdict import CLEAN, SeedSpread, Verdict, compare, seed_spreads
-from maxmahal.report.chart import element, picture
+from maxmahal.records.verdict import CLEAN, SeedSpread, compare, seed_spreads
 from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
-from maxmahal.report.wording import DASH, percent, short, typeset, whole
-
-BADGES = {
-    "held": "no sign of false robustness",
-    "mended": "attacks added after warnings",
-    "unresolved": "unresolved: an upper bound",
-    "unchecked": "unchecked: an upper bound",
-    "unfinished": "unfinished",
-}
-PROTOCOL = "the paper's protocol: not a measure of robustness"
-
-
-@dataclass(frozen=True)
-class VerdictCard:
-    """One model's verdict."""
-
-    model: ReportedModel
-    verdict: Verdict
-    badge: str
-    large: str
-    """The robust accuracy, a bound if no sample is robust, or a dash before any attack has finished.
-
-    Under the paper's protocol it is the plain worst case, as in the paper's tables, also if no sample is robust.
-    """
-    about: str
-    """What the large text measures: the threat, and the count if there is no interval."""
-    interval: str
-    success: str
-    """The success rate of the attacks."""
-    gauge: Markup
-
-
-@dataclass(frozen=True)
-class ModelPair:
-    """Two models that were attacked in the same way on the same images."""
-
-    first: ReportedModel
-    second: ReportedModel
-    result: Comparison
 
 
 def verdict_section(models: Sequence[ReportedModel]) -> Section | None:
@@ -58,8 +17,7 @@ def verdict_section(models: Sequence[ReportedModel]) -> Section | None:
     protocol_alone = all(model.evaluation.comparison for model in models)
     body = render(
         "sections/verdict.html.j2",
-        cards=[_card(model, model.verdict) for model in models if model.verdict],
-        pending=[model for model in models if not model.verdict],
+        models=models,
         pairs=[pair for group in groups for pair in _pairs(group)],
         spreads=_spreads(models),
         suites=_suites(models),
@@ -75,44 +33,11 @@ def _suites(models: Sequence[ReportedModel]) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _card(model: ReportedModel, verdict: Verdict) -> VerdictCard:
-    comparison = model.evaluation.comparison
-    badge = PROTOCOL if comparison and model.evaluation.finished else BADGES[verdict.trust]
-    if not verdict.attacked:
-        told = "no attack applies" if model.evaluation.finished else "no attack has finished yet"
-        return VerdictCard(model, verdict, badge, DASH, f"{told} at {model.threat}", "", DASH, Markup(""))
-    shown = verdict.robust.with_interval if comparison else str(verdict.robust)
-    large, _, interval = typeset(shown).partition(" [")
-    count = f", {short(verdict.robust.count)} of {whole(verdict.robust.total)} samples"
-    about = f"{'worst case' if comparison else 'robust'} at {model.threat}{'' if interval else count}"
-    interval = f"[{interval}" if interval else ""
-    success = DASH if verdict.success is None else verdict.success.with_interval
-    gauge = _gauge(verdict, "Worst case" if comparison else "Robust accuracy")
-    return VerdictCard(model, verdict, badge, large.removesuffix(" %"), about, interval, success, gauge)
-
-
-def _gauge(verdict: Verdict, worst: str) -> Markup:
-    """From 0 to 100 %: the interval as a bar, the worst case as a line, the clean accuracy as a circle."""
-    low, high = verdict.robust.interval
-    robust, clean = verdict.robust.value, verdict.clean.value
-    parts = [
-        element("rect", class_="track", x=0, y=9, width=400, height=6, rx=3),
-        element("rect", class_="span", x=400 * low, y=7, width=max(400 * (high - low), 3.0), height=10, rx=2),
-        element("rect", class_="needle", x=_inside(400 * robust - 1.5), y=2, width=3, height=20, rx=1),
-        element("circle", class_="clean", cx=min(max(400 * clean, 6.0), 394.0), cy=12, r=5),
-    ]
-    title = f"{worst} {percent(robust)} % between {percent(low)} and {percent(high)} %; clean {percent(clean)} %"
-    return picture(title, parts, 400.0, 24.0, "gauge")
-
-
-def _inside(left: float) -> float:
-    return min(max(left, 0.0), 397.0)
-
-
-def _pairs(group: ModelGroup) -> list[ModelPair]:
+def _pairs(group: ModelGroup) -> list[tuple[ReportedModel, ReportedModel, Comparison]]:
+    """Models that were attacked in the same way on the same images."""
     finished = [model for model in group.models if model.evaluation.finished and model.verdict]
     return [
-        ModelPair(first, second, compare(first.evaluation, second.evaluation))
+        (first, second, compare(first.evaluation, second.evaluation))
         for first, second in combinations(finished, 2)
         if _same_images(first, second)
     ]
