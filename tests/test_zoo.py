@@ -163,7 +163,7 @@ def test_the_list_names_every_model_and_where_it_comes_from(
     zoo_command()
     lines = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert lines[:-1] == [f"In {models}:", "stripes-mmc", "stripes-sce", f"In {shipped}:", "shipped"]
-    assert lines[-1].startswith("In the folder zoo/ of the source repository, not installed: cifar10-at-tar-mmc, ")
+    assert lines[-1].startswith("In the folder zoo/ of the source repository, not installed: cifar10-at-mmc-tuned, ")
 
 
 def test_a_model_that_is_in_the_repository_only_says_so(models: Path) -> None:

@@ -29,6 +29,8 @@ ZOO = {
     **{name: name for name in (*PLAIN, "cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-trades-sce")},
     "cifar10-at-sce": "cifar10-at-un-sce",
     "cifar10-at-mmc": "cifar10-at-un-mmc",
+    "cifar10-at-sce-tuned": "cifar10-at-sce-tuned-seed0",
+    "cifar10-at-mmc-tuned": "cifar10-at-mmc-tuned-seed0",
     **{name: name for name in ("cifar100-sce", "cifar100-mmc", "cifar100-hm", *ADVERSARIAL_CIFAR100)},
 }
 """The zoo's names, and the runs whose last checkpoints they are."""
