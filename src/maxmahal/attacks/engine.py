@@ -388,9 +388,7 @@ class _Run:
     def _result(self) -> Attacked:
         ledger, samples = self._ledger, self._samples
         fooled = ledger.predictions != samples.labels
-        hit: Tensor | None = None
-        if samples.goal == HIT and samples.targets is not None:
-            hit = ledger.predictions == samples.targets
+        hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
         found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
         lost = self._tally.lost()
         warn_about_lost(lost, fooled if hit is None else hit)

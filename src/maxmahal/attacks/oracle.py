@@ -62,11 +62,11 @@ class Samples:
         )
 
     def ranks(self, predictions: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
-        """How well each prediction serves the attacker: 0 right, ``FOOLED`` or ``HIT``."""
+        """How well each prediction serves the attacker: 0 right, ``FOOLED`` or ``HIT``; a label is never hit."""
         fooled = (predictions != self.labels).long()
         if self.targets is None or self.goal == FOOLED:
             return fooled
-        return torch.where(predictions == self.targets, HIT, fooled)
+        return torch.where(predictions == self.targets, HIT * fooled, fooled)
 
 
 def _take(samples: Samples, part: Tensor | slice) -> Samples:
