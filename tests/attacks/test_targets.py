@@ -206,7 +206,9 @@ def test_a_label_drawn_as_the_target_is_no_success(attack: Callable[..., Attacke
     """Some of these images are misclassified from the start: an attack that pulls them nowhere has failed."""
     model, images, ids = Curved(seed=3).eval(), uniform(5, 40, 1, 4, 4), torch.arange(40)
     labels = (predictions(model, images) + (ids % 2)) % 4
-    found = attack(prepare(model) if is_prepared else model, images, labels, seed=0, sample_ids=ids, targets="random-any")
+    found = attack(
+        prepare(model) if is_prepared else model, images, labels, seed=0, sample_ids=ids, targets="random-any"
+    )
     drawn = integers(ids, 4, "target", 0)
     assert (drawn == labels).sum() > 4
     answers = predictions(model, found.images)

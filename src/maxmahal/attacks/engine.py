@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from maxmahal.attacks.answers import check_answers
 from maxmahal.attacks.checks import (
-    ask_first,
     check_choice,
     check_count,
     check_first_values,
@@ -33,7 +33,6 @@ from maxmahal.attacks.oracle import (
     Model,
     Oracle,
     Samples,
-    check_answers,
     default_batch_size,
     is_coarse,
     make_oracle,
@@ -270,7 +269,7 @@ def run(
     if isinstance(model, Prepared) and case.images.device.type == "cuda" and engine.eot_samples == 1:
         oracle.recorder = Recorder(oracle.differentiate)
     with _own_randomness(case, engine):
-        return _Run(method, model, oracle, case, engine, keep, capacity).attack(restarts)
+        return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
 
 
 def last_iterate(
@@ -288,9 +287,7 @@ def last_iterate(
 
 
 class _Run:
-    def __init__(
-        self, method: Method, model: Model, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int
-    ) -> None:
+    def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
         images = case.images.detach()
         ids = content_ids(images, case.labels) if case.sample_ids is None else case.sample_ids
@@ -298,7 +295,7 @@ class _Run:
         self._tally = oracle.tally = Tally(len(images), images.device)
         untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED, self._everyone)
         # One look at the clean images: it checks the model, and all that depends on predictions starts from it.
-        answers = ask_first(model, oracle, untargeted)
+        answers = oracle.answers(images, untargeted)
         clean = oracle.mean_logits(answers)
         check_logits(clean, case.labels)
         predictions = clean.argmax(dim=1)

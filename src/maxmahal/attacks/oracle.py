@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from maxmahal.attacks.answers import check_answers, check_logits_of, is_out_of_memory, model_errors, predicted_classes
 from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_outputs
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
@@ -120,33 +121,6 @@ def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
     return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
 
 
-def check_answers(predictions: Int[Tensor, " n"]) -> None:
-    """Refuse NaN: a verdict on it has no meaning."""
-    missing = predictions < 0
-    if bool(missing.any()):
-        raise ArgumentError(
-            f"The model returned NaN for {int(missing.sum())} of {len(predictions)} images, so no verdict on them "
-            "means anything; look for the layer that overflows."
-        )
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether trying again with fewer images could help."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return any(words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory"))
-
-
-def check_logits_of(logits: Tensor, count: int) -> None:
-    """One row of logits for each image."""
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
-        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-        raise ArgumentError(
-            f"The model must return logits of shape ({count}, classes) for a batch of {count}; got {got}. "
-            "Wrap it in a module that returns the logits alone."
-        )
-
-
 def check_values_of(values: Tensor, count: int) -> None:
     """One value of the objective for each image."""
     if not isinstance(values, Tensor) or values.shape != (count,):
@@ -202,17 +176,19 @@ class Look:
 
     @property
     def predictions(self) -> Int[Tensor, " n"]:
-        """The class with the largest logit, or -1 if a logit is NaN."""
-        return torch.where(self.logits.isnan().any(dim=1), -1, self.logits.argmax(dim=1))
+        """The class with the largest logit, or -1 if a logit is NaN or infinite."""
+        return predicted_classes(self.logits)
 
 
 @dataclass
 class Oracle:
     """A model, an objective and a counter.
 
-    ``search`` is asked during the search and ``judge`` decides; they differ where a faster equivalent was prepared.
+    ``model`` is the caller's. ``search`` is asked during the search and ``judge`` decides; they differ where a faster
+    equivalent was prepared.
     """
 
+    model: "Model"
     search: Callable[[Tensor], Outputs]
     judge: Callable[[Tensor], Outputs]
     objective: Objective
@@ -277,7 +253,8 @@ class Oracle:
                 self._count("asked", counted)
             leaves = leaves_of(outputs)
             look = self._judged(leaves, avoided, targets)
-            gradient = _gradient_of(look.values, leaves, outputs, moved)
+            with model_errors(self.model, images):
+                gradient = _gradient_of(look.values, leaves, outputs, moved)
         return look.logits.detach(), look.values.detach(), gradient
 
     def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
@@ -334,7 +311,8 @@ class Oracle:
         """``eot_samples`` answers for each image, one after the other, of a stochastic model."""
         if self.eot_samples > 1:
             images = images.repeat_interleave(self.eot_samples, dim=0)
-        outputs = model(images)
+        with model_errors(self.model, images):
+            outputs = model(images)
         check_logits_of(outputs.logits, len(images))
         return outputs
 
@@ -399,16 +377,16 @@ def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int
     if isinstance(model, Prepared):
         original = model.original
         judge = lambda images: model_outputs(original, images)  # noqa: E731
-        return Oracle(model.search, judge, objective, chunk, eot_samples, quick=model.query)
+        return Oracle(model, model.search, judge, objective, chunk, eot_samples, quick=model.query)
     if isinstance(model, nn.Module):
         module = model
         both = lambda images: model_outputs(module, images)  # noqa: E731 - one object, so that both are the same
-        return Oracle(both, both, objective, chunk, eot_samples)
+        return Oracle(model, both, both, objective, chunk, eot_samples)
     if not callable(model):
         raise ArgumentError(f"model must be an nn.Module or a function from images to logits; got {model!r}.")
     predict = model
     asked = lambda images: Outputs(predict(images.detach()))  # noqa: E731
-    return Oracle(asked, asked, objective, chunk, eot_samples, differentiable=False)
+    return Oracle(model, asked, asked, objective, chunk, eot_samples, differentiable=False)
 
 
 def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import told_apart
+from maxmahal.attacks.answers import check_answers, check_logits_of, model_errors, predicted_classes
+from maxmahal.attacks.checks import check_model
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Attacked, Passes, Spent
@@ -39,6 +40,7 @@ def worst_of(
     model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, tries: int, transform: OfTries
 ) -> Transformed:
     """Try after try on the samples that are still correct; at the end the model judges in float32."""
+    check_model(model, images)
     worst = _Worst(images, labels)
     for attempt in range(tries):
         rows = (~worst.fooled).nonzero().squeeze(1)
@@ -46,8 +48,10 @@ def worst_of(
             break
         attempts = torch.full_like(rows, attempt)
         moved = transform(rows, attempts)
-        with told_apart(model, moved):
+        with model_errors(model, moved):
             logits = model(moved)
+        check_logits_of(logits, len(rows))
+        check_answers(predicted_classes(logits))
         worst.offer(rows, attempts, moved, logits)
     predictions = judge(model, worst.images).predictions if len(images) else torch.zeros_like(labels)
     looks = worst.tries + 1
@@ -92,22 +96,11 @@ class _Worst:
 
     def offer(self, rows: Tensor, attempts: Tensor, moved: Tensor, logits: Tensor) -> None:
         """Take over the rows, none of them fooled yet, for which this try is worse for the model."""
-        _check_logits(logits, len(rows))
         self.tries[rows] += 1
         labels = self._labels[rows]
         fools = logits.argmax(dim=1) != labels
         margins = MARGIN(Outputs(logits), labels, None).to(self._margins.dtype)
-        # A first try counts whatever its margin, which infinite logits can make infinite or NaN.
         better = fools | (margins < self._margins[rows]) | (attempts == 0)
         taken = rows[better]
         self.images[taken], self.attempts[taken] = moved[better], attempts[better]
         self.fooled[taken], self._margins[taken] = fools[better], margins[better]
-
-
-def _check_logits(logits: Tensor, count: int) -> None:
-    if logits.dim() != 2 or len(logits) != count:
-        raise ArgumentError(
-            f"The model must return one row of logits for each of {count} images; got the shape {tuple(logits.shape)}."
-        )
-    if bool(logits.isnan().any()):
-        raise ArgumentError("The model returned NaN, so no verdict means anything; look for the layer that overflows.")

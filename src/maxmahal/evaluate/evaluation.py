@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from maxmahal.attacks import Engine, Model, Prepared, Progress
+from maxmahal.attacks.answers import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
@@ -122,8 +123,9 @@ class EvaluationRun:
     @cached_property
     def _straight_through(self) -> Model | None:
         """The model with its flat steps replaced, if any step can be."""
-        model = self._target.model
-        return bpda_model(model, self._few.float_images()) if isinstance(model, nn.Module) else None
+        model, images = self._target.model, self._few.float_images()
+        with model_errors(model, images):
+            return bpda_model(model, images) if isinstance(model, nn.Module) else None
 
     @cached_property
     def _plane(self) -> Plane | None:
@@ -131,7 +133,8 @@ class EvaluationRun:
         if not isinstance(model, Classifier):
             return None
         some = self._data.first(POINTS).to(self._target.device)
-        plane = find_plane(model, some.float_images(), some.labels)
+        with model_errors(model, images := some.float_images()):
+            plane = find_plane(model, images, some.labels)
         return Plane.from_bytes(self._store.keep_plane(self._number, plane.to_bytes()))
 
     @cached_property

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Passes
+from maxmahal.attacks.answers import model_errors
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
@@ -220,7 +221,7 @@ def _points(task: StageInput, images: Tensor, columns: Columns) -> ChunkPoints |
         chosen &= columns.broken & columns.right_before
     if not chosen.any():
         return None
-    with torch.no_grad():
+    with torch.no_grad(), model_errors(model, images):
         features = model.features(images[torch.from_numpy(chosen.nonzero()[0]).to(images.device)])
     return ChunkPoints(columns.sample[chosen], task.plane.project(features))
 
