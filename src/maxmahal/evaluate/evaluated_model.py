@@ -215,7 +215,7 @@ def _takes(model: nn.Module | Callable[[Tensor], Tensor], images: Tensor) -> boo
     try:
         with torch.no_grad():
             logits = model(images.contiguous())
-    except Exception:  # any model may raise anything
+    except (Exception, SystemExit):  # any model may raise anything
         return False
     return isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(images)
 
