@@ -4,8 +4,8 @@ A sample whose success the model itself has confirmed leaves the batch inside th
 Since every random number belongs to its sample, nothing a sample sees depends on who else is in the batch.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -42,7 +42,7 @@ from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Attacked, Nearest, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds
-from maxmahal.random import content_ids, stream_key
+from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
 
@@ -268,7 +268,9 @@ def run(
     oracle.coarse = is_coarse(case.images.device)
     if isinstance(model, Prepared) and case.images.device.type == "cuda" and engine.eot_samples == 1:
         oracle.recorder = Recorder(oracle.differentiate)
-    with _own_randomness(case, engine):
+    # A stochastic model draws from torch's global stream.
+    seed = stream_key("eot", case.seed)
+    with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
         return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
 
 
@@ -316,7 +318,7 @@ class _Run:
         for attempt in range(restarts * columns):
             samples = self._samples
             if self._targets is not None:
-                samples = samples.towards(self._targets[:, attempt % columns])
+                samples = replace(samples, targets=self._targets[:, attempt % columns])
             rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._everyone
             if self._exits or self._keep == "nearest":
                 self._attack_the_open(samples, rows, attempt)
@@ -397,18 +399,3 @@ class _Run:
 
 def _rows_of(state: State, rows: Tensor) -> State:
     return {name: values[rows] for name, values in state.items()}
-
-
-def _own_randomness(case: Case, engine: Engine) -> AbstractContextManager[None]:
-    """A stochastic model draws from torch's global stream: give it one of its own, and the caller's back afterwards."""
-    if engine.eot_samples == 1:
-        return nullcontext()
-    return _forked(case.images.device, stream_key("eot", case.seed) % 2**63)
-
-
-@contextmanager
-def _forked(device: torch.device, seed: int) -> Iterator[None]:
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield

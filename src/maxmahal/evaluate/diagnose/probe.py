@@ -17,7 +17,7 @@ from maxmahal.attacks.method import Method
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
-from maxmahal.random import generator, stream_key
+from maxmahal.random import generator, own_stream, stream_key
 from maxmahal.records import Finding
 
 PROBE_SIZE = 200  # a share of 5 % is ten samples, and all checks together cost a fraction of a suite
@@ -81,9 +81,7 @@ class Check:
 
     def __call__(self, probe: Probe) -> Finding:
         """Run it with its own stream of torch's random numbers; the caller's stream is restored."""
-        device = probe.images.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(probe.keyed(self.name))
+        with own_stream(probe.images.device, probe.keyed(self.name)):
             finding = self.function(probe)
         return replace(finding, check=self.name, title=finding.title or self.title)
 
