@@ -1,7 +1,7 @@
 """The model under attack: answers questions about samples, counts them, and splits batches when memory runs out."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -38,29 +38,17 @@ class Samples:
     def __len__(self) -> int:
         return len(self.images)
 
-    def towards(self, targets: Int[Tensor, " n"]) -> "Samples":
-        """The same samples with other targets."""
-        return replace(self, targets=targets)
-
-    def select(self, rows: Int[Tensor, " m"]) -> "Samples":
-        """Some of the samples, in this order."""
-        return _take(self, rows)
-
-    def slice(self, start: int, stop: int) -> "Samples":
-        """Neighbouring samples, without a copy."""
-        return _take(self, slice(start, stop))
+    def select(self, rows: Int[Tensor, " m"] | slice) -> "Samples":
+        """Some of the samples, in this order; a slice copies nothing."""
+        return replace(self, **{name: tensor[rows] for name, tensor in self._tensors().items()})
 
     def join(self, others: "Samples") -> "Samples":
         """These samples and then the others."""
-        return Samples(
-            torch.cat([self.images, others.images]),
-            torch.cat([self.labels, others.labels]),
-            torch.cat([self.avoided, others.avoided]),
-            _both(self.targets, others.targets),
-            torch.cat([self.ids, others.ids]),
-            self.goal,
-            _both(self.rows, others.rows),
-        )
+        theirs = others._tensors()
+        return replace(self, **{name: torch.cat([own, theirs[name]]) for name, own in self._tensors().items()})
+
+    def _tensors(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def ranks(self, predictions: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         """How well each prediction serves the attacker: 0 right, ``FOOLED`` or ``HIT``; a label is never hit."""
@@ -70,17 +58,6 @@ class Samples:
         return torch.where(predictions == self.targets, HIT * fooled, fooled)
 
 
-def _take(samples: Samples, part: Tensor | slice) -> Samples:
-    targets = None if samples.targets is None else samples.targets[part]
-    rows = None if samples.rows is None else samples.rows[part]
-    labels, avoided, ids = samples.labels[part], samples.avoided[part], samples.ids[part]
-    return Samples(samples.images[part], labels, avoided, targets, ids, samples.goal, rows)
-
-
-def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second])
-
-
 def is_coarse(device: torch.device) -> bool:
     """Whether torch may round more coarsely than float32 there: by default its convolutions do on a GPU."""
     tf32 = any(part.fp32_precision == "tf32" for part in _tf32_parts(device))
@@ -88,21 +65,8 @@ def is_coarse(device: torch.device) -> bool:
 
 
 @contextmanager
-def full_float32(device: torch.device) -> Iterator[None]:
+def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]:
     """No TF32 and no autocast inside."""
-    with _float32_as("ieee", device):
-        yield
-
-
-@contextmanager
-def quick_float32(device: torch.device) -> Iterator[None]:
-    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
-    with _float32_as("tf32", device):
-        yield
-
-
-@contextmanager
-def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
     parts = _tf32_parts(device)
     before = [part.fp32_precision for part in parts]
     try:
@@ -113,6 +77,11 @@ def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
     finally:
         for part, precision in zip(parts, before, strict=True):
             part.fp32_precision = precision
+
+
+def quick_float32(device: torch.device) -> AbstractContextManager[None]:
+    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
+    return full_float32(device, "tf32")
 
 
 def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
@@ -129,19 +98,6 @@ def check_values_of(values: Tensor, count: int) -> None:
             f"The objective must return one value for each image of a batch of {count}; got {got}. "
             "Leave out the mean or sum."
         )
-
-
-def leaves_of(outputs: Outputs) -> Outputs:
-    """The same outputs cut off from the model, for the objective to be differentiated by."""
-    features = None if outputs.features is None else outputs.features.detach().requires_grad_()
-    return Outputs(outputs.logits.detach().requires_grad_(), features)
-
-
-def grad_or_none(
-    outputs: list[Tensor], inputs: list[Tensor], grad_outputs: list[Tensor] | None = None
-) -> list[Tensor | None]:
-    """The gradient by each input; None for one that nothing depends on."""
-    return list(torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=True)) if inputs else []
 
 
 def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
@@ -219,7 +175,7 @@ class Oracle:
             )
 
         def work(start: int, stop: int) -> tuple[Look, Tensor]:
-            part = samples.slice(start, stop)
+            part = samples.select(slice(start, stop))
             batch = images[start:stop].detach(), part.avoided, part.targets
             if self.recorder is None:
                 logits, values, gradient = self.differentiate(*batch, counted=part)
@@ -251,7 +207,9 @@ class Oracle:
             outputs = self._outputs(self.search, moved)
             if counted is not None:
                 self._count("asked", counted)
-            leaves = leaves_of(outputs)
+            # Cut off from the model, for the objective to be differentiated by.
+            features = None if outputs.features is None else outputs.features.detach().requires_grad_()
+            leaves = Outputs(outputs.logits.detach().requires_grad_(), features)
             look = self._judged(leaves, avoided, targets)
             with model_errors(self.model, images):
                 gradient = _gradient_of(look.values, leaves, outputs, moved)
@@ -278,7 +236,7 @@ class Oracle:
 
         def work(start: int, stop: int) -> Outputs:
             outputs = self._outputs(self.search, images[start:stop])
-            self._count("asked", samples.slice(start, stop))
+            self._count("asked", samples.select(slice(start, stop)))
             return outputs
 
         return _join_outputs(self._in_chunks(len(images), work))
@@ -291,7 +249,7 @@ class Oracle:
         def work(start: int, stop: int) -> Look:
             rows = slice(start * draws, stop * draws)
             features = None if answers.features is None else answers.features[rows]
-            part = samples.slice(start, stop)
+            part = samples.select(slice(start, stop))
             return self._judged(Outputs(answers.logits[rows], features), part.avoided, part.targets)
 
         return _join(self._in_chunks(len(samples), work))
@@ -299,7 +257,7 @@ class Oracle:
     @torch.no_grad()
     def _look_with(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples, kind: Kind) -> Look:
         def work(start: int, stop: int) -> Look:
-            outputs, part = self._outputs(model, images[start:stop]), samples.slice(start, stop)
+            outputs, part = self._outputs(model, images[start:stop]), samples.select(slice(start, stop))
             self._count(kind, part)
             look = self._judged(outputs, part.avoided, part.targets)
             self._count_lost(look, part)
@@ -418,16 +376,17 @@ def _gradient_of(
         for leaf, output in ((leaves.logits, outputs.logits), (leaves.features, outputs.features))
         if leaf is not None and output is not None and output.requires_grad
     ]
-    found = grad_or_none([values.sum()], [leaf for leaf, _ in pairs]) if values.requires_grad else [None] * len(pairs)
+    found: Sequence[Tensor | None] = [None] * len(pairs)
+    if pairs and values.requires_grad:
+        found = torch.autograd.grad(values.sum(), [leaf for leaf, _ in pairs], allow_unused=True)
     through = [(output, part) for (_, output), part in zip(pairs, found, strict=True) if part is not None]
     gradient = None
     if through:
         sizes = torch.stack([part.abs().flatten(1).amax(dim=1) for _, part in through]).amax(dim=0)
         scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
         each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
-        gradient = grad_or_none(
-            [output for output, _ in through], [images], [part / each.to(part.dtype) for _, part in through]
-        )[0]
+        scaled = [part / each.to(part.dtype) for _, part in through]
+        (gradient,) = torch.autograd.grad([output for output, _ in through], images, scaled, allow_unused=True)
     if gradient is None and torch.is_inference_mode_enabled():
         raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
     if gradient is None:
