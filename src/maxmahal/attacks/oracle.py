@@ -45,7 +45,8 @@ class Samples:
     def join(self, others: "Samples") -> "Samples":
         """These samples and then the others."""
         theirs = others._tensors()
-        return replace(self, **{name: torch.cat([own, theirs[name]]) for name, own in self._tensors().items()})
+        both: dict[str, Any] = {name: torch.cat([own, theirs[name]]) for name, own in self._tensors().items()}
+        return replace(self, **both)
 
     def _tensors(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
@@ -118,6 +119,7 @@ def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
 Part = TypeVar("Part")
+Answer = TypeVar("Answer", "Look", Outputs)
 
 # Smaller gradients come out larger than they are: their direction is worth more than their size.
 _LEAST_SCALE = 2.0**-60
@@ -239,7 +241,7 @@ class Oracle:
             self._count("asked", samples.select(slice(start, stop)))
             return outputs
 
-        return _join_outputs(self._in_chunks(len(images), work))
+        return _join(self._in_chunks(len(images), work))
 
     @torch.no_grad()
     def judged(self, answers: Outputs, samples: Samples) -> Look:
@@ -404,14 +406,11 @@ def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(sizes > 0, exponents.clamp_min(torch.finfo(torch.float32).tiny), 1.0)
 
 
-def _join(looks: list[Look]) -> Look:
-    if len(looks) == 1:
-        return looks[0]
-    return Look(torch.cat([look.logits for look in looks]), torch.cat([look.values for look in looks]))
-
-
-def _join_outputs(parts: list[Outputs]) -> Outputs:
+def _join(parts: list[Answer]) -> Answer:
     if len(parts) == 1:
         return parts[0]
-    features = [part.features for part in parts if part.features is not None]
-    return Outputs(torch.cat([part.logits for part in parts]), torch.cat(features) if features else None)
+    first: dict[str, Any] = vars(parts[0])
+    columns: dict[str, Any] = {}
+    for name in first:
+        columns[name] = None if first[name] is None else torch.cat([getattr(part, name) for part in parts])
+    return type(parts[0])(**columns)
