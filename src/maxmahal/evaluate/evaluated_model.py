@@ -226,7 +226,7 @@ def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) 
     if not callable(model):
         raise ArgumentError(f"A target must be a path, module:factory, an nn.Module or a function; got {model!r}.")
     if isinstance(model, nn.Module) and model.training:
-        raise ArgumentError(f"{name} is in train mode, where batch norm mixes samples; call model.eval() first.")
+        raise ArgumentError(f"{target} is in train mode, where batch norm mixes samples; call model.eval() first.")
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
@@ -234,16 +234,12 @@ def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
     factory = import_function(text)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
-    if not isinstance(made, nn.Module) and not callable(made):
+    if not callable(made):
         raise ArgumentError(
             f"{text} must return an nn.Module in eval mode or a function from images to logits; "
             f"it returned a {type(made).__name__}."
         )
-    if isinstance(made, nn.Module):
-        if made.training:
-            raise ArgumentError(f"{text} returned a model in train mode; call .eval() on it before returning it.")
-        made = made.to(device)
-    return EvaluatedModel(name, text, made, fingerprint_model(made))
+    return _own(made.to(device) if isinstance(made, nn.Module) else made, name, text)
 
 
 def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> EvaluatedModel:

@@ -219,13 +219,9 @@ def _data(data: DataSource | None, models: Mapping[str, EvaluatedModel], data_di
 def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
     if not len(images):
         raise DataError(f"{images.name} holds no images to attack; choose other --data.")
-    return images.first(_limit(limit, suite))
-
-
-def _limit(limit: int | None, suite: Suite) -> int | None:
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    return suite.samples if limit is None else limit
+    return images.first(suite.samples if limit is None else limit)
 
 
 def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:
