@@ -197,11 +197,9 @@ def test_random_turns_are_uniform_over_tries_too() -> None:
 
 
 @SEARCHES
-def test_no_samples_are_no_trouble(search: Callable) -> None:
-    found = search(IMAGES[:0], LABELS[:0], IDS[:0])
-    assert found.images.shape == (0, 2, 7, 9)
-    assert found.fooled.shape == (0,)
-    assert found.passes.queries == 0
+def test_no_samples_are_refused(search: Callable) -> None:
+    with pytest.raises(ArgumentError, match=r"images must hold at least one image; got none\."):
+        search(IMAGES[:0], LABELS[:0], IDS[:0])
 
 
 def test_a_tie_that_fools_beats_a_tie_that_does_not() -> None:

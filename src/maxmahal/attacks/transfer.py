@@ -24,11 +24,10 @@ from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.result import Attacked
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import ANY_BOUNDS, Threat
 from maxmahal.errors import ArgumentError
 
 Crafting = Callable[[Model, Tensor, Tensor], Attacked]
-ANY_BOUNDS = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.answers import check_answers, check_logits_of, model_errors, predicted_classes
-from maxmahal.attacks.checks import check_model
+from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Attacked, Passes, Spent
-from maxmahal.errors import ArgumentError
+from maxmahal.attacks.threats import ANY_BOUNDS
 from maxmahal.random import derive
 
 # (rows [m], number of the try for each of them [m]) -> one value or image for each row
@@ -37,9 +37,15 @@ class Transformed(Attacked):
 
 @torch.no_grad()
 def worst_of(
-    model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, tries: int, transform: OfTries
+    model: Callable[[Tensor], Tensor],
+    images: Tensor,
+    labels: Tensor,
+    tries: int,
+    transform: OfTries,
+    sample_ids: Tensor | None = None,
 ) -> Transformed:
     """Try after try on the samples that are still correct; at the end the model judges in float32."""
+    check_images(images, labels, sample_ids, ANY_BOUNDS)
     check_model(model, images)
     worst = _Worst(images, labels)
     for attempt in range(tries):
@@ -53,7 +59,7 @@ def worst_of(
         check_logits_of(logits, len(rows))
         check_answers(predicted_classes(logits))
         worst.offer(rows, attempts, moved, logits)
-    predictions = judge(model, worst.images).predictions if len(images) else torch.zeros_like(labels)
+    predictions = judge(model, worst.images).predictions
     looks = worst.tries + 1
     total = int(looks.sum())
     return Transformed(
@@ -73,20 +79,10 @@ def ids_of_tries(sample_ids: Int[Tensor, " n"], attempts: Int[Tensor, " n"]) -> 
     return torch.where(attempts == 0, sample_ids, derive(sample_ids, attempts))
 
 
-def check_ids(sample_ids: Tensor, images: Tensor) -> None:
-    """One id for each image."""
-    if sample_ids.shape != images.shape[:1]:
-        raise ArgumentError(
-            f"sample_ids must hold one value for each of the {len(images)} images; got {len(sample_ids)}."
-        )
-
-
 class _Worst:
     """The worst transformation of each sample so far."""
 
     def __init__(self, images: Tensor, labels: Tensor) -> None:
-        if labels.shape != images.shape[:1]:
-            raise ArgumentError(f"labels must hold one value for each of the {len(images)} images; got {len(labels)}.")
         self.images = images.clone()
         self.fooled = torch.zeros_like(labels, dtype=torch.bool)
         self.attempts = torch.zeros_like(labels, dtype=torch.int64)
