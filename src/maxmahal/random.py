@@ -7,7 +7,8 @@ separates independent uses of one seed (the random start of an attack, its resta
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float, Int
@@ -90,3 +91,11 @@ def content_ids(images: Float[Tensor, "n ..."], labels: Int[Tensor, " n"]) -> In
 def generator(*key: int | str) -> torch.Generator:
     """A CPU generator for random numbers of a whole run (weights, the order of an epoch), not of one sample."""
     return torch.Generator().manual_seed(stream_key(*key) % 2**63)
+
+
+@contextmanager
+def own_stream(device: torch.device, seed: int) -> Iterator[None]:
+    """Inside, torch's global numbers start at ``seed``; afterwards the caller's go on where they were."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed % 2**63)
+        yield

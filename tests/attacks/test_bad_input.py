@@ -129,7 +129,7 @@ AFTER_ONE_LOOK = {
     "target name": ({"targets": "random-others"}, "targets = 'random-others' is unknown; did you mean 'random-other'?"),
     "nan": (
         {"model": Asked(lambda logits, images: logits / torch.tensor([[1.0], [0.0], [1.0]]) * 0)},
-        "The model returned NaN for 1 of 3 images, so no verdict on them means anything; look for the layer that",
+        "The model returned NaN or infinite logits for 1 of 3 images, so no verdict on them means anything; look",
     ),
     "tuple": (
         {"model": Asked(lambda logits, images: (logits, images))},
@@ -194,7 +194,7 @@ def test_a_model_that_returns_nan_on_moved_images_is_neither_right_nor_fooled(
 ) -> None:
     model = Asked(lambda logits, images: logits * lost_beyond(images))
     sentence = sentence_for(with_=with_, model=model, keep=keep, engine=Engine(early_exit=early_exit))
-    assert sentence.startswith("The model returned NaN for 1 of 3 images")
+    assert sentence.startswith("The model returned NaN or infinite logits for 1 of 3 images")
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Linf, craft, custom, fgsm, margin, mim, pgd
+from maxmahal.attacks import Linf, craft, fgsm, margin, mim, pgd
 from maxmahal.attacks.bound_attack import BoundAttack, bind
 from maxmahal.attacks.spsa import spsa
 from maxmahal.errors import ArgumentError
@@ -63,19 +63,6 @@ def test_it_stands_where_a_torchattacks_attack_stood() -> None:
 def test_before_the_first_call_there_is_no_result() -> None:
     with pytest.raises(ArgumentError, match=r"last is the result of the latest call, and there was none; call"):
         _ = bind(pgd, linear(), **PGD).last
-
-
-def test_it_reads_well() -> None:
-    shown = repr(bind(pgd, linear(), **PGD | {"targets": LABELS, "engine": pgd}))
-    assert shown == (
-        "pgd(Sequential, objective=margin, threat=Linf(epsilon=0.3, bounds=(0.0, 1.0)), steps=5, step_size=0.1, "
-        "seed=0, targets=<6 tensor>, engine=pgd)"
-    )
-    assert repr(bind(pgd, linear(), **PGD | {"targets": "random" * 20})).endswith("seed=0, targets=str)")
-    mine = custom(lambda outputs, labels, targets: outputs.logits[:, 0], name="first logit")
-    assert repr(bind(fgsm, lambda images: images, objective=mine, threat=L2("1/2"))) == (
-        "fgsm(<lambda>, objective=first logit, threat=L2(epsilon='1/2', bounds=(0.0, 1.0)))"
-    )
 
 
 @pytest.mark.parametrize(

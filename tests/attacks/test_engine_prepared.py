@@ -120,7 +120,7 @@ def test_nan_from_the_search_is_a_question_to_the_model() -> None:
     for model, fooled in ((threshold(0.35), True), (threshold(0.9), False)):
         with pytest.warns(UserWarning, match="NaN or infinite.* for 1 of 1 samples"):
             assert climb(Pretender(model, lost)).fooled.tolist() == [fooled]
-    with pytest.raises(ArgumentError, match="The model returned NaN for 1 of 1 images"):
+    with pytest.raises(ArgumentError, match="The model returned NaN or infinite logits for 1 of 1 images"):
         climb(Pretender(_Undecided().eval(), threshold(0.35)))
 
 

@@ -1,6 +1,7 @@
 """What does not fit shows at the first look at the clean images, and is told in one sentence with its cause behind."""
 
 import copy
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -67,7 +68,8 @@ def sentence_for(work: Callable[[], object]) -> str:
 @EVERY_ATTACK
 def test_images_with_channels_last_are_named(attack: Callable[..., object]) -> None:
     sentence = sentence_for(lambda: attack(MODEL, TURNED, LABELS))
-    assert sentence.startswith("The model cannot take torch.float32 images of shape (6, 8, 8, 1) (RuntimeError: Given")
+    words = r"The model cannot take torch.float32 images of shape \([16], 8, 8, 1\) \(RuntimeError: Given"
+    assert re.match(words, sentence)
     assert sentence.endswith(
         "; images come as (n, channels, height, width): turn them with images.permute(0, 3, 1, 2)."
     )
@@ -128,13 +130,73 @@ def test_memory_that_runs_out_is_still_shared_out() -> None:
     assert PGD(Small().eval(), IMAGES, LABELS, engine=Engine(batch_size=6)).images.shape == IMAGES.shape
 
 
-def test_failures_that_are_the_models_own_affair_pass_through() -> None:
-    class Lost(nn.Module):
-        def forward(self, images: Tensor) -> Tensor:
-            raise FileNotFoundError("weights.bin")
+class Fails(nn.Module):
+    """A model that raises an error, from the call of that number on."""
 
-    with pytest.raises(FileNotFoundError, match=r"weights\.bin"):
-        PGD(Lost().eval(), IMAGES, LABELS)
+    def __init__(self, error: BaseException, calls: int = 0) -> None:
+        super().__init__()
+        self.error, self.calls = error, calls
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls -= 1
+        if self.calls < 0:
+            raise self.error
+        return MODEL(images)
+
+
+@EVERY_ATTACK
+@pytest.mark.parametrize("error", [KeyError("weights"), OSError("weights.bin"), SystemExit(0)], ids=repr)
+@pytest.mark.parametrize("calls", [0, 1])
+def test_whatever_a_model_raises_is_told(attack: Callable[..., object], error: BaseException, calls: int) -> None:
+    sentence = sentence_for(lambda: attack(Fails(error, calls), IMAGES, LABELS))
+    assert sentence.startswith("The model cannot take torch.float32 images of shape (")
+    assert f"({type(error).__name__}: {error})" in sentence
+
+
+@EVERY_ATTACK
+def test_the_users_own_interrupt_passes_through(attack: Callable[..., object]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        attack(Fails(KeyboardInterrupt()), IMAGES, LABELS)
+
+
+class Answers(nn.Module):
+    """The model, with something done to its logits."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.change = change
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.change(MODEL(images))
+
+
+NOT_LOGITS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "integers": (lambda logits: logits.round().long(), "must return floating-point logits; got torch.int64."),
+    "booleans": (lambda logits: logits > 0, "must return floating-point logits; got torch.bool."),
+    "infinite": (lambda logits: logits * torch.inf, "returned NaN or infinite logits for "),
+    "an infinity": (lambda logits: logits.scatter(1, LABELS[: len(logits), None], torch.inf), "infinite logits for"),
+    "certain": (lambda logits: (logits > logits.median()).float().log(), "returned NaN or infinite logits for "),
+    "flat": (lambda logits: logits.flatten(), "must return logits of shape ("),
+}
+
+
+@EVERY_ATTACK
+@pytest.mark.parametrize("answers", NOT_LOGITS)
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["plain", "prepared"])
+def test_what_is_no_row_of_numbers_is_told(attack: Callable[..., object], answers: str, is_prepared: bool) -> None:
+    change, words = NOT_LOGITS[answers]
+    model = Answers(change)
+    assert words in sentence_for(lambda: attack(prepare(model) if is_prepared else model, IMAGES, LABELS))
+
+
+@EVERY_ATTACK
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d(1).train(), nn.BatchNorm2d(1, track_running_stats=False).eval()])
+def test_a_batch_norm_over_the_batch_is_refused(attack: Callable[..., object], norm: nn.Module) -> None:
+    model = nn.Sequential(norm, MODEL)
+    model.training = False
+    assert "uses the statistics of the batch" in sentence_for(lambda: attack(model, IMAGES, LABELS))
 
 
 @pytest.mark.parametrize("make", [own_loss, own_loss_difference, nearest_center])

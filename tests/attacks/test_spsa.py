@@ -116,7 +116,7 @@ def test_memory_does_not_grow_with_the_evaluations(pairs: int, count: int) -> No
         assert len(images) <= chunk
         return Outputs(MODEL(images))
 
-    oracle = Watched(ask, ask, FIRST_LOGIT, chunk)
+    oracle = Watched(MODEL, ask, ask, FIRST_LOGIT, chunk)
     images, ids = IMAGES[:count], IDS[:count]
     estimate_gradient(oracle, samples_of(images, ids), images, ids, pairs=pairs, delta=0.01, seed=0)
     assert sum(looked) == 2 * pairs * count == oracle.passes.queries

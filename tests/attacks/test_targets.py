@@ -1,12 +1,30 @@
 """Target policies against a plain-Python sorting, their random streams, and every refusal."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from small_models import Curved, predictions, uniform
 from torch import Tensor
 
+from maxmahal.attacks import (
+    Attacked,
+    Linf,
+    Nearest,
+    apgd,
+    carlini_wagner,
+    fgsm,
+    fmn,
+    mim,
+    pgd,
+    prepare,
+    spsa,
+    square,
+)
 from maxmahal.attacks.targets import (
     TARGETS,
     TargetPolicy,
@@ -167,3 +185,34 @@ def test_policies_leave_logits_that_require_gradients_alone() -> None:
     logits = LOGITS.clone().requires_grad_()
     assert not resolve_targets("all-others", logits, LABELS, IDS, 0).requires_grad
     assert torch.equal(logits, LOGITS)
+
+
+ATTACKS: dict[str, Callable[..., Attacked]] = {
+    "fgsm": partial(fgsm, threat=Linf(0.1)),
+    "pgd": partial(pgd, threat=Linf(0.1), steps=4),
+    "mim": partial(mim, threat=Linf(0.1), steps=4),
+    "apgd": partial(apgd, threat=Linf(0.1), steps=4),
+    "spsa": partial(spsa, threat=Linf(0.1), steps=3, evaluations=8),
+    "square": partial(square, threat=Linf(0.1), queries=8),
+    "fmn": partial(fmn, norm="l2", steps=6),
+    "carlini, tracked": partial(carlini_wagner, constants="tracked", steps=2, search_steps=3),
+    "carlini, binary": partial(carlini_wagner, constants="binary", steps=2, search_steps=2),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["plain", "prepared"])
+def test_a_label_drawn_as_the_target_is_no_success(attack: Callable[..., Attacked], is_prepared: bool) -> None:
+    """Some of these images are misclassified from the start: an attack that pulls them nowhere has failed."""
+    model, images, ids = Curved(seed=3).eval(), uniform(5, 40, 1, 4, 4), torch.arange(40)
+    labels = (predictions(model, images) + (ids % 2)) % 4
+    found = attack(
+        prepare(model) if is_prepared else model, images, labels, seed=0, sample_ids=ids, targets="random-any"
+    )
+    drawn = integers(ids, 4, "target", 0)
+    assert (drawn == labels).sum() > 4
+    answers = predictions(model, found.images)
+    assert torch.equal(found.predictions, answers)
+    assert torch.equal(found.hit, (answers == drawn) & (answers != labels))
+    if isinstance(found, Nearest):
+        assert torch.equal(found.distances.isfinite(), found.hit)

@@ -197,11 +197,9 @@ def test_random_turns_are_uniform_over_tries_too() -> None:
 
 
 @SEARCHES
-def test_no_samples_are_no_trouble(search: Callable) -> None:
-    found = search(IMAGES[:0], LABELS[:0], IDS[:0])
-    assert found.images.shape == (0, 2, 7, 9)
-    assert found.fooled.shape == (0,)
-    assert found.passes.queries == 0
+def test_no_samples_are_refused(search: Callable) -> None:
+    with pytest.raises(ArgumentError, match=r"images must hold at least one image; got none\."):
+        search(IMAGES[:0], LABELS[:0], IDS[:0])
 
 
 def test_a_tie_that_fools_beats_a_tie_that_does_not() -> None:
@@ -211,16 +209,6 @@ def test_a_tie_that_fools_beats_a_tie_that_does_not() -> None:
     found = rotation_grid(lambda _: next(answers), IMAGES[:1], torch.tensor([1]), angles=(10.0, 20.0))
     assert found.fooled.all()
     assert found.angles.tolist() == [20.0]
-
-
-def test_infinite_logits_leave_a_transformed_image() -> None:
-    def certain(images: Tensor) -> Tensor:
-        return torch.tensor([torch.inf, 0.0]).expand(len(images), 2)
-
-    found = rotation_grid(certain, IMAGES, torch.zeros_like(LABELS), angles=(90.0, 0.0))
-    assert not found.fooled.any()
-    assert (found.angles == 90).all()
-    torch.testing.assert_close(found.images, rotate(IMAGES, torch.full((COUNT,), 90.0)))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +228,7 @@ def test_infinite_logits_leave_a_transformed_image() -> None:
         ),
         (
             lambda: noise(IMAGES, LABELS, IDS, by=lambda images: predict(images)[0]),
-            r"one row .* 24 images; got the shape \(3,\)\.",
+            r"for a batch of 24; got the shape \(3,\)\.",
         ),
         (
             lambda: noise(IMAGES, LABELS, IDS, by=lambda images: predict(images) * torch.nan),

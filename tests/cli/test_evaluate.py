@@ -44,6 +44,13 @@ class Net(nn.Module):
 def make(): return Net(0).eval()
 def other(): return Net(1).eval()
 def training(): return Net(0)
+
+class Fails(Net):
+    def forward(self, images):
+        raise SystemExit(0)
+
+def exits(): return Fails(0).eval()
+def exits_early(): raise SystemExit(0)
 """
 TURNED = """
 import torch
@@ -182,6 +189,8 @@ def test_options_reach_the_evaluation(run, here: Path) -> None:
     ("arguments", "parts"),
     [
         (["clinets:training", *ARGUMENTS], ["train mode"]),
+        (["clinets:exits", *ARGUMENTS], ["clinets:exits cannot take the images", "SystemExit: 0"]),
+        (["clinets:exits_early", *ARGUMENTS], ["SystemExit: 0"]),
         (["clinets:make", "clinets:make", *ARGUMENTS], ["Two models are called 'make'"]),
         (["clinets:make", *ARGUMENTS, "--limit", "0"], ["--limit must be at least 1; got 0"]),
         (["clinets:make", *ARGUMENTS[2:], "--suite", "strictt"], ["did you mean 'strict'"]),

@@ -8,6 +8,7 @@ from masked_models import Noise, ThroughNumpy, behind, digits, probe_of, trained
 from torch import Tensor, nn
 
 from maxmahal.attacks import craft
+from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.diagnose import CHECKS, Probe, gives_gradients
 from maxmahal.evaluate.diagnose.binarization import Features, plant
 from maxmahal.models import Classifier
@@ -84,7 +85,7 @@ def test_steps_that_fail_where_a_gradient_is_wanted_count_as_without_one(step: s
 
 
 def test_other_failures_of_a_model_are_not_hidden() -> None:
-    with pytest.raises(RuntimeError, match="shapes"):
+    with pytest.raises(ArgumentError, match="shapes"):
         gives_gradients(nn.Sequential(nn.Flatten(), nn.Linear(3, 3)), digits("test")[0])
 
 

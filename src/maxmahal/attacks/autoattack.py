@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from maxmahal.attacks.answers import is_out_of_memory, model_errors
 from maxmahal.attacks.checks import (
     check_choice,
     check_count,
@@ -25,11 +26,10 @@ from maxmahal.attacks.checks import (
     check_logits,
     check_model,
     check_seed,
-    told_apart,
 )
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, is_out_of_memory, make_oracle, quick_float32
+from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle, quick_float32
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Attacked, Nearest, Passes
 from maxmahal.attacks.threats import L2, UNIT, Linf
@@ -64,8 +64,7 @@ class Wrapped:
         self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
-        with told_apart(self.model, self.clean):
-            look = self._verdict(self.clean, labels)
+        look = self._verdict(self.clean, labels)
         check_logits(look.logits, labels)
         self.classes = look.logits.shape[1]
         self.images, self.predictions = self.clean.clone(), look.predictions
@@ -100,11 +99,12 @@ class Wrapped:
         if torch.is_grad_enabled() and images.requires_grad:
             images = images.view_as(images)
             images.register_hook(count)  # type: ignore[no-untyped-call]
-        if self._search is None or self.keeps_graphs:  # as _is_coarse says, in words that a type checker follows
-            logits: Tensor = self.model(images)
-            return logits.clone()
-        ask = self._search.search if self.wants_gradients else self._search.query
-        return ask(images).logits.clone()
+        with model_errors(self.model, images):
+            if self._search is None or self.keeps_graphs:  # as _is_coarse says, in words that a type checker follows
+                logits: Tensor = self.model(images)
+                return logits.clone()
+            ask = self._search.search if self.wants_gradients else self._search.query
+            return ask(images).logits.clone()
 
     def calls_wrong(self, images: Float[Tensor, "m c h w"], labels: Int[Tensor, " m"]) -> Bool[Tensor, " m"]:
         """Samples that a coarse search misclassifies from the start, so that an attack skips them."""

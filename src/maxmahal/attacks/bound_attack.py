@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.objectives import NamedObjective
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.result import Attacked
 from maxmahal.errors import ArgumentError, did_you_mean
@@ -50,10 +49,6 @@ class BoundAttack:
         if self._last is None:
             raise ArgumentError("last is the result of the latest call, and there was none; call the attack first.")
         return self._last
-
-    def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={_shown(value)}" for name, value in self._settings.items())
-        return f"{_name(self._attack)}({_shown(self._model)}, {settings})"
 
 
 def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> BoundAttack:
@@ -95,13 +90,3 @@ def _check_names(attack: str, settings: Iterable[str], known: Iterable[str]) -> 
 
 def _name(function: object) -> str:
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _shown(value: object) -> str:
-    """Short and readable: a whole network or a tensor would bury the rest."""
-    if isinstance(value, NamedObjective):
-        return value.name
-    if isinstance(value, Tensor):
-        return f"<{'x'.join(str(size) for size in value.shape)} tensor>"
-    simple = repr(value)
-    return simple if len(simple) <= 100 and "\n" not in simple and " at 0x" not in simple else _name(value)

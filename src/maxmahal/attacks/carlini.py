@@ -148,9 +148,8 @@ class BinarySearch:
         if bool(done.any()):
             self._next_constant(samples, state, done)
         state["moved"] = self._image(state["point"])
-        # What does not count as a success is offered as the label itself.
-        claimed = torch.where(success, look.predictions, samples.labels)
-        return Trial(seen, claimed, distances, done & (state["tried"] >= self.search_steps))
+        scores = torch.where(success, distances, torch.inf)
+        return Trial(seen, look.predictions, scores, done & (state["tried"] >= self.search_steps))
 
     def final(self, state: State) -> None:
         """Every step's image has been looked at but the last, which is one of thousands."""
@@ -260,8 +259,7 @@ class Tracking:
         again = (lost | (state["taken"] % self.steps_each == 0)) & ~finished
         if bool(again.any()):
             self._start_again(samples, state, reach, again.nonzero().squeeze(1))
-        # What does not count as a success is offered as the label itself.
-        return Trial(seen, torch.where(success, look.predictions, samples.labels), distances, finished)
+        return Trial(seen, look.predictions, torch.where(success, distances, torch.inf), finished)
 
     def final(self, state: State) -> None:
         """The last image lies within a hundredth of a step of one that was looked at."""

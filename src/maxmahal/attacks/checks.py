@@ -4,17 +4,16 @@ import inspect
 import math
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
+from maxmahal.attacks.answers import check_answers, is_out_of_memory, predicted_classes
 from maxmahal.attacks.objectives import NamedObjective, Objective, Outputs
-from maxmahal.attacks.oracle import Look, Model, Oracle, Samples, check_answers, is_out_of_memory
+from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.prepare.folding import short_reason
+from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
 from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat
 from maxmahal.errors import ArgumentError, MaxmahalError
 
@@ -128,6 +127,12 @@ def check_model(model: Model, images: Tensor) -> None:
         raise ArgumentError(
             "The model is in train mode, where batch norm mixes samples and dropout is random; call model.eval() first."
         )
+    batch_norms = [each for each in module.modules() if isinstance(each, BATCH_NORMS)]
+    if any(each.training or not each.track_running_stats for each in batch_norms):
+        raise ArgumentError(
+            "A batch norm of the model uses the statistics of the batch, so each answer depends on the other images; "
+            "call model.eval(), and let every batch norm keep running statistics."
+        )
     first = next(module.parameters(), next(module.buffers(), None))
     if first is not None and first.device != images.device:
         raise ArgumentError(
@@ -142,7 +147,7 @@ def check_logits(logits: Tensor, labels: Tensor) -> None:
     classes = logits.shape[1]
     if classes < 2:
         raise ArgumentError(f"The model must tell at least two classes apart to be attacked; it has {classes}.")
-    check_answers(Look(logits, logits[:, 0]).predictions)
+    check_answers(predicted_classes(logits))
     low, high = (int(value) for value in labels.aminmax())
     if low < 0 or high >= classes:
         raise ArgumentError(
@@ -176,26 +181,12 @@ def _warn(sentence: str) -> None:
     warnings.warn(sentence, stacklevel=level)
 
 
-# What code raises if its input does not fit; other errors pass through.
-_DOES_NOT_FIT = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
-
-
-def ask_first(model: Model, oracle: Oracle, samples: Samples) -> Outputs:
-    """The outputs of the search model for the clean images."""
-    with told_apart(model, samples.images):
-        answers = oracle.answers(samples.images, samples)
-        if isinstance(model, Prepared) and _low_precision(model) is not None:
-            with torch.no_grad():
-                model.original(samples.images[:1])  # the search runs in float32, the verdict might not at all
-    return answers
-
-
 def check_first_values(oracle: Oracle, answers: Outputs, samples: Samples) -> None:
     """Refuse an objective that fails on the clean images, or is NaN there although the logits are finite."""
     name = name_of(oracle.objective)
     try:
         look = oracle.judged(answers, samples)
-    except (*_DOES_NOT_FIT, AttributeError) as error:  # the last of one that takes outputs for a tensor
+    except (Exception, SystemExit) as error:  # the caller's code may raise anything
         if isinstance(error, MaxmahalError) or is_out_of_memory(error):
             raise
         raise ArgumentError(
@@ -207,33 +198,3 @@ def check_first_values(oracle: Oracle, answers: Outputs, samples: Samples) -> No
             f"The objective {name} is NaN for {int(lost.sum())} of {len(lost)} clean images, though the model's logits "
             "are finite, so an attack on it would prove nothing; look for a division by 0 or a root of less than 0."
         )
-
-
-@contextmanager
-def told_apart(model: object, images: Tensor) -> Iterator[None]:
-    """Tell the caller in one sentence that the model cannot take these images."""
-    try:
-        yield
-    except _DOES_NOT_FIT as error:
-        if isinstance(error, MaxmahalError) or is_out_of_memory(error):
-            raise
-        raise ArgumentError(
-            f"The model cannot take {images.dtype} images of shape {tuple(images.shape)} ({short_reason(error)})"
-            f"{_way_out(model, images)}."
-        ) from error
-
-
-def _way_out(model: object, images: Tensor) -> str:
-    dtype = _low_precision(model)
-    if dtype is not None:
-        return f"; its weights are {dtype}: convert it with model.float()"
-    if images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
-        return "; images come as (n, channels, height, width): turn them with images.permute(0, 3, 1, 2)"
-    return ""
-
-
-def _low_precision(model: object) -> torch.dtype | None:
-    """The type of a module's weights where it is narrower than float32."""
-    module = model.original if isinstance(model, Prepared) else model
-    parameters = module.parameters() if isinstance(module, nn.Module) else iter(())
-    return next((each.dtype for each in parameters if each.dtype in (torch.bfloat16, torch.float16)), None)

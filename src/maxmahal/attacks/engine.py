@@ -4,8 +4,8 @@ A sample whose success the model itself has confirmed leaves the batch inside th
 Since every random number belongs to its sample, nothing a sample sees depends on who else is in the batch.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from maxmahal.attacks.answers import check_answers
 from maxmahal.attacks.checks import (
-    ask_first,
     check_choice,
     check_count,
     check_first_values,
@@ -33,7 +33,6 @@ from maxmahal.attacks.oracle import (
     Model,
     Oracle,
     Samples,
-    check_answers,
     default_batch_size,
     is_coarse,
     make_oracle,
@@ -43,7 +42,7 @@ from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Attacked, Nearest, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds
-from maxmahal.random import content_ids, stream_key
+from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
 
@@ -269,8 +268,10 @@ def run(
     oracle.coarse = is_coarse(case.images.device)
     if isinstance(model, Prepared) and case.images.device.type == "cuda" and engine.eot_samples == 1:
         oracle.recorder = Recorder(oracle.differentiate)
-    with _own_randomness(case, engine):
-        return _Run(method, model, oracle, case, engine, keep, capacity).attack(restarts)
+    # A stochastic model draws from torch's global stream.
+    seed = stream_key("eot", case.seed)
+    with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
+        return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
 
 
 def last_iterate(
@@ -288,9 +289,7 @@ def last_iterate(
 
 
 class _Run:
-    def __init__(
-        self, method: Method, model: Model, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int
-    ) -> None:
+    def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
         images = case.images.detach()
         ids = content_ids(images, case.labels) if case.sample_ids is None else case.sample_ids
@@ -298,7 +297,7 @@ class _Run:
         self._tally = oracle.tally = Tally(len(images), images.device)
         untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED, self._everyone)
         # One look at the clean images: it checks the model, and all that depends on predictions starts from it.
-        answers = ask_first(model, oracle, untargeted)
+        answers = oracle.answers(images, untargeted)
         clean = oracle.mean_logits(answers)
         check_logits(clean, case.labels)
         predictions = clean.argmax(dim=1)
@@ -319,7 +318,7 @@ class _Run:
         for attempt in range(restarts * columns):
             samples = self._samples
             if self._targets is not None:
-                samples = samples.towards(self._targets[:, attempt % columns])
+                samples = replace(samples, targets=self._targets[:, attempt % columns])
             rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._everyone
             if self._exits or self._keep == "nearest":
                 self._attack_the_open(samples, rows, attempt)
@@ -388,9 +387,7 @@ class _Run:
     def _result(self) -> Attacked:
         ledger, samples = self._ledger, self._samples
         fooled = ledger.predictions != samples.labels
-        hit: Tensor | None = None
-        if samples.goal == HIT and samples.targets is not None:
-            hit = ledger.predictions == samples.targets
+        hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
         found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
         lost = self._tally.lost()
         warn_about_lost(lost, fooled if hit is None else hit)
@@ -402,18 +399,3 @@ class _Run:
 
 def _rows_of(state: State, rows: Tensor) -> State:
     return {name: values[rows] for name, values in state.items()}
-
-
-def _own_randomness(case: Case, engine: Engine) -> AbstractContextManager[None]:
-    """A stochastic model draws from torch's global stream: give it one of its own, and the caller's back afterwards."""
-    if engine.eot_samples == 1:
-        return nullcontext()
-    return _forked(case.images.device, stream_key("eot", case.seed) % 2**63)
-
-
-@contextmanager
-def _forked(device: torch.device, seed: int) -> Iterator[None]:
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield

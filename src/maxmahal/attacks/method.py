@@ -25,7 +25,8 @@ class Trial:
     images: Float[Tensor, "n c h w"]
     predictions: Int[Tensor, " n"]
     scores: Float[Tensor, " n"]
-    """Smaller is better among images that succeed equally: the objective, or the distance of a minimum-norm attack."""
+    """Smaller is better among images that succeed equally: the objective, or the distance of a minimum-norm attack,
+    which is infinite where the image does not count as a success."""
     finished: Bool[Tensor, " n"]
     """Samples for which the attack has nothing left to do, successful or not."""
 

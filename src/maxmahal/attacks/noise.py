@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.transforms import Transformed, check_ids, ids_of_tries, worst_of
+from maxmahal.attacks.transforms import Transformed, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import normal
 
@@ -38,10 +38,9 @@ def worst_of_noise(
     check_count("tries", tries)
     if not (std >= 0 and math.isfinite(std)):
         raise ArgumentError(f"std must be zero or positive; got {std}.")
-    check_ids(sample_ids, images)
 
     def noisy(rows: Tensor, attempts: Tensor) -> Tensor:
         ids = ids_of_tries(sample_ids[rows], attempts)
         return gaussian_noise(images[rows], std=std, seed=seed, sample_ids=ids, clip=clip)
 
-    return worst_of(model, images, labels, tries, noisy)
+    return worst_of(model, images, labels, tries, noisy, sample_ids)

@@ -1,7 +1,7 @@
 """The model under attack: answers questions about samples, counts them, and splits batches when memory runs out."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from maxmahal.attacks.answers import check_answers, check_logits_of, is_out_of_memory, model_errors, predicted_classes
 from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_outputs
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
@@ -37,47 +38,25 @@ class Samples:
     def __len__(self) -> int:
         return len(self.images)
 
-    def towards(self, targets: Int[Tensor, " n"]) -> "Samples":
-        """The same samples with other targets."""
-        return replace(self, targets=targets)
-
-    def select(self, rows: Int[Tensor, " m"]) -> "Samples":
-        """Some of the samples, in this order."""
-        return _take(self, rows)
-
-    def slice(self, start: int, stop: int) -> "Samples":
-        """Neighbouring samples, without a copy."""
-        return _take(self, slice(start, stop))
+    def select(self, rows: Int[Tensor, " m"] | slice) -> "Samples":
+        """Some of the samples, in this order; a slice copies nothing."""
+        return replace(self, **{name: tensor[rows] for name, tensor in self._tensors().items()})
 
     def join(self, others: "Samples") -> "Samples":
         """These samples and then the others."""
-        return Samples(
-            torch.cat([self.images, others.images]),
-            torch.cat([self.labels, others.labels]),
-            torch.cat([self.avoided, others.avoided]),
-            _both(self.targets, others.targets),
-            torch.cat([self.ids, others.ids]),
-            self.goal,
-            _both(self.rows, others.rows),
-        )
+        theirs = others._tensors()
+        both: dict[str, Any] = {name: torch.cat([own, theirs[name]]) for name, own in self._tensors().items()}
+        return replace(self, **both)
+
+    def _tensors(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def ranks(self, predictions: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
-        """How well each prediction serves the attacker: 0 right, ``FOOLED`` or ``HIT``."""
+        """How well each prediction serves the attacker: 0 right, ``FOOLED`` or ``HIT``; a label is never hit."""
         fooled = (predictions != self.labels).long()
         if self.targets is None or self.goal == FOOLED:
             return fooled
-        return torch.where(predictions == self.targets, HIT, fooled)
-
-
-def _take(samples: Samples, part: Tensor | slice) -> Samples:
-    targets = None if samples.targets is None else samples.targets[part]
-    rows = None if samples.rows is None else samples.rows[part]
-    labels, avoided, ids = samples.labels[part], samples.avoided[part], samples.ids[part]
-    return Samples(samples.images[part], labels, avoided, targets, ids, samples.goal, rows)
-
-
-def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second])
+        return torch.where(predictions == self.targets, HIT * fooled, fooled)
 
 
 def is_coarse(device: torch.device) -> bool:
@@ -87,21 +66,8 @@ def is_coarse(device: torch.device) -> bool:
 
 
 @contextmanager
-def full_float32(device: torch.device) -> Iterator[None]:
+def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]:
     """No TF32 and no autocast inside."""
-    with _float32_as("ieee", device):
-        yield
-
-
-@contextmanager
-def quick_float32(device: torch.device) -> Iterator[None]:
-    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
-    with _float32_as("tf32", device):
-        yield
-
-
-@contextmanager
-def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
     parts = _tf32_parts(device)
     before = [part.fp32_precision for part in parts]
     try:
@@ -114,37 +80,15 @@ def _float32_as(rounding: str, device: torch.device) -> Iterator[None]:
             part.fp32_precision = precision
 
 
+def quick_float32(device: torch.device) -> AbstractContextManager[None]:
+    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
+    return full_float32(device, "tf32")
+
+
 def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
     # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
     cudnn: Any = torch.backends.cudnn
     return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
-
-
-def check_answers(predictions: Int[Tensor, " n"]) -> None:
-    """Refuse NaN: a verdict on it has no meaning."""
-    missing = predictions < 0
-    if bool(missing.any()):
-        raise ArgumentError(
-            f"The model returned NaN for {int(missing.sum())} of {len(predictions)} images, so no verdict on them "
-            "means anything; look for the layer that overflows."
-        )
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether trying again with fewer images could help."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return any(words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory"))
-
-
-def check_logits_of(logits: Tensor, count: int) -> None:
-    """One row of logits for each image."""
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
-        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-        raise ArgumentError(
-            f"The model must return logits of shape ({count}, classes) for a batch of {count}; got {got}. "
-            "Wrap it in a module that returns the logits alone."
-        )
 
 
 def check_values_of(values: Tensor, count: int) -> None:
@@ -155,19 +99,6 @@ def check_values_of(values: Tensor, count: int) -> None:
             f"The objective must return one value for each image of a batch of {count}; got {got}. "
             "Leave out the mean or sum."
         )
-
-
-def leaves_of(outputs: Outputs) -> Outputs:
-    """The same outputs cut off from the model, for the objective to be differentiated by."""
-    features = None if outputs.features is None else outputs.features.detach().requires_grad_()
-    return Outputs(outputs.logits.detach().requires_grad_(), features)
-
-
-def grad_or_none(
-    outputs: list[Tensor], inputs: list[Tensor], grad_outputs: list[Tensor] | None = None
-) -> list[Tensor | None]:
-    """The gradient by each input; None for one that nothing depends on."""
-    return list(torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=True)) if inputs else []
 
 
 def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
@@ -188,6 +119,7 @@ def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
 Part = TypeVar("Part")
+Answer = TypeVar("Answer", "Look", Outputs)
 
 # Smaller gradients come out larger than they are: their direction is worth more than their size.
 _LEAST_SCALE = 2.0**-60
@@ -202,17 +134,19 @@ class Look:
 
     @property
     def predictions(self) -> Int[Tensor, " n"]:
-        """The class with the largest logit, or -1 if a logit is NaN."""
-        return torch.where(self.logits.isnan().any(dim=1), -1, self.logits.argmax(dim=1))
+        """The class with the largest logit, or -1 if a logit is NaN or infinite."""
+        return predicted_classes(self.logits)
 
 
 @dataclass
 class Oracle:
     """A model, an objective and a counter.
 
-    ``search`` is asked during the search and ``judge`` decides; they differ where a faster equivalent was prepared.
+    ``model`` is the caller's. ``search`` is asked during the search and ``judge`` decides; they differ where a faster
+    equivalent was prepared.
     """
 
+    model: "Model"
     search: Callable[[Tensor], Outputs]
     judge: Callable[[Tensor], Outputs]
     objective: Objective
@@ -243,7 +177,7 @@ class Oracle:
             )
 
         def work(start: int, stop: int) -> tuple[Look, Tensor]:
-            part = samples.slice(start, stop)
+            part = samples.select(slice(start, stop))
             batch = images[start:stop].detach(), part.avoided, part.targets
             if self.recorder is None:
                 logits, values, gradient = self.differentiate(*batch, counted=part)
@@ -275,9 +209,12 @@ class Oracle:
             outputs = self._outputs(self.search, moved)
             if counted is not None:
                 self._count("asked", counted)
-            leaves = leaves_of(outputs)
+            # Cut off from the model, for the objective to be differentiated by.
+            features = None if outputs.features is None else outputs.features.detach().requires_grad_()
+            leaves = Outputs(outputs.logits.detach().requires_grad_(), features)
             look = self._judged(leaves, avoided, targets)
-            gradient = _gradient_of(look.values, leaves, outputs, moved)
+            with model_errors(self.model, images):
+                gradient = _gradient_of(look.values, leaves, outputs, moved)
         return look.logits.detach(), look.values.detach(), gradient
 
     def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
@@ -301,10 +238,10 @@ class Oracle:
 
         def work(start: int, stop: int) -> Outputs:
             outputs = self._outputs(self.search, images[start:stop])
-            self._count("asked", samples.slice(start, stop))
+            self._count("asked", samples.select(slice(start, stop)))
             return outputs
 
-        return _join_outputs(self._in_chunks(len(images), work))
+        return _join(self._in_chunks(len(images), work))
 
     @torch.no_grad()
     def judged(self, answers: Outputs, samples: Samples) -> Look:
@@ -314,7 +251,7 @@ class Oracle:
         def work(start: int, stop: int) -> Look:
             rows = slice(start * draws, stop * draws)
             features = None if answers.features is None else answers.features[rows]
-            part = samples.slice(start, stop)
+            part = samples.select(slice(start, stop))
             return self._judged(Outputs(answers.logits[rows], features), part.avoided, part.targets)
 
         return _join(self._in_chunks(len(samples), work))
@@ -322,7 +259,7 @@ class Oracle:
     @torch.no_grad()
     def _look_with(self, model: Callable[[Tensor], Outputs], images: Tensor, samples: Samples, kind: Kind) -> Look:
         def work(start: int, stop: int) -> Look:
-            outputs, part = self._outputs(model, images[start:stop]), samples.slice(start, stop)
+            outputs, part = self._outputs(model, images[start:stop]), samples.select(slice(start, stop))
             self._count(kind, part)
             look = self._judged(outputs, part.avoided, part.targets)
             self._count_lost(look, part)
@@ -334,7 +271,8 @@ class Oracle:
         """``eot_samples`` answers for each image, one after the other, of a stochastic model."""
         if self.eot_samples > 1:
             images = images.repeat_interleave(self.eot_samples, dim=0)
-        outputs = model(images)
+        with model_errors(self.model, images):
+            outputs = model(images)
         check_logits_of(outputs.logits, len(images))
         return outputs
 
@@ -399,16 +337,16 @@ def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int
     if isinstance(model, Prepared):
         original = model.original
         judge = lambda images: model_outputs(original, images)  # noqa: E731
-        return Oracle(model.search, judge, objective, chunk, eot_samples, quick=model.query)
+        return Oracle(model, model.search, judge, objective, chunk, eot_samples, quick=model.query)
     if isinstance(model, nn.Module):
         module = model
         both = lambda images: model_outputs(module, images)  # noqa: E731 - one object, so that both are the same
-        return Oracle(both, both, objective, chunk, eot_samples)
+        return Oracle(model, both, both, objective, chunk, eot_samples)
     if not callable(model):
         raise ArgumentError(f"model must be an nn.Module or a function from images to logits; got {model!r}.")
     predict = model
     asked = lambda images: Outputs(predict(images.detach()))  # noqa: E731
-    return Oracle(asked, asked, objective, chunk, eot_samples, differentiable=False)
+    return Oracle(model, asked, asked, objective, chunk, eot_samples, differentiable=False)
 
 
 def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
@@ -440,16 +378,17 @@ def _gradient_of(
         for leaf, output in ((leaves.logits, outputs.logits), (leaves.features, outputs.features))
         if leaf is not None and output is not None and output.requires_grad
     ]
-    found = grad_or_none([values.sum()], [leaf for leaf, _ in pairs]) if values.requires_grad else [None] * len(pairs)
+    found: Sequence[Tensor | None] = [None] * len(pairs)
+    if pairs and values.requires_grad:
+        found = torch.autograd.grad(values.sum(), [leaf for leaf, _ in pairs], allow_unused=True)
     through = [(output, part) for (_, output), part in zip(pairs, found, strict=True) if part is not None]
     gradient = None
     if through:
         sizes = torch.stack([part.abs().flatten(1).amax(dim=1) for _, part in through]).amax(dim=0)
         scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
         each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
-        gradient = grad_or_none(
-            [output for output, _ in through], [images], [part / each.to(part.dtype) for _, part in through]
-        )[0]
+        scaled = [part / each.to(part.dtype) for _, part in through]
+        (gradient,) = torch.autograd.grad([output for output, _ in through], images, scaled, allow_unused=True)
     if gradient is None and torch.is_inference_mode_enabled():
         raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
     if gradient is None:
@@ -467,14 +406,11 @@ def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(sizes > 0, exponents.clamp_min(torch.finfo(torch.float32).tiny), 1.0)
 
 
-def _join(looks: list[Look]) -> Look:
-    if len(looks) == 1:
-        return looks[0]
-    return Look(torch.cat([look.logits for look in looks]), torch.cat([look.values for look in looks]))
-
-
-def _join_outputs(parts: list[Outputs]) -> Outputs:
+def _join(parts: list[Answer]) -> Answer:
     if len(parts) == 1:
         return parts[0]
-    features = [part.features for part in parts if part.features is not None]
-    return Outputs(torch.cat([part.logits for part in parts]), torch.cat(features) if features else None)
+    first: dict[str, Any] = vars(parts[0])
+    columns: dict[str, Any] = {}
+    for name in first:
+        columns[name] = None if first[name] is None else torch.cat([getattr(part, name) for part in parts])
+    return type(parts[0])(**columns)

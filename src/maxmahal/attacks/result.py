@@ -74,7 +74,7 @@ class Attacked:
     fooled: Bool[Tensor, " n"]
     """Whether that differs from the true label."""
     hit: Bool[Tensor, " n"] | None
-    """Whether that is the target; None for an attack without a single target."""
+    """Whether that is the target and not the true label; None for an attack without a single target."""
     passes: Passes
     spent: Spent | None = field(default=None, kw_only=True)
     """The same sample by sample; None where another package did the work."""

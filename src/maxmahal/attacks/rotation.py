@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.transforms import OfTries, Transformed, check_ids, ids_of_tries, worst_of
+from maxmahal.attacks.transforms import OfTries, Transformed, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import uniform
 
@@ -60,12 +60,11 @@ def worst_of_rotations(
     check_count("tries", tries)
     if not (max_degrees >= 0 and math.isfinite(max_degrees)):
         raise ArgumentError(f"max_degrees must be zero or positive; got {max_degrees}.")
-    check_ids(sample_ids, images)
 
     def angles(rows: Tensor, attempts: Tensor) -> Tensor:
         return random_angles(ids_of_tries(sample_ids[rows], attempts), max_degrees=max_degrees, seed=seed)
 
-    return _worst_rotation(model, images, labels, tries, angles)
+    return _worst_rotation(model, images, labels, tries, angles, sample_ids)
 
 
 def rotation_grid(
@@ -83,10 +82,15 @@ def rotation_grid(
 
 
 def _worst_rotation(
-    model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, tries: int, angles: OfTries
+    model: Callable[[Tensor], Tensor],
+    images: Tensor,
+    labels: Tensor,
+    tries: int,
+    angles: OfTries,
+    sample_ids: Tensor | None = None,
 ) -> Transformed:
     def rotated(rows: Tensor, attempts: Tensor) -> Tensor:
         return rotate(images[rows], angles(rows, attempts))
 
-    worst = worst_of(model, images, labels, tries, rotated)
+    worst = worst_of(model, images, labels, tries, rotated, sample_ids)
     return replace(worst, angles=angles(torch.arange(len(images), device=images.device), worst.attempts))

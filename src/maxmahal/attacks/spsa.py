@@ -5,7 +5,7 @@ The objective is asked at mirrored pairs x ± δv, with every pixel of v drawn a
 not stop it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -162,10 +162,8 @@ def _slopes(
     torch.add(images[:, None], directions, alpha=delta, out=around[:, 0])
     torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
     around, times = around.flatten(0, 2), 2 * pairs
-    targets = None if samples.targets is None else samples.targets.repeat_interleave(times)
-    rows = None if samples.rows is None else samples.rows.repeat_interleave(times)
-    labels, avoided, ids = (each.repeat_interleave(times) for each in (samples.labels, samples.avoided, samples.ids))
-    look = oracle.query(around, Samples(around, labels, avoided, targets, ids, samples.goal, rows))
+    owners = torch.arange(count, device=images.device).repeat_interleave(times)
+    look = oracle.query(around, replace(samples, images=images[:, :0]).select(owners))  # ``around`` has the pixels
     above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
     slopes = ((above - below) / (2 * delta)).to(images.dtype)
     return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)

@@ -14,6 +14,7 @@ from maxmahal.random import normal, uniform
 
 Bounds = tuple[float, float]
 UNIT: Bounds = (0.0, 1.0)
+ANY_BOUNDS: Bounds = (-math.inf, math.inf)
 
 
 def parse_epsilon(epsilon: str | float, name: str = "epsilon", largest: float = 1.0) -> float:

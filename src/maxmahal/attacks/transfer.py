@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_images, check_model, told_apart
+from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.result import Attacked
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import ANY_BOUNDS, Threat
 from maxmahal.errors import ArgumentError
 
 Crafting = Callable[[Model, Tensor, Tensor], Attacked]
-ANY_BOUNDS = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,7 @@ def _check(target: Model, images: Tensor, labels: Tensor) -> None:
     """Before any crafting: whether the target can judge these images."""
     check_images(images, labels, None, ANY_BOUNDS)
     check_model(target, images)
-    with told_apart(target, images):
-        classes = judge(target, images[:1]).logits.shape[1]
+    classes = judge(target, images[:1]).logits.shape[1]
     if int(labels.max()) >= classes:
         raise ArgumentError(
             f"labels must lie in 0..{classes - 1} because a model has {classes} classes; got {int(labels.max())}."

@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import told_apart
+from maxmahal.attacks.answers import check_answers, check_logits_of, model_errors, predicted_classes
+from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Attacked, Passes, Spent
-from maxmahal.errors import ArgumentError
+from maxmahal.attacks.threats import ANY_BOUNDS
 from maxmahal.random import derive
 
 # (rows [m], number of the try for each of them [m]) -> one value or image for each row
@@ -36,9 +37,16 @@ class Transformed(Attacked):
 
 @torch.no_grad()
 def worst_of(
-    model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, tries: int, transform: OfTries
+    model: Callable[[Tensor], Tensor],
+    images: Tensor,
+    labels: Tensor,
+    tries: int,
+    transform: OfTries,
+    sample_ids: Tensor | None = None,
 ) -> Transformed:
     """Try after try on the samples that are still correct; at the end the model judges in float32."""
+    check_images(images, labels, sample_ids, ANY_BOUNDS)
+    check_model(model, images)
     worst = _Worst(images, labels)
     for attempt in range(tries):
         rows = (~worst.fooled).nonzero().squeeze(1)
@@ -46,10 +54,12 @@ def worst_of(
             break
         attempts = torch.full_like(rows, attempt)
         moved = transform(rows, attempts)
-        with told_apart(model, moved):
+        with model_errors(model, moved):
             logits = model(moved)
+        check_logits_of(logits, len(rows))
+        check_answers(predicted_classes(logits))
         worst.offer(rows, attempts, moved, logits)
-    predictions = judge(model, worst.images).predictions if len(images) else torch.zeros_like(labels)
+    predictions = judge(model, worst.images).predictions
     looks = worst.tries + 1
     total = int(looks.sum())
     return Transformed(
@@ -69,20 +79,10 @@ def ids_of_tries(sample_ids: Int[Tensor, " n"], attempts: Int[Tensor, " n"]) -> 
     return torch.where(attempts == 0, sample_ids, derive(sample_ids, attempts))
 
 
-def check_ids(sample_ids: Tensor, images: Tensor) -> None:
-    """One id for each image."""
-    if sample_ids.shape != images.shape[:1]:
-        raise ArgumentError(
-            f"sample_ids must hold one value for each of the {len(images)} images; got {len(sample_ids)}."
-        )
-
-
 class _Worst:
     """The worst transformation of each sample so far."""
 
     def __init__(self, images: Tensor, labels: Tensor) -> None:
-        if labels.shape != images.shape[:1]:
-            raise ArgumentError(f"labels must hold one value for each of the {len(images)} images; got {len(labels)}.")
         self.images = images.clone()
         self.fooled = torch.zeros_like(labels, dtype=torch.bool)
         self.attempts = torch.zeros_like(labels, dtype=torch.int64)
@@ -92,22 +92,11 @@ class _Worst:
 
     def offer(self, rows: Tensor, attempts: Tensor, moved: Tensor, logits: Tensor) -> None:
         """Take over the rows, none of them fooled yet, for which this try is worse for the model."""
-        _check_logits(logits, len(rows))
         self.tries[rows] += 1
         labels = self._labels[rows]
         fools = logits.argmax(dim=1) != labels
         margins = MARGIN(Outputs(logits), labels, None).to(self._margins.dtype)
-        # A first try counts whatever its margin, which infinite logits can make infinite or NaN.
         better = fools | (margins < self._margins[rows]) | (attempts == 0)
         taken = rows[better]
         self.images[taken], self.attempts[taken] = moved[better], attempts[better]
         self.fooled[taken], self._margins[taken] = fools[better], margins[better]
-
-
-def _check_logits(logits: Tensor, count: int) -> None:
-    if logits.dim() != 2 or len(logits) != count:
-        raise ArgumentError(
-            f"The model must return one row of logits for each of {count} images; got the shape {tuple(logits.shape)}."
-        )
-    if bool(logits.isnan().any()):
-        raise ArgumentError("The model returned NaN, so no verdict means anything; look for the layer that overflows.")

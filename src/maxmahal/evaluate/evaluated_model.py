@@ -1,6 +1,7 @@
 """The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
+from maxmahal.attacks.answers import check_answers, check_logits_of, predicted_classes
+from maxmahal.attacks.checks import check_model
+from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
 from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -22,6 +27,7 @@ from maxmahal.train.checkpoint import ModelCard, load_card
 from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 
 SHOWN = 64  # images that a model is tried on before anything is recorded
+ALONE = 4  # of them that it is also shown one by one
 CHANNELS = (1, 3)
 Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
 
@@ -118,12 +124,12 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     """Try the model on some images of the data: it must accept their shape and know their classes."""
     images = data.first(SHOWN).to(target.device).float_images()
     before = images.clone()
-    if isinstance(target.model, nn.Module) and target.model.training:
-        raise ArgumentError(f"{target.target} is in train mode; return it with model.eval() called.")
+    with _naming(target):
+        check_model(target.model, images)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), full_float32(images.device):
             logits = target.model(images)
-    except Exception as error:  # any model may raise anything on images it was not made for
+    except (Exception, SystemExit) as error:  # any model may raise anything on images it was not made for
         if layout := _explain_layout(target.model, images, target.target, data.name):
             raise ArgumentError(layout) from error
         reason = " ".join(str(error).split())[:200]
@@ -131,11 +137,8 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
             f"{target.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
             f"({type(error).__name__}: {reason}); choose other --data or wrap the model."
         ) from error
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(images):
-        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-        raise ArgumentError(
-            f"{target.target} must return one row of logits for each of {len(images)} images; it returned {got}."
-        )
+    with _naming(target):
+        check_logits_of(logits, len(images))
     if not torch.equal(images, before):
         raise ArgumentError(
             f"{target.target} changes the images it is shown in place, so nothing measured on them would mean "
@@ -146,6 +149,28 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
         raise ArgumentError(
             f"{target.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
             f"choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
+        )
+    with _naming(target):
+        check_answers(predicted_classes(logits))
+        _check_alone(target.model, images, logits)
+
+
+@contextmanager
+def _naming(target: EvaluatedModel) -> Iterator[None]:
+    """Errors begin with the name that the user gave to the model."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise ArgumentError(f"{target.target}: {error}") from error
+
+
+def _check_alone(model: Model, images: Float[Tensor, "n c h w"], logits: Float[Tensor, "n l"]) -> None:
+    """Refuse a model whose answer for an image depends on the other images; a stochastic one shows nothing here."""
+    alone = torch.cat([judge(model, image[None]).logits for image in images[:ALONE]])
+    if share_that_differs(logits[:ALONE], alone) >= 0.5 and not is_stochastic(model, images):
+        raise ArgumentError(
+            "Its logits for an image depend on the other images of the batch, so no accuracy is defined; leave out "
+            "what is computed over the batch, such as batch norm in train mode or a softmax over dim 0."
         )
 
 
@@ -190,7 +215,7 @@ def _takes(model: nn.Module | Callable[[Tensor], Tensor], images: Tensor) -> boo
     try:
         with torch.no_grad():
             logits = model(images.contiguous())
-    except Exception:  # any model may raise anything
+    except (Exception, SystemExit):  # any model may raise anything
         return False
     return isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(images)
 
@@ -201,7 +226,7 @@ def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) 
     if not callable(model):
         raise ArgumentError(f"A target must be a path, module:factory, an nn.Module or a function; got {model!r}.")
     if isinstance(model, nn.Module) and model.training:
-        raise ArgumentError(f"{name} is in train mode, where batch norm mixes samples; call model.eval() first.")
+        raise ArgumentError(f"{target} is in train mode, where batch norm mixes samples; call model.eval() first.")
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
@@ -209,16 +234,12 @@ def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
     factory = import_function(text)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
-    if not isinstance(made, nn.Module) and not callable(made):
+    if not callable(made):
         raise ArgumentError(
             f"{text} must return an nn.Module in eval mode or a function from images to logits; "
             f"it returned a {type(made).__name__}."
         )
-    if isinstance(made, nn.Module):
-        if made.training:
-            raise ArgumentError(f"{text} returned a model in train mode; call .eval() on it before returning it.")
-        made = made.to(device)
-    return EvaluatedModel(name, text, made, fingerprint_model(made))
+    return _own(made.to(device) if isinstance(made, nn.Module) else made, name, text)
 
 
 def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> EvaluatedModel:

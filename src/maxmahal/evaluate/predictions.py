@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.oracle import Model, judge
+from maxmahal.random import own_stream
 
 DRAWS = 20  # predictions of a stochastic model per image: its accuracy is their mean
 EOT = 10  # draws per gradient of a stochastic model; more sharpen the gradient less than another step would
@@ -27,8 +28,7 @@ def mean_correct(
 
 def is_stochastic(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
     """Whether two passes of the same images differ by more than rounding can explain."""
-    with torch.random.fork_rng([images.device] if images.device.type == "cuda" else []):
-        torch.manual_seed(0)
+    with own_stream(images.device, 0):
         first, second = judge(model, images).logits, judge(model, images).logits
     return share_that_differs(first, second) > STOCHASTIC_SHARE
 

@@ -1,6 +1,7 @@
 """Evaluate models under a suite into a folder of records; after a kill at any moment the same call continues."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -94,7 +95,7 @@ def evaluate_models(
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with only_named(asked, data, chosen.to_table(), trusted):
+    with _exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
         models = _load_models(targets, trusted, device)
         images = _data(data, models, data_dir)
         some = _some(images, limit, chosen)
@@ -122,6 +123,18 @@ def evaluate_models(
         }
         reporter = SilentReporter() if reporter is None else reporter
         return _run(Path(out).expanduser(), models, bodies, chosen, some, transfer, save_images, reporter, until)
+
+
+@contextmanager
+def _exits_as_errors() -> Iterator[None]:
+    """The user's code that ends the process, perhaps with exit code 0, would look like an evaluation that is done."""
+    try:
+        yield
+    except SystemExit as stop:
+        raise ArgumentError(
+            f"The code of a model, its data or an attack tried to end the program (SystemExit: {stop.code}); "
+            "let it return or raise an error."
+        ) from stop
 
 
 def _run(
@@ -206,13 +219,9 @@ def _data(data: DataSource | None, models: Mapping[str, EvaluatedModel], data_di
 def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
     if not len(images):
         raise DataError(f"{images.name} holds no images to attack; choose other --data.")
-    return images.first(_limit(limit, suite))
-
-
-def _limit(limit: int | None, suite: Suite) -> int | None:
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    return suite.samples if limit is None else limit
+    return images.first(suite.samples if limit is None else limit)
 
 
 def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:

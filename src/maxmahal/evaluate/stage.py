@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Passes
+from maxmahal.attacks.answers import model_errors
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
@@ -25,6 +25,7 @@ from maxmahal.evaluate.predictions import DRAWS, mean_correct
 from maxmahal.evaluate.suite import Stage
 from maxmahal.imports import call_function
 from maxmahal.models import Classifier
+from maxmahal.random import own_stream
 from maxmahal.records.store import ChunkPictures, ChunkPoints
 from maxmahal.records.types import Columns, Rating
 
@@ -83,7 +84,7 @@ class StageOutput:
 def run_stage(task: StageInput) -> StageOutput:
     """Attack the samples; the model itself decides what counts as broken."""
     started = time.perf_counter()
-    with _own_randomness(task.images.device, task.model_seed):
+    with own_stream(task.images.device, task.model_seed):
         found = run_attack(task)
         columns = _columns(task, found)
         points = _points(task, found.images, columns)
@@ -220,13 +221,6 @@ def _points(task: StageInput, images: Tensor, columns: Columns) -> ChunkPoints |
         chosen &= columns.broken & columns.right_before
     if not chosen.any():
         return None
-    with torch.no_grad():
+    with torch.no_grad(), model_errors(model, images):
         features = model.features(images[torch.from_numpy(chosen.nonzero()[0]).to(images.device)])
     return ChunkPoints(columns.sample[chosen], task.plane.project(features))
-
-
-@contextmanager
-def _own_randomness(device: torch.device, seed: int) -> Iterator[None]:
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed % 2**63)
-        yield

@@ -1,13 +1,27 @@
 """The worst case over several attacks, on tensors: each attack runs on the samples that are still correct."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Prepared, apgd, cross_entropy, margin, prepare
+from maxmahal.attacks import (
+    L2,
+    Attacked,
+    Engine,
+    Linf,
+    Model,
+    Objective,
+    Prepared,
+    apgd,
+    cross_entropy,
+    margin,
+    prepare,
+)
 from maxmahal.attacks.checks import check_count, check_images, check_model
 from maxmahal.attacks.oracle import judge
 from maxmahal.evaluate.diagnose.probe import gives_gradients
@@ -33,29 +47,6 @@ class WorstCase:
         return float((~self.fooled).double().mean())
 
 
-class _Survivors:
-    """The samples, and which of them are broken so far."""
-
-    def __init__(self, images: Tensor, labels: Tensor, ids: Tensor | None) -> None:
-        self.images, self.labels = images, labels
-        self.ids = content_ids(images, labels) if ids is None else ids
-        self._found, self._fooled = images.clone(), torch.zeros_like(labels, dtype=torch.bool)
-        self.counts: dict[str, int] = {}
-        """How many samples are left after each attack."""
-
-    def rows(self) -> Int[Tensor, " m"]:
-        """The samples that are still correct."""
-        return (~self._fooled).nonzero().squeeze(1)
-
-    def take(self, name: str, rows: Tensor, images: Tensor, fooled: Tensor) -> None:
-        """What an attack found for these rows."""
-        self._found[rows], self._fooled[rows] = images, fooled
-        self.counts[name] = int((~self._fooled).sum())
-
-    def worst_case(self) -> WorstCase:
-        return WorstCase(self._found, self._fooled, self.counts)
-
-
 def attack_hard(
     model: Model,
     images: Float[Tensor, "n c h w"],
@@ -74,43 +65,23 @@ def attack_hard(
     check_images(images, labels, sample_ids, threat.bounds)
     check_model(model, images)
     chosen = load_suite(suite)
-    original = model.original if isinstance(model, Prepared) else model
-    target, fast = EvaluatedModel("model", "", original, ""), _prepared(model)
+    fast = prepare(model) if isinstance(model, nn.Module) else model
+    target = EvaluatedModel("model", "", fast.original if isinstance(fast, Prepared) else model, "")
+
+    def attack(stage: Stage, images: Tensor, labels: Tensor, sample_ids: Tensor) -> Attacked:
+        search = fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
+        own_seed = stream_key(seed, stage.name) % 2**63
+        return run_attack(
+            StageInput(
+                stage, target, search, images, labels, sample_ids, threat, own_seed, engine or Engine(), others={}
+            )
+        )
+
     with only_named(chosen.to_table()):
         classes = judge(model, images[:1]).logits.shape[1]
-        traits = Traits(classes, False, gives_gradients(original, images[:2]), bpda=False)
-        left = _Survivors(images, labels, sample_ids)
-        for stage in chosen.stages:
-            if stage.counts and not why_not(stage, target, traits, {}):
-                left.counts[stage.title] = len(left.rows())
-                if len(left.rows()):
-                    _run_stage(stage, target, fast, left, threat, seed, engine or Engine())
-    return left.worst_case()
-
-
-def _run_stage(
-    stage: Stage, target: EvaluatedModel, fast: Model, left: _Survivors, threat: Linf | L2, seed: int, engine: Engine
-) -> None:
-    rows = left.rows()
-    search = fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
-    task = StageInput(
-        stage=stage,
-        target=target,
-        model=search,
-        images=left.images[rows],
-        labels=left.labels[rows],
-        sample_ids=left.ids[rows],
-        threat=threat,
-        seed=stream_key(seed, stage.name) % 2**63,
-        engine=engine,
-        others={},
-    )
-    found = run_attack(task)
-    left.take(stage.title, rows, found.images, found.predictions != task.labels)
-
-
-def _prepared(model: Model) -> Model:
-    return prepare(model) if isinstance(model, nn.Module) else model
+        traits = Traits(classes, False, gives_gradients(target.model, images[:2]), bpda=False)
+        stages = [stage for stage in chosen.stages if stage.counts and not why_not(stage, target, traits, {})]
+        return _in_turn([(stage.title, partial(attack, stage)) for stage in stages], images, labels, sample_ids)
 
 
 def attack_within(
@@ -133,47 +104,36 @@ def attack_within(
     check_count("gradients", gradients)
     check_images(images, labels, sample_ids, threat.bounds)
     check_model(model, images)
-    left = _Survivors(images, labels, sample_ids)
-    for run in _short_runs(gradients, min(9, judge(model, images[:1]).logits.shape[1] - 1)):
-        rows = left.rows()
-        left.counts[run.name] = len(rows)
-        if len(rows):
-            found = apgd(
-                model,
-                images[rows],
-                labels[rows],
-                objective=run.objective,
-                threat=threat,
-                steps=run.steps,
-                seed=stream_key(seed, run.name) % 2**63,
-                sample_ids=left.ids[rows],
-                targets=run.targets,
-                engine=engine or Engine(),
-            )
-            left.take(run.name, rows, found.images, found.fooled)
-    return left.worst_case()
+    classes = judge(model, images[:1]).logits.shape[1]
+    runs: list[tuple[str, Callable[..., Attacked]]] = []
 
+    def plan(name: str, objective: Objective, steps: int, targets: str | None = None) -> None:
+        own_seed = stream_key(seed, name) % 2**63
+        attack = partial(apgd, model, threat=threat, engine=engine or Engine())
+        runs.append((name, partial(attack, objective=objective, steps=steps, targets=targets, seed=own_seed)))
 
-@dataclass(frozen=True)
-class _ShortRun:
-    """One run of APGD."""
-
-    name: str
-    objective: Objective
-    steps: int
-    targets: str | None = None
-
-
-def _short_runs(gradients: int, targets: int) -> list[_ShortRun]:
-    """Runs of a quarter of the gradients each, or of 25 and then the rest shared out among ``targets`` classes."""
-    aims = gradients >= 200
-    open_gradients = 100 if aims else gradients
-    runs = []
+    aimed = max(gradients - 100, 0) if gradients >= 200 else 0
     for turn in range(4):
         name, objective = ("cross-entropy", cross_entropy()) if turn % 2 else ("margin", margin())
-        if steps := (open_gradients + 3 - turn) // 4:
-            runs.append(_ShortRun(f"APGD-{steps}, {name}, run {turn + 1}", objective, steps))
-    if aims:
-        steps = (gradients - open_gradients) // targets
-        runs.append(_ShortRun(f"APGD-{steps}, margin to each of {targets} classes", margin(), steps, "top-9"))
-    return runs
+        if steps := (gradients - aimed + 3 - turn) // 4:
+            plan(f"APGD-{steps}, {name}, run {turn + 1}", objective, steps)
+    if aimed:
+        targets = min(9, classes - 1)
+        plan(f"APGD-{aimed // targets}, margin to each of {targets} classes", margin(), aimed // targets, "top-9")
+    return _in_turn(runs, images, labels, sample_ids)
+
+
+def _in_turn(
+    attacks: Sequence[tuple[str, Callable[..., Attacked]]], images: Tensor, labels: Tensor, ids: Tensor | None
+) -> WorstCase:
+    """Each attack on the samples that the ones before it left."""
+    ids = content_ids(images, labels) if ids is None else ids
+    found, fooled = images.clone(), torch.zeros_like(labels, dtype=torch.bool)
+    survivors = {}
+    for title, attack in attacks:
+        rows = (~fooled).nonzero().squeeze(1)
+        if len(rows):
+            result = attack(images[rows], labels[rows], sample_ids=ids[rows])
+            found[rows], fooled[rows] = result.images, result.predictions != labels[rows]
+        survivors[title] = int((~fooled).sum())
+    return WorstCase(found, fooled, survivors)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from maxmahal.errors import ArgumentError
+
 MOST = 1024  # images; a GPU takes longer over larger batches than the processor takes to launch them
 LEAST = 16
 PATIENCE = 100  # batches of one size before it is worth recording
@@ -73,7 +75,7 @@ class Recorder:
         try:
             replay, found = self.capture(lambda: self.function(*inputs))  # type: ignore[arg-type]
             replay()
-        except RuntimeError:  # what cannot be captured raises this: a model that reads values back, no memory
+        except (RuntimeError, ArgumentError):  # what cannot be captured: a model that reads values back, no memory
             return None
         expected = self.function(*inputs)  # type: ignore[arg-type]
         same = all(_is_close(one, two) for one, two in zip(found, expected, strict=True))

@@ -53,10 +53,10 @@ def fold(network: nn.Module, pairs: tuple[Pair, ...]) -> None:
         network.set_submodule(norm_name, nn.Identity().eval())
 
 
-def short_reason(error: Exception) -> str:
-    """An error in one line, for a note."""
+def short_reason(error: BaseException) -> str:
+    """An error in one short line, for a note."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {lines[0][:150].rstrip('.')}" if lines else type(error).__name__
 
 
 class _Tracer(fx.Tracer):

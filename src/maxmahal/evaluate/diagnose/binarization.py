@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import Outputs, craft, custom
+from maxmahal.attacks import craft, custom
 from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches, passed, percent, share, warning
 from maxmahal.models import Classifier
 from maxmahal.random import derive, signs
@@ -176,39 +176,22 @@ def _features_around(
 def _attack(
     probe: Probe, model: Features, images: Float[Tensor, "n c h w"], ids: Int[Tensor, " n"], readouts: Readouts
 ) -> Bool[Tensor, " n"]:
-    """Which planted examples PGD finds through the model and the readouts."""
+    """Which planted examples PGD finds through the model and the readouts, from any of its starts."""
     found = torch.zeros(len(images), dtype=torch.bool, device=images.device)
-    if not probe.has_gradients:
-        return found
-    for start in range(STARTS):
+    for start in range(STARTS if probe.has_gradients else 0):
         rows = (readouts.separates & ~found).nonzero().squeeze(1)  # the others are found already
         if len(rows):
-            found[rows] = _found_from(probe, model, images[rows], ids[rows], readouts.of(rows), start)
+            own = readouts.of(rows)
+            moved = craft(
+                model,
+                images[rows],
+                torch.zeros_like(rows),
+                objective=custom(lambda outputs, *_, own=own: -own(outputs.logits), name="planted"),
+                threat=probe.threat,
+                steps=STEPS,
+                step_size=2.5 * probe.threat.radius / STEPS,
+                seed=probe.keyed("binarization", start),
+                sample_ids=ids[rows],
+            )
+            found[rows] = own(in_batches(model, moved)) > 0
     return found
-
-
-def _found_from(
-    probe: Probe,
-    model: Features,
-    images: Float[Tensor, "n c h w"],
-    ids: Int[Tensor, " n"],
-    readouts: Readouts,
-    start: int,
-) -> Bool[Tensor, " n"]:
-    """Which planted examples PGD finds from the start of that number."""
-
-    def towards_planted(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
-        return -readouts(outputs.logits)
-
-    moved = craft(
-        model,
-        images,
-        torch.zeros_like(ids),
-        objective=custom(towards_planted, name="planted"),
-        threat=probe.threat,
-        steps=STEPS,
-        step_size=2.5 * probe.threat.radius / STEPS,
-        seed=probe.keyed("binarization", start),
-        sample_ids=ids,
-    )
-    return readouts(in_batches(model, moved)) > 0

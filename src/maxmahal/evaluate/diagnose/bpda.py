@@ -18,6 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from maxmahal.attacks import Prepared, straight_through
 from maxmahal.attacks.prepare.speedups import NO_SPEEDUPS
 from maxmahal.evaluate.diagnose.probe import pull_back
+from maxmahal.random import own_stream
 
 _IMAGES = 16  # to try modules on: enough that no unit is inactive for all of them by chance
 # Relative to the norm of a module's input: how far its output may be from it for the identity to approximate it.
@@ -112,8 +113,7 @@ def _misleads(module: nn.Module, inputs: Tensor) -> bool:
 
 def _call(module: nn.Module, inputs: Tensor) -> Tensor:
     """The module's output, with the same random numbers in every call."""
-    with torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
-        torch.manual_seed(0)
+    with own_stream(inputs.device, 0):
         output: Tensor = module(inputs)
     return output
 

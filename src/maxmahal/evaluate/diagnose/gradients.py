@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from maxmahal.attacks import Outputs, margin
+from maxmahal.attacks.answers import model_errors
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches, passed, percent, share, warning
 from maxmahal.random import derive, normal
@@ -114,7 +115,7 @@ def _useless(
     """For each correct image, whether its gradient is zero wherever it is finite, and whether it is not all finite."""
     zero, gaps = [], []
     for part, labels in _batches(probe.images[probe.is_right], probe.labels[probe.is_right]):
-        with torch.enable_grad():
+        with torch.enable_grad(), model_errors(model, part):
             (gradient,) = torch.autograd.grad(loss(model(part), labels), part)
         zero.append((gradient.nan_to_num(0.0, 0.0, 0.0) == 0).flatten(1).all(dim=1))
         gaps.append(~gradient.isfinite().flatten(1).all(dim=1))
@@ -144,7 +145,7 @@ def _margins_and_gradient(
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n c h w"]]:
     values, gradients = [], []
     for part, answers in _batches(images, labels):
-        with torch.enable_grad():
+        with torch.enable_grad(), model_errors(probe.model, part):
             margins = margin()(Outputs(_same_draws(probe, part)), answers, None)
             (gradient,) = torch.autograd.grad(margins.sum(), part)
         values.append(margins.detach())

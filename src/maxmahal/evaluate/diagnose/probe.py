@@ -10,13 +10,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Model, Objective, margin, prepare
+from maxmahal.attacks.answers import model_errors
 from maxmahal.attacks.apgd import AutoDescent
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
-from maxmahal.random import generator, stream_key
+from maxmahal.random import generator, own_stream, stream_key
 from maxmahal.records import Finding
 
 PROBE_SIZE = 200  # a share of 5 % is ten samples, and all checks together cost a fraction of a suite
@@ -80,9 +81,7 @@ class Check:
 
     def __call__(self, probe: Probe) -> Finding:
         """Run it with its own stream of torch's random numbers; the caller's stream is restored."""
-        device = probe.images.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(probe.keyed(self.name))
+        with own_stream(probe.images.device, probe.keyed(self.name)):
             finding = self.function(probe)
         return replace(finding, check=self.name, title=finding.title or self.title)
 
@@ -118,24 +117,25 @@ def gives_gradients(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
 def pull_back(function: Callable[[Tensor], Tensor], inputs: Tensor, along: Tensor | None = None) -> Tensor | None:
     """The gradient of the sum of all outputs, or of their product with ``along``; None if there is no gradient."""
     moved = inputs.detach().clone().requires_grad_()
-    try:
-        with torch.enable_grad():
-            outputs = function(moved)
-            if not outputs.requires_grad:
+    with model_errors(function, inputs):
+        try:
+            with torch.enable_grad():
+                outputs = function(moved)
+                if not outputs.requires_grad:
+                    return None
+                weights = torch.ones_like(outputs) if along is None else along.expand_as(outputs)
+                gradient: Tensor | None = torch.autograd.grad(outputs, moved, weights, allow_unused=True)[0]
+        except RuntimeError as error:
+            # A step without a derivative in torch, or one that converts to numpy and meets a tensor with a gradient.
+            if any(words in str(error) for words in ("is not implemented", "that requires grad")):
                 return None
-            weights = torch.ones_like(outputs) if along is None else along.expand_as(outputs)
-            gradient: Tensor | None = torch.autograd.grad(outputs, moved, weights, allow_unused=True)[0]
-    except RuntimeError as error:
-        # A step without a derivative in torch, or one that converts to numpy and meets a tensor with a gradient.
-        if any(words in str(error) for words in ("is not implemented", "that requires grad")):
-            return None
-        raise
+            raise
     return gradient
 
 
 def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> Tensor:
     """``function`` of all images without gradients, in batches that suit the device."""
-    with torch.no_grad():
+    with torch.no_grad(), model_errors(function, images):
         return torch.cat([function(part) for part in torch.split(images, default_batch_size(images))])
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import OBJECTIVES, Linf, craft, parse_epsilon
+from maxmahal.attacks import OBJECTIVES, Linf, Objective, craft, parse_epsilon
 from maxmahal.attacks.pgd import random_start
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.models import Classifier, eval_mode
@@ -39,6 +39,25 @@ class CraftBudget:
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
         """The random start."""
         return {"start": random_start(batch.images, self.adversary.threat, batch.random_seed, batch.sample_ids)}
+
+    def descend(
+        self, model: Classifier, batch: Batch, labels: Int[Tensor, " n"], objective: Objective
+    ) -> Float[Tensor, "n c h w"]:
+        """The last iterate of PGD from the batch's random start."""
+        draws = batch.draws or self.draw(batch, model.head.num_classes)
+        return craft(
+            model,
+            batch.images,
+            labels,
+            objective=objective,
+            threat=self.adversary.threat,
+            steps=self.steps,
+            step_size=self.adversary.step_size,
+            seed=batch.random_seed,
+            sample_ids=batch.sample_ids,
+            targets=draws.get("targets"),
+            start=draws["start"],
+        )
 
 
 @contextmanager
@@ -85,21 +104,8 @@ class PGDCraft(CraftBudget):
 
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         """The last iterate of PGD from a random start."""
-        draws = batch.draws or self.draw(batch, model.head.num_classes)
         with crafting(model, self.craft_mode):
-            return craft(
-                model,
-                batch.images,
-                self._labels(model, batch),
-                objective=OBJECTIVES[self.objective](model.head),
-                threat=self.adversary.threat,
-                steps=self.steps,
-                step_size=self.adversary.step_size,
-                seed=batch.random_seed,
-                sample_ids=batch.sample_ids,
-                targets=draws.get("targets"),
-                start=draws["start"],
-            )
+            return self.descend(model, batch, self._labels(model, batch), OBJECTIVES[self.objective](model.head))
 
     def _labels(self, model: Classifier, batch: Batch) -> Int[Tensor, " n"]:
         if self.label_source == "true":

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from maxmahal.attacks import Outputs, craft, model_outputs
+from maxmahal.attacks import Outputs, model_outputs
 from maxmahal.errors import SettingsError
 from maxmahal.losses import pairing_loss
 from maxmahal.models import Classifier
@@ -42,7 +42,6 @@ class Trades(CraftBudget):
         return natural + self.weight * output_divergence(clean, moved, self.divergence).mean()
 
     def _craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
-        draws = batch.draws or self.draw(batch, model.head.num_classes)
         with crafting(model):
             with torch.no_grad():
                 fixed = model_outputs(model, batch.images)
@@ -50,18 +49,7 @@ class Trades(CraftBudget):
             def closeness(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
                 return -output_divergence(fixed, outputs, self.divergence)
 
-            return craft(
-                model,
-                batch.images,
-                batch.labels,
-                objective=closeness,
-                threat=self.adversary.threat,
-                steps=self.steps,
-                step_size=self.adversary.step_size,
-                seed=batch.random_seed,
-                sample_ids=batch.sample_ids,
-                start=draws["start"],
-            )
+            return self.descend(model, batch, batch.labels, closeness)
 
 
 def output_divergence(clean: Outputs, moved: Outputs, divergence: Divergence) -> Float[Tensor, " n"]:
