@@ -18,7 +18,7 @@ from maxmahal.evaluate import evaluate_model, read_evaluations
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.records.schema import FILE
 from maxmahal.reproduce.states import training_state
-from maxmahal.train import RunFolder, Settings, load_model, load_settings, train_model
+from maxmahal.train import Settings, load_model, load_settings, train_model
 from maxmahal.train.checkpoint import read_tensors, save_tensors
 from maxmahal.train.tensorboard import open_log
 
@@ -117,8 +117,10 @@ def test_metadata_nested_deep_is_a_sentence(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"epoch": INFINITE}, {"epoch": "1"}, {"best_score": "x"}, {"threads": []}, {"settings": 5}, {"more": 1}]
-    + [{"settings": "[" * 100_000}, {"settings": "[]"}, {"settings": '{"train": {"epochs": "9"}}'}],
+    [
+        *({"epoch": INFINITE}, {"epoch": "1"}, {"best_score": "x"}, {"threads": []}, {"settings": 5}, {"more": 1}),
+        *({"settings": "[" * 100_000}, {"settings": "[]"}, {"settings": '{"train": {"epochs": "9"}}'}),
+    ],
     ids=lambda changes: str(changes)[:40],
 )
 def test_a_state_of_wrong_types_is_a_sentence(changes: dict[str, Any], run: Path, settings: Settings) -> None:
