@@ -65,7 +65,9 @@ def test_a_torn_last_line_is_left_out_with_a_word_and_dropped_on_resuming(
     assert metrics.read_text() == whole
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"epoch": "1"}', '{"epoch": 0}', '{"epoch": 1, "lr": 1e999}', "\udcff"])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"epoch": "1"}', '{"epoch": 0}', '{"epoch": 1, "train_seconds": 1e999}', "\udcff"]
+)
 def test_damage_elsewhere_is_a_sentence(line: str, run: Path, settings: Settings) -> None:
     metrics = run / "metrics.jsonl"
     metrics.write_bytes(f"{line}\n{metrics.read_text()}".encode(errors="surrogateescape"))
