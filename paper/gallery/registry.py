@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import write_text_atomically
+from maxmahal.files import parse_json, read_text, write_text_atomically
 from maxmahal.version import __version__
 from paper import ROOT
 from paper.gallery.figure import FigureOptions, FigureRecord, GalleryFigure
@@ -79,11 +79,11 @@ def read_record(folder: Path, name: str) -> FigureRecord | None:
     if not path.exists():
         return None
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = parse_json(read_text(path))
         if kept["format"] != FORMAT or kept["figure"] != name:
             raise ValueError(f"it says {kept['format']}, {kept['figure']}")
         record: FigureRecord = kept["record"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise FigureRecordError(
             f"{path} is not a record of {name} ({error}); `python -m paper.gallery {name}` makes one."
         ) from error

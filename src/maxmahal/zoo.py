@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from maxmahal.errors import CheckpointError, did_you_mean
+from maxmahal.files import user_path
 from maxmahal.models import Classifier
 from maxmahal.train import load_model
 
@@ -41,7 +42,7 @@ def zoo_folders() -> list[Path]:
         folders.append(_PACKAGE.parent.parent / "zoo")
     folders = [folder for folder in folders if folder.is_dir()]
     if named := os.environ.get(VARIABLE):
-        own = Path(named).expanduser()
+        own = user_path(named)
         if not own.is_dir():
             raise CheckpointError(f"${VARIABLE} names {own}, which is not a folder; correct the variable or unset it.")
         folders.insert(0, own)
@@ -87,7 +88,7 @@ def load(
     A path that exists wins over a name. A run whose network came from the user's own ``module:factory`` needs that
     network as ``backbone``, or the factory's name in ``trusted``.
     """
-    path = Path(target).expanduser()
+    path = user_path(target)
     if not path.exists() and names_a_model(target):
         path = zoo_checkpoint(str(target))
     return load_model(path, backbone=backbone, trusted=trusted, device=device)

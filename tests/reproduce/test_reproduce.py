@@ -19,7 +19,7 @@ from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_
 from maxmahal.reproduce.jobs import threads_each
 from maxmahal.reproduce.reporter import CellEvent, GridLines
 from maxmahal.reproduce.runner import Deadline
-from maxmahal.reproduce.states import CellState, read_epochs
+from maxmahal.reproduce.states import CellState
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train import RunFolder
 
@@ -53,7 +53,7 @@ def records(out: Path) -> list[tuple[object, ...]]:
 
 
 def epochs(out: Path, name: str) -> int:
-    return len(read_epochs(RunFolder(out / "models" / name)))
+    return len(RunFolder(out / "models" / name).read_metrics())
 
 
 def wait_for(happened: Callable[[], object]) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import rich.console
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
-from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.errors import SettingsError, did_you_mean, printable
 from maxmahal.imports import names_a_function
 from maxmahal.shipped import FileKind, shipped_files
 
@@ -75,6 +76,22 @@ def show_shipped(kind: FileKind, name: str) -> None:
     typer.echo(shipped[name].read_text(encoding="utf-8"), nl=False)
 
 
+class Console(rich.console.Console):
+    """Prints what files say, such as the names of classes, without control characters that a terminal would obey."""
+
+    def render(
+        self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As rich does it; its own control codes, which move the cursor, stay."""
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(printable(each.text), each.style)
+
+
+def echo(text: str) -> None:
+    """Print a line in the same way."""
+    typer.echo(printable(text))
+
+
 def print_table(
     console: Console,
     columns: Sequence[str],
@@ -103,6 +120,6 @@ def print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     console.print(table)
 
 
-def print_line(console: Console, text: str) -> None:
+def print_line(console: rich.console.Console, text: str) -> None:
     """Print a text as it is: no markup, no highlighting, no line breaks."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.common import DataDir, print_line, print_table
+from maxmahal.cli.common import Console, DataDir, echo, print_line, print_table
 from maxmahal.cli.progress import DownloadProgress
 
 app = typer.Typer(help="Data sets: list, check and download them.", no_args_is_help=True)
@@ -27,7 +26,7 @@ def check_command(name: Name, data_dir: DataDir = None) -> None:
     """Verify checksums, counts and class balance."""
     report = maxmahal.data.check_dataset(name, data_dir)
     for line in report.lines:
-        typer.echo(line)
+        echo(line)
     if not report.ok:
         raise typer.Exit(2)
 
@@ -38,7 +37,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     maxmahal.data.fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))
     folder, files = maxmahal.data.resolve_data_dir(data_dir), maxmahal.data.registry.SOURCES[name].files
     place = f"in {folder}" if files else "embedded, with nothing to fetch"
-    typer.echo(f"{name} is {place}.")
+    echo(f"{name} is {place}.")
 
 
 def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:

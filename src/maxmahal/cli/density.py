@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.common import Data, DataDir, Device, Limit, Trusted, pick_device, print_line, print_table
+from maxmahal.cli.common import Console, Data, DataDir, Device, Limit, Trusted, pick_device, print_line, print_table
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 

@@ -6,10 +6,8 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-from rich.console import Console
-
 import maxmahal
-from maxmahal.cli.common import DataDir, print_facts
+from maxmahal.cli.common import Console, DataDir, print_facts
 from maxmahal.cli.data import dataset_status
 
 PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matplotlib", "pillow", "typer", "rich")

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 import maxmahal
 from maxmahal.cli.common import (
+    Console,
     Data,
     DataDir,
     Device,

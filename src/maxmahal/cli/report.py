@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.common import print_line, print_table
+from maxmahal.cli.common import Console, print_line, print_table
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.files import write_text_atomically
 

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, TensorBoard, pick_device, print_line, print_table
+from maxmahal.cli.common import Console, DataDir, Device, Show, TensorBoard, echo, pick_device, print_line, print_table
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
@@ -53,7 +52,7 @@ def presets_command(show: Show = None) -> None:
     """List the presets and the rows of the paper that they reproduce."""
     if show is not None:
         # With all defaults, because the shipped files extend each other.
-        typer.echo(to_toml(to_table(maxmahal.train.load_settings(show))), nl=False)
+        echo(to_toml(to_table(maxmahal.train.load_settings(show))).removesuffix("\n"))
         return
     presets = {name: maxmahal.train.load_settings(name) for name in maxmahal.train.preset_names()}
     rows = [(name, settings.about, settings.table) for name, settings in presets.items()]

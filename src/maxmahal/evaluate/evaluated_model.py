@@ -19,6 +19,7 @@ from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
+from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -71,6 +72,8 @@ class EvaluatedModel:
     def about(self) -> Table:
         """How the records describe it."""
         settings = {} if self.card is None else to_table(self.card.settings)
+        if settings:
+            settings["data"]["source"] = recorded_path(settings["data"]["source"])
         count = 0
         if isinstance(self.model, nn.Module):
             count = sum(parameter.numel() for parameter in self.model.parameters())
@@ -107,7 +110,7 @@ def load_target(
                 bare = text.removeprefix(PREFIX)
                 known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, torch.device(device))
                 return replace(known, target=PREFIX + bare)
-        return _from_checkpoint(Path(text).expanduser(), name, trusted, torch.device(device))
+        return _from_checkpoint(user_path(text), name, trusted, torch.device(device))
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -251,7 +254,7 @@ def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torc
     file = path / "last.safetensors" if path.is_dir() else path
     model = load_model(file, trusted=trusted, device=device)
     folder = RunFolder(file.parent)
-    training = folder.read_metrics() if folder.metrics.exists() else []
+    training = folder.read_metrics()
     default = path.name if path.is_dir() else f"{path.parent.resolve().name}-{path.stem}"
     name = name or default or "model"
     return EvaluatedModel(name, str(path), model, fingerprint_model(model), load_card(file), training)

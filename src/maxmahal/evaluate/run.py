@@ -17,7 +17,7 @@ from maxmahal.evaluate.parsing import option_defaults
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.files import check_folder_name
+from maxmahal.files import check_folder_name, recorded_path, user_path
 from maxmahal.imports import only_named
 from maxmahal.records.reading import read_numbers
 from maxmahal.records.store import Identity, Store
@@ -102,9 +102,9 @@ def evaluate_models(
         for model in models.values():
             check_fit(model, some)
         command = as_command(
-            [f"{name}={model.target}" for name, model in models.items()],
-            chosen.name if isinstance(suite, Suite) else str(suite),
-            data if isinstance(data, str) else images.name,
+            [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
+            chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
+            recorded_path(data) if isinstance(data, str) else images.name,
             {
                 "trust": list(trusted),
                 "limit": limit,
@@ -114,7 +114,7 @@ def evaluate_models(
                 "transfer": transfer,
                 "save-images": save_images,
             },
-            str(out),
+            recorded_path(str(out)),
         )
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
         bodies = {
@@ -122,7 +122,7 @@ def evaluate_models(
             for name, model in models.items()
         }
         reporter = SilentReporter() if reporter is None else reporter
-        return _run(Path(out).expanduser(), models, bodies, chosen, some, transfer, save_images, reporter, until)
+        return _run(user_path(out), models, bodies, chosen, some, transfer, save_images, reporter, until)
 
 
 @contextmanager
@@ -221,7 +221,14 @@ def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
         raise DataError(f"{images.name} holds no images to attack; choose other --data.")
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    return images.first(suite.samples if limit is None else limit)
+    some = images.first(suite.samples if limit is None else limit)
+    ids, counts = torch.unique(some.sample_ids, return_counts=True)
+    if len(ids) < len(some):
+        raise DataError(
+            f"{images.name}: {int(counts.max())} images have the sample id {int(ids[counts.argmax()])}; number the "
+            "samples without repetition, because records tell them apart by their ids."
+        )
+    return some
 
 
 def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:
@@ -234,7 +241,7 @@ def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str
             "suite": suite.to_table(),
             "transfer": sources,
         },
-        "target": model.target,
+        "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "chunk": chunk_size(model.device, suite),
         "radius": suite.threat_of(None).radius,

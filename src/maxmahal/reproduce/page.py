@@ -11,7 +11,7 @@ from maxmahal.report import write_page
 from maxmahal.report.chart import SERIES
 from maxmahal.report.layout import html_page
 from maxmahal.report.sections.training import TrainedModel, measured_epochs, trained_section
-from maxmahal.reproduce.states import EvaluationKey, read_epochs
+from maxmahal.reproduce.states import EvaluationKey
 from maxmahal.train import RunFolder
 
 
@@ -43,7 +43,7 @@ def _key(each: Evaluation) -> EvaluationKey:
 
 def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
     """A page of test error against training time of all runs that have an epoch; empty if there is none."""
-    read = {name: measured_epochs(read_epochs(folder)) for name, folder in runs.items()}
+    read = {name: measured_epochs(folder.read_metrics()) for name, folder in runs.items()}
     begun = [(name, epochs) for name, epochs in read.items() if epochs]
     models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
     section = trained_section(models)

@@ -1,8 +1,6 @@
 """What of a grid is done, partly done or missing, read from disk."""
 
-import json
 import math
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,9 +13,10 @@ from safetensors import SafetensorError, safe_open
 from maxmahal.attacks import parse_epsilon
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.files import opened
 from maxmahal.imports import only_named
-from maxmahal.records.schema import FILE, PATIENCE, RecordsError, record_errors
-from maxmahal.settings import Table, first_difference, to_table
+from maxmahal.records.schema import FILE, RecordsError, open_for_reading, parse_body, record_errors
+from maxmahal.settings import first_difference, to_table
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
 
@@ -25,9 +24,7 @@ EvaluationKey = tuple[str, str, int, int, str, float]
 """Name, suite, seed, samples, norm and radius: unique for each evaluation in the records."""
 
 _QUERY = """
-SELECT name, suite, json_extract(body, '$.same.suite.version'), seed, samples,
-    json_extract(body, '$.same.suite.norm'), json_extract(body, '$.same.suite.epsilon'),
-    json_extract(body, '$.same.model'),
+SELECT name, suite, seed, samples, body,
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id AND (skipped != '' OR chunks = (
         SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position))),
@@ -94,7 +91,7 @@ def training_state(path: Path, settings: Settings) -> CellState:
             raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
     if folder.result.exists():
         return CellState("done", share=1.0)
-    epochs, planned = read_epochs(folder), settings.train.epochs
+    epochs, planned = folder.read_metrics(), settings.train.epochs
     diverged = folder.diverged_at(settings)
     if diverged is not None:
         return CellState("impossible", f"diverged at epoch {diverged}", len(epochs) / planned)
@@ -102,43 +99,48 @@ def training_state(path: Path, settings: Settings) -> CellState:
         return CellState("missing")
     last = epochs[-1]
     epoch = int(last["epoch"])
-    left = float(last["train_seconds"]) / epoch * (planned - epoch)
+    left = float(last.get("train_seconds", 0.0)) / epoch * (planned - epoch)
     return CellState("half", f"epoch {epoch} of {planned}", epoch / planned, left, _device_kind(folder))
 
 
 def _device_kind(folder: RunFolder) -> str:
     """Where a run was trained last: only a run on a GPU saves the random state of a GPU."""
     try:
+        with opened(folder.state):
+            pass  # not a pipe
         with safe_open(folder.state, framework="numpy") as state:
             return "cuda" if "random.cuda" in state.keys() else "cpu"  # noqa: SIM118 - it is no dictionary
     except (OSError, SafetensorError):
         return ""
 
 
-def read_epochs(folder: RunFolder) -> list[Table]:
-    """Every epoch in the metrics; an incomplete last line is ignored."""
-    try:
-        lines = folder.metrics.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    epochs: list[Table] = []
-    for line in lines:
-        try:
-            epochs.append(json.loads(line))
-        except ValueError:
-            break
-    return epochs
-
-
 def read_recorded(folder: Path) -> list[Recorded]:
     """Every evaluation in a folder of records; none if the folder does not exist."""
     path = folder / FILE
-    if not path.is_file():
-        return []
-    with record_errors(path), closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
-            return []  # another process is creating the tables
-        return [Recorded(*(*facts, bool(finished))) for *facts, finished in connection.execute(_QUERY)]
+    if not path.is_file() or not path.stat().st_size:
+        return []  # or another process is creating the tables
+    with record_errors(path), closing(open_for_reading(folder)) as connection:
+        return [_recorded(*row) for row in connection.execute(_QUERY)]
+
+
+def _recorded(
+    name: str, suite: str, seed: int, samples: int, body: str, planned: int, done: int, finished: int
+) -> Recorded:
+    same = parse_body("evaluations", body)["same"]
+    told = same["suite"]
+    return Recorded(
+        name=name,
+        suite=suite,
+        version=told["version"],
+        seed=seed,
+        samples=samples,
+        norm=told["norm"],
+        epsilon=told["epsilon"],
+        fingerprint=same["model"],
+        planned=planned,
+        done=done,
+        finished=bool(finished),
+    )
 
 
 def evaluation_state(

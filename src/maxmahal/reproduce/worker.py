@@ -3,7 +3,6 @@
 It may be killed at any time: the next call resumes its work.
 """
 
-import json
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import evaluate_models
 from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.files import parse_json, read_text
 from maxmahal.records import Finding
 from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, Job
 from maxmahal.reproduce.page import write_report
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     (spec,) = (word for word in arguments if word != END_WITH_PARENT)
     try:
-        run_job(Job(**json.loads(Path(spec).read_text(encoding="utf-8"))))
+        run_job(Job(**parse_json(read_text(Path(spec)))))
     except MaxmahalError as error:
         _say(str(error))
         return 2
