@@ -83,7 +83,8 @@ class Worker:
 
     def __init__(self, name: str, job: Job, folder: Path, *, threads: int, until: float | None) -> None:
         self._log, spec = folder / f"{name}.log", folder / f"{name}.json"
-        write_job(writable(spec, folder.parent), job, until)
+        writable(spec, folder.parent)
+        write_job(spec, job, until)
         with storage_errors(self._log):
             file = writable(self._log, folder.parent).open("ab")
         with file:
