@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from small_grids import GRID, write_grid
 
 from commands import runner
+from maxmahal.cli.common import Console
 from maxmahal.cli.reproduce import GridProgress
 from maxmahal.reproduce import (
     GridLines,

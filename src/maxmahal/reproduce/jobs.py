@@ -37,7 +37,8 @@ class Worker:
 
     def __init__(self, name: str, job: Job, folder: Path, *, threads: int) -> None:
         self._log, spec = folder / f"{name}.log", folder / f"{name}.json"
-        write_text_atomically(writable(spec, folder.parent), json.dumps(asdict(job), indent=2) + "\n")
+        writable(spec, folder.parent)
+        write_text_atomically(spec, json.dumps(asdict(job), indent=2) + "\n")
         with storage_errors(self._log):
             file = writable(self._log, folder.parent).open("ab")
         with file:
