@@ -36,12 +36,12 @@ def _folder(path: Path) -> None:
 
 def _sparse(path: Path) -> None:
     with path.open("r+b") as stream:
-        stream.truncate(20 * 2**30)
+        stream.truncate(3 * 2**29)
 
 
 NO_FILES: dict[str, Content] = {
     "pipe": _pipe, "folder": _folder, "nothing": Path.unlink, "empty": b"", "link to itself": lambda path: link_to(path.name)(path),
-    "link to zeros": link_to("/dev/zero"), "20 GB of zeros": _sparse, "null bytes": b"\0" * 1000, "spaces": b" " * 10**6,
+    "link to zeros": link_to("/dev/zero"), "1.5 GB of zeros": _sparse, "null bytes": b"\0" * 1000, "spaces": b" " * 10**6,
     "byte order mark": b"\xef\xbb\xbf", "not UTF-8": b"\xff\xfe\xfa",
 }  # fmt: skip
 JSON = NO_FILES | {
@@ -157,11 +157,11 @@ NPZ = NO_FILES | {
 def collision() -> bytes:
     """A dictionary of whole numbers with one hash."""
     prime = 2**61 - 1
-    return pickle.dumps({prime * (number + 1): 0 for number in range(8000)}, 2)
+    return pickle.dumps({prime * (number + 1): 0 for number in range(50_000)}, 2)
 
 
 PICKLES = NO_FILES | {
-    "nested tuples": b"\x80\x02)" + b"\x85" * 200_000 + b".", "claims 4 GB": b"\x80\x02B\xff\xff\xff\xff....",
+    "nested tuples": b"\x80\x02)" + b"\x85" * 200_000 + b".", "nested key": b"\x80\x02})" + b"\x85" * 200_000 + b"Ns.", "claims 4 GB": b"\x80\x02B\xff\xff\xff\xff....",
     "claims 2 GB of text": b"\x80\x02X\xff\xff\xff\x7f.", "frame": b"\x80\x04\x95" + b"\xff" * 7 + b"\x7f.",
     "array of 3 GB": b"\x80\x02cnumpy\nzeros\n(J\0\0\0\x7ftR.", "bytearray": b"\x80\x05\x96" + struct.pack("<Q", 3 * 2**30) + b".",
     "same hash": lambda path: path.write_bytes(collision()), "system": b"cos\nsystem\n(S'touch executed'\ntR.",
@@ -200,7 +200,7 @@ RECORDS = NO_FILES | {
     name: _statements(*statements.split(";")) for name, statements in {
         "empty body": "UPDATE stages SET body = '{}'", "list as body": "UPDATE evaluations SET body = '[]'",
         "null body": "UPDATE evaluations SET body = 'null'", "deep body": f"UPDATE stages SET body = '{DEEP}'",
-        "digits": f"UPDATE stages SET body = '{DIGITS}'", "blob": "UPDATE records SET sample = x'00'",
+        "digits": f"UPDATE stages SET body = '{DIGITS}'", "blob": "UPDATE records SET label = x'00'",
         "text": "UPDATE records SET label = 'x' WHERE stage = 0", "plane": "UPDATE evaluations SET plane = x'504b0304'",
         "plane of text": "UPDATE evaluations SET plane = 'x'", "picture": "UPDATE pictures SET clean = x'00'",
         "shape": "UPDATE pictures SET shape = '[4000000000, 4000000000, 3]'", "no shape": "UPDATE pictures SET shape = '{}'",

@@ -1,17 +1,19 @@
 """One batch of inputs in a process of its own: what a reader may do with a file that it cannot trust.
 
 It may return, or raise a ``MaxmahalError`` of one line. Everything else is a failure: another error, more than
-``SECONDS`` or ``BYTES``, a started program, a module that the user did not name, a file outside of the folder.
+the time or ``BYTES``, a started program, a module that the user did not name, a file outside of the folder.
 """
 
 import contextlib
 import faulthandler
+import importlib
 import json
 import os
 import resource
 import shutil
 import sys
 import tempfile
+import time
 import traceback
 import unicodedata
 import warnings
@@ -22,9 +24,8 @@ from random import Random
 from typing import Any
 
 from maxmahal.errors import MaxmahalError
-from tests.fuzz.readers import READERS, Reader
+from tests.fuzz.readers import Reader
 
-SECONDS = 10
 BYTES = 2**30
 LONGEST = 300
 PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
@@ -48,6 +49,8 @@ class Watch:
     def __init__(self, folder: Path, names_code: bool) -> None:
         self.folder, self.names_code = os.path.realpath(folder), names_code
         self.noted: list[Failure] | None = None
+        self.peak = 0
+        """The bytes that the last block took."""
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -78,7 +81,7 @@ class Watch:
         noted: list[Failure] = []
         before, packages = set(sys.modules), {name.partition(".")[0] for name in sys.modules}
         free = reset_peak()
-        self.noted = noted
+        self.peak, self.noted = 0, noted
         try:
             yield noted
         finally:
@@ -86,8 +89,9 @@ class Watch:
             new = {name.partition(".")[0] for name in set(sys.modules) - before} - packages
             if new and not self.names_code:
                 noted.append(Failure("imports a module", "", ", ".join(sorted(new))))
-            if (used := peak() - free) > BYTES:
-                noted.append(Failure("takes memory", "", f"{used / 2**20:.0f} MiB"))
+            self.peak = peak() - free
+            if self.peak > BYTES:
+                noted.append(Failure("takes memory", "", f"{self.peak >> 20} MiB"))
 
 
 def place_of(frames: traceback.StackSummary) -> str:
@@ -106,7 +110,7 @@ def check_error(error: BaseException) -> Failure | None:
     if not isinstance(error, MaxmahalError):
         return Failure(type(error).__name__, place, ascii(text)[:200])
     if any(isinstance(each, MemoryError) for each in causes):
-        return Failure("asks for too much memory", place_of(traceback.extract_tb(causes[-1].__traceback__)), ascii(text)[:200])
+        return Failure("asks for too much memory", place, ascii(text)[:200])
     if len(text) > LONGEST:
         return Failure("long message", place, f"{len(text)} characters: {ascii(text[:150])}")
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in text):
@@ -155,17 +159,16 @@ class Place:
         if key in self.reader.known:
             path, content = Path(next(iter(self.reader.files))), self.reader.known[key]
             path.write_bytes(content) if isinstance(content, bytes) else content(path)
-        elif key != "valid":
+        elif key.isdigit():
             name = random.choice(list(self.reader.files))
             Path(name).write_bytes(self.reader.files[name](random, Path(name).read_bytes()))
 
 
-def read_inputs(name: str, seed: int, keys: list[str], examples: Path) -> Iterator[tuple[str, list[Failure] | None]]:
-    """Each input's name before it is read, and its failures afterwards."""
-    reader = READERS[name]
+def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path, seconds: int) -> Iterator[list[Any]]:
+    """Each input's name before it is read; then with its failures, its seconds and its bytes."""
     place = Place(reader, examples)
     os.environ["MAXMAHAL_ZOO"] = "zoo"
-    watch = Watch(place.outside / "inside", reader.names_code)
+    watch = Watch(place.folder, reader.names_code)
     warnings.simplefilter("ignore")
     place.prepare("valid", seed)
     for read in reader.reads:
@@ -173,11 +176,12 @@ def read_inputs(name: str, seed: int, keys: list[str], examples: Path) -> Iterat
             read()  # imports what it needs
     limit_memory()
     for key in keys:
-        yield key, None
+        yield [key]
         place.prepare(key, seed)
         found: list[Failure] = []
+        started, most = time.perf_counter(), 0
         for read in reader.reads:
-            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            faulthandler.dump_traceback_later(seconds, exit=True)
             with watch.watching() as noted:
                 try:
                     read()
@@ -186,18 +190,20 @@ def read_inputs(name: str, seed: int, keys: list[str], examples: Path) -> Iterat
                         noted.append(failure)
             faulthandler.cancel_dump_traceback_later()
             found += noted
-        if sorted(os.listdir(place.outside)) != ["inside"]:
-            found.append(Failure("writes outside", "", str(os.listdir(place.outside))))
-        yield key, found
+            most = max(most, watch.peak)
+        if (left := os.listdir(place.outside)) != ["inside"]:
+            found.append(Failure("writes outside", "", str(left)))
+        yield [key, [vars(each) for each in found], time.perf_counter() - started, most]
     os.chdir("/")
     shutil.rmtree(place.outside)
 
 
 def main() -> None:
-    """``python -c … READER SEED EXAMPLES`` with the inputs' names on standard input; writes lines of JSON."""
+    """``python -c … TABLE READER SEED EXAMPLES SECONDS``, the inputs' names on standard input; writes lines of JSON."""
     faulthandler.enable()
-    name, seed, examples = sys.argv[1:]
+    table, name, seed, examples, seconds = sys.argv[1:]
+    reader = importlib.import_module(table).READERS[name]
     out = os.fdopen(os.dup(1), "w")
-    for key, found in read_inputs(name, int(seed), json.loads(sys.stdin.readline()), Path(examples)):
-        out.write(json.dumps([key, None if found is None else [vars(each) for each in found]]) + "\n")
+    for line in read_inputs(reader, int(seed), json.loads(sys.stdin.readline()), Path(examples), int(seconds)):
+        out.write(json.dumps(line) + "\n")
         out.flush()
