@@ -5,11 +5,31 @@ sentence and exits with code 2; any other exception is a bug and keeps its trace
 """
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
+
+_LONGEST = 300
 
 
 class MaxmahalError(Exception):
-    """Base class of all errors that a user can fix."""
+    """Base class of all errors that a user can fix; what a message quotes from a file is made printable and short."""
+
+    def __init__(self, message: str) -> None:
+        text = printable(" ".join(str(message).split()))
+        # The middle goes: the start says what is wrong, the end says what to do.
+        super().__init__(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 121]} … {text[-118:]}")
+
+
+def printable(text: str) -> str:
+    """The text with escapes in place of what a terminal would obey: control characters, changes of direction."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each
+        if each.isprintable() or each == "\n" or unicodedata.category(each) == "Zs"
+        else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 class ArgumentError(MaxmahalError, ValueError):
@@ -39,5 +59,5 @@ class CheckpointError(MaxmahalError, ValueError):
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     """The end of an error message: the most similar valid word, or all valid words if none is similar."""
     choices = {choice.lower(): choice for choice in sorted(valid)}
-    near = difflib.get_close_matches(wrong.lower(), choices, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(wrong[:100].lower(), choices, n=1, cutoff=0.5)
     return f"did you mean '{choices[near[0]]}'?" if near else f"choose one of: {', '.join(choices.values())}."

@@ -1,14 +1,180 @@
-"""Atomic writes: a file is either the old version or the new one, and never outside of the given folder."""
+"""Reading with limits, because anybody may have written a file, and atomic writes inside of the given folder.
 
+A reader refuses before it allocates. It raises an OSError for a file and a ValueError for its content; the callers turn
+both into a sentence that says what to do.
+"""
+
+import errno
+import io
+import json
+import math
 import os
+import re
+import stat
 import tempfile
-from collections.abc import Callable, Iterator
+import tomllib
+import zipfile
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from maxmahal.errors import MaxmahalError, SettingsError
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _SUFFIX = ".maxmahal-tmp"
+MOST_BYTES = 256 << 20  # of a file that is read at once; the largest official file has 155 MB
+_MOST_TEXT = 16 << 20  # of JSON
+_MOST_TOML = 1 << 20  # which takes seconds
+_MOST_DEPTH = 50
+_SMALL_ARRAY = 256 << 20  # bytes; a larger one must not shrink too much when compressed
+_MOST_SHRINKING = 200  # photographs shrink by 2, drawings by 20; a bomb of zeros by 1000
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_MOST_DEPTH}}}""")
+_TOO_DEEP = f"it is nested more than {_MOST_DEPTH} deep"
+
+
+def user_path(path: str | Path) -> Path:
+    """A path that somebody wrote, with ``~`` replaced by the home folder."""
+    try:
+        str(path).encode()  # fails for half a character
+        found = Path(path).expanduser()
+    except (RuntimeError, ValueError) as error:
+        raise SettingsError(f"{str(path)!r} is not a path here ({error}); write it in full.") from error
+    if "\0" in str(found):
+        raise SettingsError(f"{str(path)!r} holds a null byte, so it is not a path; correct it.")
+    return found
+
+
+def portable_path(path: str) -> str:
+    """The home folder as ``~``: that finds the file again and does not tell who the user is."""
+    home = str(Path.home())
+    return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}{os.sep}") else path
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedIOBase]:
+    """The file, for reading; a pipe or a device, which may never end, is an OSError, as is a folder."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "a path cannot hold a null byte", str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # otherwise opening a pipe waits for its writer
+    with os.fdopen(descriptor, "rb") as stream:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
+            raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
+        yield stream
+
+
+def read_limited(stream: io.BufferedIOBase, most: int = MOST_BYTES) -> bytes:
+    """All that is left of a stream, unpacked or not, if that is not too much."""
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB")
+    return content
+
+
+def read_text(path: Path) -> str:
+    """A small UTF-8 text; a mark at its start is dropped."""
+    with opened(path) as stream:
+        return read_limited(stream, _MOST_TEXT).decode("utf-8-sig")
+
+
+def parse_json(text: str, *, finite: bool = True) -> Any:
+    """The only reader of JSON. NaN and infinity are refused if ``finite``."""
+
+    def real(digits: str) -> float:
+        number = float(digits)
+        if finite and not math.isfinite(number):
+            raise ValueError(f"{digits[:20]} is not a finite number")
+        return number
+
+    _check_size(text, _MOST_TEXT)
+    try:
+        value = json.loads(text, parse_int=_integer, parse_float=real, parse_constant=real)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    _check_values(value)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()  # half a character, which no file can hold, is a ValueError
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The only reader of TOML."""
+    _check_size(text, _MOST_TOML)
+    if _LONG_KEY.search(text):  # tomllib needs memory and time that grow with the square of its parts
+        raise ValueError(_TOO_DEEP)
+    try:
+        value = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    _check_values(value)
+    return value
+
+
+def _check_size(text: str, most: int) -> None:
+    if len(text) > most:
+        raise ValueError(f"it holds more than {most >> 20} MiB")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20:
+        raise ValueError(f"{digits[:20]}… is too large a number")
+    return int(digits)
+
+
+def _check_values(value: object) -> None:
+    """Depth and integers, level by level: a function that calls itself would fail on what it looks for."""
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        if any(isinstance(each, int) and not -(2**63) <= each < 2**63 for each in level):
+            raise ValueError("an integer has more than 64 bits")
+        level = [
+            each
+            for item in level
+            if isinstance(item, dict | list)
+            for each in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def read_arrays(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
+    """The wanted arrays of an .npz as far as it has them, and the names of all; no other array is unpacked."""
+    import numpy as np  # only here: the command line starts without it
+
+    size = stream.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(stream) as archive:  # type: ignore[arg-type]  # any file will do
+        members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+        arrays = {}
+        for name in set(wanted) & members.keys():
+            info = members[name]
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.compress_size > size:
+                raise ValueError(f"its array '{name}' is packed in a way that numpy does not write")
+            if info.file_size > max(_SMALL_ARRAY, _MOST_SHRINKING * info.compress_size):
+                raise ValueError(f"its array '{name}' would unpack {info.compress_size} bytes to {info.file_size}")
+            with archive.open(info) as member:
+                arrays[name] = _read_array(member, info.file_size, name, np)
+    return arrays, sorted(members)
+
+
+def _read_array(member: Any, size: int, name: str, np: Any) -> "np.ndarray":
+    """The header first: what it promises must be what the file holds."""
+    version = np.lib.format.read_magic(member)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"its array '{name}' has the version {version}, and 1.0 or 2.0 was expected")
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read_header(member)
+    if dtype.hasobject:
+        raise ValueError(f"its array '{name}' holds Python objects")
+    if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != size - member.tell():
+        raise ValueError(f"its array '{name}' promises the shape {shape}, which does not fit its size")
+    content = bytearray(member.read())  # so that the array can be written to
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
 
 
 class StorageError(MaxmahalError, OSError):

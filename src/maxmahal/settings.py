@@ -7,21 +7,23 @@ function or class. So the arguments of a new loss are its settings, and are not 
 import dataclasses
 import inspect
 import json
-import tomllib
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.files import parse_toml, read_text
 from maxmahal.imports import call_function, import_function, may_import, names_a_function
 
 T = TypeVar("T")
 Table = dict[str, Any]
+LARGEST = 3e38
+"""Numbers end here: tensors of float32 hold no larger one."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,9 @@ def convert(value: object, annotation: Any, path: str) -> Any:
     elif origin is tuple:
         if isinstance(value, list | tuple):
             return tuple(convert(item, arguments[0], f"{path}[{index}]") for index, item in enumerate(value))
-    elif annotation is float and isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-        return float(value)
+    elif annotation is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if abs(value) < LARGEST:  # not for NaN
+            return float(value)
     elif (annotation is int and isinstance(value, int) and not isinstance(value, bool)) or (
         annotation in (str, bool) and isinstance(value, annotation)
     ):
@@ -130,8 +133,8 @@ def convert(value: object, annotation: Any, path: str) -> Any:
 def read_toml(path: Path) -> Table:
     """A TOML file as a table; errors are one sentence with the place."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return parse_toml(read_text(path))
+    except ValueError as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from error
     except OSError as error:
         raise SettingsError(f"Cannot read {path}: {error.strerror}.") from error
@@ -144,8 +147,8 @@ def parse_override(text: str) -> tuple[list[str], object]:
     if not equals or not all(path):
         raise SettingsError(f"--set {text} is not KEY=VALUE; write for example --set train.epochs=5.")
     try:
-        return path, tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+        return path, parse_toml(f"value = {raw}")["value"]
+    except ValueError:
         return path, raw.strip()
 
 
@@ -191,9 +194,9 @@ def merge(base: Table, changes: Table) -> Table:
 
 def to_toml(table: Table) -> str:
     """Two-level tables of plain values as TOML text."""
-    top = [f"{key} = {_toml_value(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    top = [_toml_line(key, value) for key, value in table.items() if not isinstance(value, dict)]
     sections = [
-        "\n".join([f"[{key}]", *(f"{name} = {_toml_value(item)}" for name, item in value.items())])
+        "\n".join([f"[{key}]", *(_toml_line(name, item) for name, item in value.items())])
         for key, value in table.items()
         if isinstance(value, dict)
     ]
@@ -262,18 +265,22 @@ def _describe(annotation: Any) -> str:
 
 
 def _show(value: object) -> str:
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    return f"'{value:.100}'" if isinstance(value, str) else f"{value!s:.100}"
 
 
 def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
+def _toml_line(key: str, value: object) -> str:
+    return f"{key if re.fullmatch(r'[A-Za-z0-9_-]+', key) else _toml_value(key)} = {_toml_value(value)}"
+
+
 def _toml_value(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the only one that TOML adds
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

@@ -137,7 +137,7 @@ def test_a_download_that_breaks_off_leaves_nothing_new(server: Answers, tmp_path
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy/a").write_bytes(b"what was there before")
     with pytest.raises(
-        DataError, match=rf"Cannot fetch toy: {server.url}/a broke off.*at {tmp_path}/toy/b yourself\.$"
+        DataError, match=rf"Cannot fetch toy: {server.url}/a broke off.*put it, b into {tmp_path}/toy yourself\.$"
     ):
         fetch_source("toy", plain_source(server.url), tmp_path)
     assert files_in(tmp_path) == {"toy/a": b"what was there before"}
@@ -175,9 +175,9 @@ def test_offline_every_address_and_place_is_named(tmp_path: Path, monkeypatch: p
     with pytest.raises(DataError, match=f"Cannot fetch {name}: .* cannot be reached") as caught:
         fetch_dataset(name, tmp_path, base_url="http://127.0.0.1:9")
     for download in SOURCES[name].downloads:
-        assert f"http://127.0.0.1:9/{download.name}" in str(caught.value)
-        for file in download.files:
-            assert str(tmp_path / file.places[0]) in str(caught.value)
+        assert download.name in str(caught.value)
+        place = tmp_path if download.is_archive else (tmp_path / download.files[0].places[0]).parent
+        assert f"into {place} yourself" in str(caught.value)
     assert files_in(tmp_path) == {}
 
 

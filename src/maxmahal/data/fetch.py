@@ -63,7 +63,7 @@ def fetch_source(
         if (wanted := [file for file in download.files if not _is_right(file, data_dir)])
     }
     written: list[Path] = []
-    for download, wanted in missing.items():
+    for place, (download, wanted) in enumerate(missing.items()):
         url = f"{base}/{download.name}"
         try:
             if download.is_archive:
@@ -71,18 +71,17 @@ def fetch_source(
             else:
                 written.append(_download(url, download.md5, data_dir / wanted[0].places[0], progress))
         except _DownloadError as error:
-            places = "; ".join(_by_hand(base, download, data_dir) for download in missing)
-            raise DataError(f"Cannot fetch {name}: {error}. Try again later, or put {places} yourself.") from error
+            by_hand = _by_hand(list(missing)[place:], data_dir)
+            raise DataError(f"Cannot fetch {name}: {error}. Try again later, or put {by_hand} yourself.") from error
     return tuple(written)
 
 
-def _by_hand(base: str, download: Download, data_dir: Path) -> str:
-    paths = ", ".join(str(data_dir / file.places[0]) for file in download.files)
-    return (
-        f"the contents of {base}/{download.name} at {paths}"
-        if download.is_archive
-        else f"{base}/{download.name} at {paths}"
-    )
+def _by_hand(downloads: list[Download], data_dir: Path) -> str:
+    """After the address of the first one."""
+    first, *others = downloads
+    if first.is_archive:
+        return f"its contents into {data_dir}"
+    return f"{', '.join(['it', *(each.name for each in others)])} into {(data_dir / first.files[0].places[0]).parent}"
 
 
 class _DownloadError(Exception):

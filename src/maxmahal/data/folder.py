@@ -1,8 +1,6 @@
 """The user's own data as a folder of images: ``DIR/train/<class>/*.png`` and ``DIR/test/<class>/*.png`` (or jpg)."""
 
-import struct
 import warnings
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
+from maxmahal.files import opened, user_path
 
 _ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 _FORMATS = ("PNG", "JPEG")  # whatever a file is called: for some others, Pillow starts other programs
@@ -25,7 +24,7 @@ def load_folder(name: str, split: Split) -> ImageData:
 
     The first training image sets the size, and whether the data are grey or in colour.
     """
-    root = Path(name).expanduser()
+    root = user_path(name)
     train = _files_by_class(root, "train")
     if empty := [label for label, files in train.items() if not files]:
         raise DataError(f"{root / 'train' / empty[0]} holds no png or jpg images; add some or delete the folder.")
@@ -67,13 +66,18 @@ def _files_by_class(root: Path, split: Split) -> dict[str, list[Path]]:
 
 def _read(path: Path, colour: bool | None) -> np.ndarray:
     """CHW bytes; if ``colour`` is None, the file decides."""
-    from PIL import Image  # imported here because only this kind of data needs it
+    from PIL import Image, UnidentifiedImageError  # imported here because only this kind of data needs it
 
-    with read_errors(path, _WAY_OUT):
+    with read_errors(path, _WAY_OUT), opened(path) as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            with warnings.catch_warnings(), Image.open(path, formats=_FORMATS) as image:
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(stream, formats=_FORMATS) as image:
                 grey = image.mode in _GREY_MODES
+                if image.format == "PNG" and getattr(image, "is_animated", False):
+                    raise damaged(path, "it is animated, and one image was expected", _WAY_OUT)
+                if "16" in str(image.tile):  # the names of its layouts: Pillow would drop half of the bits
+                    raise damaged(path, "its pixels have 16 bits, and are not 8-bit grey or colour", _WAY_OUT)
                 if not grey and image.mode not in _COLOUR_MODES:
                     raise damaged(path, f"its pixels are '{image.mode}', not 8-bit grey or colour", _WAY_OUT)
                 if colour is False and not grey:
@@ -81,8 +85,8 @@ def _read(path: Path, colour: bool | None) -> np.ndarray:
                 array = np.asarray(image.convert("L" if grey and not colour else "RGB"))
         except DataError:
             raise
-        except (Image.DecompressionBombWarning, Image.DecompressionBombError, SyntaxError, ValueError) as error:
-            raise damaged(path, str(error), _WAY_OUT) from error
-        except (struct.error, zlib.error, OSError, EOFError) as error:
-            raise damaged(path, str(error), _WAY_OUT) from error
+        except UnidentifiedImageError as error:
+            raise damaged(path, "it is not a PNG or JPEG image", _WAY_OUT) from error
+        except Exception as error:  # Pillow may raise anything on a damaged image
+            raise damaged(path, str(error) or type(error).__name__, _WAY_OUT) from error
     return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)

@@ -14,6 +14,7 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import ArgumentError, DataError, did_you_mean
+from maxmahal.files import user_path
 from maxmahal.imports import names_a_function, only_named
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
@@ -31,9 +32,8 @@ def resolve_data_dir(data_dir: Path | str | None = None) -> Path:
     """The folder of the published data sets: the argument, else ``MAXMAHAL_DATA``, else the user's cache folder."""
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "maxmahal"
+        return user_path(chosen)
+    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "maxmahal"
 
 
 def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | None = None) -> ImageData:
@@ -59,7 +59,7 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
         return partial(SOURCES[name].load, resolve_data_dir(data_dir))
     if name.endswith(".npz"):
         return partial(load_npz, name)
-    if Path(name).expanduser().is_dir():
+    if user_path(name).is_dir():
         return partial(load_folder, name)
     if names_a_function(name):
         return partial(load_function, name)

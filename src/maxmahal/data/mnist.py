@@ -15,6 +15,7 @@ from maxmahal.data.types import ImageData
 
 _SIDE = 28
 _CLASSES = 10
+_MOST_BYTES = 64 << 20  # the official files unpack to 47 MB at most
 _UNSIGNED_BYTE = 8  # the code of that type in an idx file
 _PREFIXES: dict[Split, str] = {"train": "train", "test": "t10k"}
 _DIGITS = tuple(str(digit) for digit in range(_CLASSES))
@@ -53,7 +54,7 @@ def _load(
 
 def _read_idx(path: Path, dimensions: int, way_out: str) -> UInt8[np.ndarray, "..."]:
     """The bytes of an idx file: two zero bytes, a type, the number of dimensions, their sizes, the values."""
-    content = read_bytes(path, way_out)
+    content = read_bytes(path, way_out, _MOST_BYTES)
     header = 4 + 4 * dimensions
     if len(content) < header or content[:4] != bytes([0, 0, _UNSIGNED_BYTE, dimensions]):
         raise damaged(path, f"not an idx file of bytes with {dimensions} dimension(s)", way_out)

@@ -1,5 +1,7 @@
 """The user's own data in one ``.npz`` file."""
 
+import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,56 +13,40 @@ from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
+from maxmahal.files import opened, read_arrays, user_path
 
 _WAY_OUT = "save it again with numpy.savez(path, images=…, labels=…, test_images=…, test_labels=…)."
 _PREFIXES: dict[Split, str] = {"train": "", "test": "test_"}
 _USES: dict[Split, str] = {"train": "training", "test": "evaluation"}
-# What numpy raises on a file that is no npz, is cut short, or holds pickled objects (which are never loaded).
+# What zipfile and numpy raise on a file that is no npz, is cut short or has a header that is no literal.
 _DAMAGE = (
-    ValueError,
-    KeyError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    MemoryError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def load_npz(name: str, split: Split) -> ImageData:
     """One split of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
-    arrays = _read(Path(name).expanduser())
     prefix = _PREFIXES[split]
-    for key in (f"{prefix}images", f"{prefix}labels"):  # evaluation needs no training images
+    needed = (f"{prefix}images", f"{prefix}labels")  # evaluation needs no training images
+    arrays, present = _read(user_path(name), {*needed, "labels", "test_labels", "class_names"})
+    for key in needed:
         if key not in arrays:
             raise DataError(
-                f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(sorted(arrays))}); "
-                f"{_WAY_OUT}"
+                f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(present):.100}); {_WAY_OUT}"
             )
     images = as_images(arrays[f"{prefix}images"], f"{name}: {prefix}images")
     labels = as_labels(arrays[f"{prefix}labels"], len(images), f"{name}: {prefix}labels")
     return ImageData.from_arrays(name, images, labels, _class_names(arrays, name))
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
-    # The file is opened here because numpy leaves it open when it turns out to be damaged.
-    with read_errors(path, _WAY_OUT), path.open("rb") as stream:
+def _read(path: Path, wanted: set[str]) -> tuple[dict[str, np.ndarray], list[str]]:
+    with read_errors(path, _WAY_OUT), opened(path) as stream:
         try:
-            archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise damaged(path, "it holds a single array", _WAY_OUT)
-            with archive:
-                return {key: archive[key] for key in archive.files}
-        except DataError:
-            raise
+            return read_arrays(stream, wanted)
         except _DAMAGE as error:
-            raise damaged(path, _reason(error), _WAY_OUT) from error
-
-
-def _reason(error: Exception) -> str:
-    """What numpy says, except its advice to unpickle, which would run any code in the file."""
-    return "it is not an .npz archive, or it holds Python objects" if "pickle" in str(error) else str(error)
+            reason = "it is not an .npz archive" if isinstance(error, zipfile.BadZipFile) else str(error)
+            raise damaged(path, reason or type(error).__name__, _WAY_OUT) from error
 
 
 def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
@@ -72,4 +58,7 @@ def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
     names = arrays["class_names"]
     if names.ndim != 1 or names.dtype.kind != "U":
         raise DataError(f"{name}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")
-    return tuple(str(text) for text in names)
+    try:
+        return tuple(str(text) for text in names)
+    except ValueError as error:
+        raise DataError(f"{name}: a class name is not a text ({error}); {_WAY_OUT}") from error

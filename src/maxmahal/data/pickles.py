@@ -49,9 +49,12 @@ class _Array(_Harmless):
         _version, shape, dtype, is_fortran, raw = state
         if not isinstance(dtype, _Dtype) or dtype.code != b"u1" or is_fortran:
             raise pickle.UnpicklingError("its array does not hold plain bytes")
+        # The types first: the product of a tuple and a number is a longer tuple.
+        if type(shape) is not tuple or any(type(side) is not int or side < 0 for side in shape):
+            raise pickle.UnpicklingError("its array has no shape")
         if not isinstance(raw, bytes) or math.prod(shape) != len(raw):
             raise pickle.UnpicklingError("the shape of its array does not fit its size")
-        self.shape, self.raw = tuple(shape), raw
+        self.shape, self.raw = shape, raw
 
 
 class _Bytes(_Harmless):
@@ -79,11 +82,41 @@ _DAMAGE = (
 )  # fmt: skip
 
 
+# What the official files consist of, and what Python writes for the same values: containers, constants, texts, the memo,
+# items, names, calls. The other opcodes can claim gigabytes (bytearray), hash what they like (sets) or make objects.
+_OPCODES = b"\x80\x95}])(tNJKM\x88\x89\x8a\x85\x86\x87UTXCB\x8c\x8d\x8eqrhj\x94saue0.c\x93Rb"
+
+
 class _Unpickler(pickle._Unpickler):
     # The version in Python, not the one in C, where a single wrong byte can allocate gigabytes.
+    dispatch = {code: pickle._Unpickler.dispatch[code] for code in _OPCODES}  # type: ignore[attr-defined]
+
     def __init__(self, content: bytes, path: Path, way_out: str) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
-        self._path, self._way_out = path, way_out
+        self._path, self._way_out, self._bytes_left = path, way_out, len(content)
+
+    def load_setitem(self) -> None:
+        items = self.stack[-2:]
+        del self.stack[-2:]
+        self._set_items(items)
+
+    def load_setitems(self) -> None:
+        self._set_items(self.pop_mark())
+
+    def _set_items(self, items: list[Any]) -> None:
+        """Keys are texts: many numbers can share a hash, and to hash nested tuples can crash the interpreter."""
+        if type(self.stack[-1]) is not dict or not all(isinstance(key, bytes | str) for key in items[::2]):
+            raise pickle.UnpicklingError("a key of its dictionary is not a text")
+        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
+
+    def load_reduce(self) -> None:
+        super().load_reduce()
+        # One text in the file can be encoded many times.
+        self._bytes_left -= len(self.stack[-1]) if isinstance(self.stack[-1], bytes) else 0
+        if self._bytes_left < 0:
+            raise pickle.UnpicklingError("it makes more texts than it holds")
+
+    dispatch |= {ord("s"): load_setitem, ord("u"): load_setitems, ord("R"): load_reduce}
 
     def find_class(self, module: str, name: str) -> type:
         if (module, name) not in _REPLACEMENTS:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from maxmahal.errors import DataError
+from maxmahal.files import MOST_BYTES, opened, read_limited
 
 
 def damaged(path: Path, reason: str, way_out: str) -> DataError:
@@ -27,10 +28,10 @@ def read_errors(path: Path, way_out: str) -> Iterator[None]:
         raise DataError(f"Cannot read {path} ({error.strerror or error}); {way_out}") from error
 
 
-def read_bytes(path: Path, way_out: str) -> bytes:
-    """The whole file, decompressed if its name ends in ``.gz``."""
-    with read_errors(path, way_out):
+def read_bytes(path: Path, way_out: str, most: int = MOST_BYTES) -> bytes:
+    """The whole file, decompressed if its name ends in ``.gz``; it may hold ``most`` bytes."""
+    with read_errors(path, way_out), opened(path) as stream:
         if path.suffix != ".gz":
-            return path.read_bytes()
-        with gzip.open(path) as stream:
-            return stream.read()
+            return read_limited(stream, most)
+        with gzip.GzipFile(path.name, "rb", fileobj=stream) as unpacked:
+            return read_limited(unpacked, most)

@@ -9,6 +9,7 @@ from typing import Literal
 from maxmahal.data.reading import read_bytes, read_errors
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
+from maxmahal.files import opened
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, Split] = ("train", "test")
@@ -72,7 +73,7 @@ class OfficialFile:
 
 def file_md5(path: Path) -> str:
     """The md5 checksum of a file, in hexadecimal."""
-    with read_errors(path, _UNREADABLE), path.open("rb") as stream:
+    with read_errors(path, _UNREADABLE), opened(path) as stream:
         return hashlib.file_digest(stream, "md5").hexdigest()
 
 

@@ -39,6 +39,9 @@ class ImageData:
                 f"{self.name}: {len(self.images)} images but {len(self.labels)} labels and "
                 f"{len(self.sample_ids)} sample ids; every image needs one of each."
             )
+        for text in (self.name, *self.class_names):
+            if not isinstance(text, str) or text.encode(errors="replace").decode() != text:
+                raise DataError(f"{self.name!r}: {text!r} is not a text that a file can hold; rename it.")
         if len(self.labels):
             low, high = int(self.labels.min()), int(self.labels.max())
             if low < 0 or high >= self.num_classes:
