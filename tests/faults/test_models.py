@@ -84,7 +84,9 @@ def __getattr__(name):
 def make_honest():
     return Small().eval()
 """
-SUITE = "version = 1\nabout = 'small'\nepsilon = '0.1'\nchunk = 20\n[[stage]]\nname = 'pgd'\nattack = 'pgd'\nsteps = 5\n"
+SUITE = (
+    "version = 1\nabout = 'small'\nepsilon = '0.1'\nchunk = 20\n[[stage]]\nname = 'pgd'\nattack = 'pgd'\nsteps = 5\n"
+)
 REFUSED = ["raises", "raises_later", "exits", "exits_later", "whole", "infinite", "missing", "too_few", "text",
            "recursing"]  # fmt: skip
 

@@ -8,11 +8,10 @@ import pickle
 import sqlite3
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-
-import numpy as np
 
 Content = bytes | Callable[[Path], object]
 """The content of a file, or a function that makes or changes the file at a path."""
@@ -40,9 +39,10 @@ def _sparse(path: Path) -> None:
 
 
 NO_FILES: dict[str, Content] = {
-    "pipe": _pipe, "folder": _folder, "nothing": Path.unlink, "empty": b"", "link to itself": lambda path: link_to(path.name)(path),
-    "link to zeros": link_to("/dev/zero"), "1.5 GB of zeros": _sparse, "null bytes": b"\0" * 1000, "spaces": b" " * 10**6,
-    "byte order mark": b"\xef\xbb\xbf", "not UTF-8": b"\xff\xfe\xfa",
+    "pipe": _pipe, "folder": _folder, "nothing": Path.unlink, "empty": b"",
+    "link to itself": lambda path: link_to(path.name)(path), "link to zeros": link_to("/dev/zero"),
+    "1.5 GB of zeros": _sparse, "null bytes": b"\0" * 1000, "spaces": b" " * 10**6, "byte order mark": b"\xef\xbb\xbf",
+    "not UTF-8": b"\xff\xfe\xfa",
 }  # fmt: skip
 JSON = NO_FILES | {
     "deep list": (DEEP + "]" * 100_000).encode(), "open list": DEEP.encode(), "digits": DIGITS.encode(),
@@ -51,9 +51,10 @@ JSON = NO_FILES | {
 TOML = NO_FILES | {
     "deep list": f"a = {DEEP}".encode(), "closed deep list": f"a = {DEEP}{']' * 100_000}".encode(),
     "digits": f"a = {DIGITS}".encode(), "deep table": b"a = " + b"{a=" * 5000, "long key": b"a." * 20_000 + b"a = 1",
-    "deep header": b"[" + b"a." * 20_000 + b"a]", "key with escapes": b'"\\u001b[31m" = 1', "long name": b"x" * 9000 + b" = 1",
-    "long text": b"about = '" + b"x" * 10**6 + b"'", "date": b"about = 9999-99-99", "circle": b"extends = 'in.toml'\ninclude = ['small.toml', 'grid.toml']",
-    "nobody": b"extends = '~nobody/x.toml'", "null in a path": b'extends = "a\\u0000b.toml"', "format": b"format = 'x\\u001b'",
+    "deep header": b"[" + b"a." * 20_000 + b"a]", "key with escapes": b'"\\u001b[31m" = 1',
+    "long name": b"x" * 9000 + b" = 1", "long text": b"about = '" + b"x" * 10**6 + b"'", "date": b"about = 9999-99-99",
+    "circle": b"extends = 'in.toml'\ninclude = ['small.toml', 'grid.toml']", "nobody": b"extends = '~nobody/x.toml'",
+    "null in a path": b'extends = "a\\u0000b.toml"', "format": b"format = 'x\\u001b'",
 }  # fmt: skip
 GRIDS = TOML | {
     "many seeds": b"model = [{name = 'a', preset = 'digits-mmc', seeds = 2000000000}]",
@@ -62,20 +63,22 @@ GRIDS = TOML | {
     "includes itself many times": b"include = ['grid.toml', 'grid.toml', 'grid.toml']",
 }  # fmt: skip
 LINES = NO_FILES | {
-    "torn": b'{"epoch": 1, "train_sec', "deep": DEEP.encode(), "digits": f'{{"epoch": {DIGITS}}}'.encode(), "list": b"[]",
-    "null": b"null", "zero": b'{"epoch": 0, "train_seconds": 1}', "text": b'{"epoch": "1", "train_seconds": "x"}',
-    "infinite": b'{"epoch": 1, "train_seconds": Infinity}',
+    "torn": b'{"epoch": 1, "train_sec', "deep": DEEP.encode(), "digits": f'{{"epoch": {DIGITS}}}'.encode(),
+    "list": b"[]", "null": b"null", "zero": b'{"epoch": 0, "train_seconds": 1}',
+    "text": b'{"epoch": "1", "train_seconds": "x"}', "infinite": b'{"epoch": 1, "train_seconds": Infinity}',
 }  # fmt: skip
 OPTIONS: dict[str, Content] = {
     name: text.encode(errors="surrogatepass") for name, text in {
-        "deep list": f"train.lr={DEEP}", "deep table": "a=" + "{a=" * 5000, "digits": f"train.lr={DIGITS}", "digits alone": DIGITS,
-        "fraction": f"1/{DIGITS}", "exponent": "1e999999999", "huge rate": "train.lr=1e300", "long key": "a." * 5000 + "a=1",
-        "null": "train.lr=\0", "surrogate": "\ud800=\ud800", "nobody": "~nobody/x.toml", "nobody's data": "data.source=~nobody/x.npz",
-        "nobody's folder": "~nobody/x", "null in a path": "a\0b.toml", "null in a data file": "a\0b.npz", "long name": "x" * 5000,
+        "deep list": f"train.lr={DEEP}", "deep table": "a=" + "{a=" * 5000, "digits": f"train.lr={DIGITS}",
+        "digits alone": DIGITS, "fraction": f"1/{DIGITS}", "exponent": "1e999999999", "huge rate": "train.lr=1e300",
+        "long key": "a." * 5000 + "a=1", "null": "train.lr=\0", "surrogate": "\ud800=\ud800",
+        "nobody": "~nobody/x.toml", "nobody's data": "data.source=~nobody/x.npz", "nobody's folder": "~nobody/x",
+        "null in a path": "a\0b.toml", "null in a data file": "a\0b.npz", "long name": "x" * 5000,
         "long path": "x/" * 5000, "escapes": "\x1b[31mred", "device": "/dev/zero", "surrogate path": "\ud800.toml",
-        "many epochs": "train.epochs=1000000000000000000000", "wide": "model.feature_dim=1000000000", "minus": "train.seed=-1",
-        "batch": "train.batch_size=1000000000000000000000", "digits in Arabic": "٣/٢٥٥", "long fraction": "1" * 5000 + "/3",
-        "percent": "%(x)s", "two lines": "a\nb=1", "empty": "", "NaN": "train.lr=nan", "long list": "loss=" + "[1," * 2000,
+        "many epochs": "train.epochs=1000000000000000000000", "wide": "model.feature_dim=1000000000",
+        "minus": "train.seed=-1", "batch": "train.batch_size=1000000000000000000000", "digits in Arabic": "٣/٢٥٥",
+        "long fraction": "1" * 5000 + "/3", "percent": "%(x)s", "two lines": "a\nb=1", "empty": "",
+        "NaN": "train.lr=nan", "long list": "loss=" + "[1," * 2000,
     }.items()
 }  # fmt: skip
 
@@ -95,20 +98,23 @@ def state(progress: str) -> bytes:
     return packed_tensors({"format": "maxmahal-state-1", "progress": progress})
 
 
+CARD = '{"settings": %s, "image_shape": [1, 8, 8], "class_names": %s, "epoch": 1}'
 CHECKPOINTS = NO_FILES | {
     "deep": checkpoint(DEEP), "digits": checkpoint(DIGITS), "list": checkpoint("[]"), "null": checkpoint("null"),
     "infinite shape": checkpoint('{"image_shape": [Infinity, 1, 1]}'), "shape": checkpoint('{"image_shape": 3}'),
     "epoch": checkpoint('{"settings": {}, "image_shape": [1, 8, 8], "class_names": [1], "epoch": "x"}'),
     "escapes": packed_tensors({"format": "\x1b[31m"}), "long format": packed_tensors({"format": "x" * 9000}),
-    "wide": checkpoint('{"settings": {"model": {"feature_dim": 1000000000}}, "image_shape": [1, 8, 8], "class_names": ["a", "b"], "epoch": 1}'),
+    "wide": checkpoint(CARD % ('{"model": {"feature_dim": 1000000000}}', '["a"]')),
     "digits in a shape": checkpoint(f'{{"image_shape": [{"9" * 4000}, 1, 1]}}'),
-    "surrogate": checkpoint('{"settings": {}, "image_shape": [1, 8, 8], "class_names": ["\\ud800"], "epoch": 1}'),
+    "surrogate": checkpoint(CARD % ("{}", '["\\ud800"]')),
     "huge header": struct.pack("<Q", 2**60) + b"{}", "deep header": struct.pack("<Q", 100_000) + DEEP.encode(),
-    "pickle": pickle.dumps({"a": 1}), "huge shape": packed_tensors({}, {"x": {"dtype": "F32", "shape": [2**62, 9], "data_offsets": [0, 4]}}),
+    "pickle": pickle.dumps({"a": 1}),
+    "huge shape": packed_tensors({}, {"x": {"dtype": "F32", "shape": [2**62, 9], "data_offsets": [0, 4]}}),
 }  # fmt: skip
 STATES = NO_FILES | {
-    "deep": state(DEEP), "digits": state(DIGITS), "list": state("[]"), "deep settings": state(json.dumps({"settings": DEEP})),
-    "infinite": state('{"epoch": Infinity, "settings": "{}"}'), "texts": state('{"epoch": "a", "settings": 5}'),
+    "deep": state(DEEP), "digits": state(DIGITS), "list": state("[]"),
+    "deep settings": state(json.dumps({"settings": DEEP})), "infinite": state('{"epoch": Infinity, "settings": "{}"}'),
+    "texts": state('{"epoch": "a", "settings": 5}'),
     "epochs": state(json.dumps({"epoch": 1, "settings": '{"train": {"epochs": Infinity}}'})),
     "table": state(json.dumps({"epoch": 1, "settings": '{"train": []}'})),
     "no settings": state(json.dumps({"epoch": 1, "settings": '{"train": {"epochs": 2}}', "threads": "x"})),
@@ -141,15 +147,16 @@ def bomb() -> bytes:
     return out.getvalue()
 
 
-SMALL = npy("(1, 8, 8)", body=b"\0" * 64)
+SMALL, ZERO = npy("(1, 8, 8)", body=bytes(64)), npy("(1,)", body=bytes(1))
 NPZ = NO_FILES | {
-    "bomb": lambda path: path.write_bytes(bomb()),
-    "array of 3 GB": npz(images=npy("(3, 32768, 32768)"), labels=SMALL), "objects": npz(images=npy("(1,)", "'|O'", pickle.dumps([1]))),
-    "deep header": npz(images=npy("(" * 5000)), "digits": npz(images=npy(f"({DIGITS},)")), "header": npz(images=npy("__import__('os')")),
-    "no labels": npz(images=SMALL, labels=npy("(0,)", "'<i8'")), "float labels": npz(images=SMALL, labels=npy("(1,)", "'<f8'", bytes(8))),
+    "bomb": lambda path: path.write_bytes(bomb()), "array of 3 GB": npz(images=npy("(3, 32768, 32768)"), labels=SMALL),
+    "objects": npz(images=npy("(1,)", "'|O'", pickle.dumps([1]))), "deep header": npz(images=npy("(" * 5000)),
+    "digits": npz(images=npy(f"({DIGITS},)")), "header": npz(images=npy("__import__('os')")),
+    "no labels": npz(images=SMALL, labels=npy("(0,)", "'<i8'")),
+    "float labels": npz(images=SMALL, labels=npy("(1,)", "'<f8'", bytes(8))),
     "label": npz(images=SMALL, labels=npy("(1,)", "'<i8'", b"\xff" * 7 + b"\x7f")),
-    "surrogate": npz(images=SMALL, labels=npy("(1,)", "'|u1'", b"\0"), class_names=npy("(1,)", "'<U1'", b"\0\xd8\0\0")),
-    "no character": npz(images=SMALL, labels=npy("(1,)", "'|u1'", b"\0"), class_names=npy("(1,)", "'<U1'", b"\xff\xff\xff\x7f")),
+    "surrogate": npz(images=SMALL, labels=ZERO, class_names=npy("(1,)", "'<U1'", b"\0\xd8\0\0")),
+    "no character": npz(images=SMALL, labels=ZERO, class_names=npy("(1,)", "'<U1'", b"\xff\xff\xff\x7f")),
     "escapes": npz(**{"\x1b[31m": SMALL}), "names": npz(**{f"a{number}": SMALL for number in range(2000)}),
 }  # fmt: skip
 
@@ -161,12 +168,14 @@ def collision() -> bytes:
 
 
 PICKLES = NO_FILES | {
-    "nested tuples": b"\x80\x02)" + b"\x85" * 200_000 + b".", "nested key": b"\x80\x02})" + b"\x85" * 200_000 + b"Ns.", "claims 4 GB": b"\x80\x02B\xff\xff\xff\xff....",
-    "claims 2 GB of text": b"\x80\x02X\xff\xff\xff\x7f.", "frame": b"\x80\x04\x95" + b"\xff" * 7 + b"\x7f.",
-    "array of 3 GB": b"\x80\x02cnumpy\nzeros\n(J\0\0\0\x7ftR.", "bytearray": b"\x80\x05\x96" + struct.pack("<Q", 3 * 2**30) + b".",
+    "nested tuples": b"\x80\x02)" + b"\x85" * 200_000 + b".", "nested key": b"\x80\x02})" + b"\x85" * 200_000 + b"Ns.",
+    "claims 4 GB": b"\x80\x02B\xff\xff\xff\xff....", "claims 2 GB of text": b"\x80\x02X\xff\xff\xff\x7f.",
+    "frame": b"\x80\x04\x95" + b"\xff" * 7 + b"\x7f.", "array of 3 GB": b"\x80\x02cnumpy\nzeros\n(J\0\0\0\x7ftR.",
+    "bytearray": b"\x80\x05\x96" + struct.pack("<Q", 3 * 2**30) + b".",
     "same hash": lambda path: path.write_bytes(collision()), "system": b"cos\nsystem\n(S'touch executed'\ntR.",
-    "digits": b"I" + b"9" * 100_000 + b"\n.", "long": b"\x80\x02\x8b\xff\xff\xff\x7f.", "memo": b"\x80\x02Nr\xff\xff\xff\x7f.",
-    "list of itself": b"]q\0h\0a.", "extension": b"\x80\x02\x82\x01.", "doubling": b"\x80\x02" + b"(" + b"lq\0" + b"(h\0h\0tq\0" * 60 + b".",
+    "digits": b"I" + b"9" * 100_000 + b"\n.", "long": b"\x80\x02\x8b\xff\xff\xff\x7f.",
+    "memo": b"\x80\x02Nr\xff\xff\xff\x7f.", "list of itself": b"]q\0h\0a.", "extension": b"\x80\x02\x82\x01.",
+    "doubling": b"\x80\x02" + b"(" + b"lq\0" + b"(h\0h\0tq\0" * 60 + b".",
     "deep lists": b"(l" * 100_000 + b"a" * 99_999 + b".", "names": b"\x80\x02}X\x0b\0\0\0label_names](K\1K\2es.",
 }  # fmt: skip
 
@@ -180,58 +189,59 @@ def _gzip_bomb(path: Path) -> None:
 
 
 GZIP = NO_FILES | {
-    "bomb": _gzip_bomb, "many members": gzip.compress(b"\0") * 50_000, "huge": gzip.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, *[2**32 - 1] * 3)),
-    "empty images": gzip.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, 0, 28, 28)), "flags": b"\x1f\x8b\x08\xff" + bytes(100),
+    "bomb": _gzip_bomb, "many members": gzip.compress(b"\0") * 50_000,
+    "huge": gzip.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, *[2**32 - 1] * 3)),
+    "empty images": gzip.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, 0, 28, 28)),
+    "flags": b"\x1f\x8b\x08\xff" + bytes(100),
 }  # fmt: skip
 
 
-def _statements(*statements: str) -> Callable[[Path], object]:
+def _script(statements: str) -> Callable[[Path], object]:
     def change(path: Path) -> None:
         with closing(sqlite3.connect(path)) as connection:
-            for statement in statements:
-                connection.execute(statement)
-            connection.commit()
+            connection.executescript(statements)
 
     return change
 
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+STAGE = "x AS evaluation, x AS position, 'a' AS name, '{}' AS body, '' AS skipped, 1 AS planned, 1 AS chunks"
 RECORDS = NO_FILES | {
-    name: _statements(*statements.split(";")) for name, statements in {
+    name: _script(statements) for name, statements in {
         "empty body": "UPDATE stages SET body = '{}'", "list as body": "UPDATE evaluations SET body = '[]'",
         "null body": "UPDATE evaluations SET body = 'null'", "deep body": f"UPDATE stages SET body = '{DEEP}'",
         "digits": f"UPDATE stages SET body = '{DIGITS}'", "blob": "UPDATE records SET label = x'00'",
         "text": "UPDATE records SET label = 'x' WHERE stage = 0", "plane": "UPDATE evaluations SET plane = x'504b0304'",
         "plane of text": "UPDATE evaluations SET plane = 'x'", "picture": "UPDATE pictures SET clean = x'00'",
-        "shape": "UPDATE pictures SET shape = '[4000000000, 4000000000, 3]'", "no shape": "UPDATE pictures SET shape = '{}'",
-        "findings": "UPDATE findings SET body = '{}'", "no stages": "DELETE FROM stages", "infinite": "UPDATE records SET right_share = 9e999",
-        "device": "UPDATE chunks SET device = x'00'", "endless view": f"DROP TABLE stages;CREATE VIEW stages AS {ENDLESS} SELECT x AS evaluation, x AS position, 'a' AS name, '{{}}' AS body, '' AS skipped, 1 AS planned, 1 AS chunks FROM n",
+        "shape": "UPDATE pictures SET shape = '[4000000000, 4000000000, 3]'",
+        "no shape": "UPDATE pictures SET shape = '{}'", "findings": "UPDATE findings SET body = '{}'",
+        "no stages": "DELETE FROM stages", "infinite": "UPDATE records SET right_share = 9e999",
+        "device": "UPDATE chunks SET device = x'00'",
+        "endless view": f"DROP TABLE stages; CREATE VIEW stages AS {ENDLESS} SELECT {STAGE} FROM n",
         "endless format": f"DROP TABLE about;CREATE VIEW about AS {ENDLESS} SELECT 'x' AS key, x AS value FROM n",
-        "trigger": "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END", "format": "UPDATE about SET value = char(27) || '[31m'",
-        "surrogate": "UPDATE evaluations SET name = CAST(x'eda080' AS TEXT)", "escapes": "UPDATE evaluations SET name = char(27) || '[31m'",
+        "trigger": "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
+        "format": "UPDATE about SET value = char(27) || '[31m'",
+        "surrogate": "UPDATE evaluations SET name = CAST(x'eda080' AS TEXT)",
+        "escapes": "UPDATE evaluations SET name = char(27) || '[31m'",
         "two labels": "UPDATE records SET label = sample % 7", "formula": "UPDATE evaluations SET name = '=1+1'",
-        "radius": "UPDATE evaluations SET body = json_set(body, '$.radius', 'x')", "classes": "UPDATE evaluations SET body = json_set(body, '$.class_names', 5)",
-        "training": "UPDATE evaluations SET body = json_set(body, '$.training', json('[[1]]'))", "no columns": "ALTER TABLE records DROP COLUMN queries",
+        "radius": "UPDATE evaluations SET body = json_set(body, '$.radius', 'x')",
+        "classes": "UPDATE evaluations SET body = json_set(body, '$.class_names', 5)",
+        "training": "UPDATE evaluations SET body = json_set(body, '$.training', json('[[1]]'))",
+        "no columns": "ALTER TABLE records DROP COLUMN queries",
     }.items()
 }  # fmt: skip
 
 
 def _png(width: int, height: int, mode: int = 0, depth: int = 8) -> bytes:
     def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib_crc(name + body))
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
     header = struct.pack(">IIBBBBB", width, height, depth, mode, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"x\x9c\x03\0\0\0\0\1") + chunk(b"IEND", b"")
 
 
-def zlib_crc(data: bytes) -> int:
-    import zlib
-
-    return zlib.crc32(data)
-
-
 IMAGES = NO_FILES | {
-    "eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n", "huge": _png(2**31 - 1, 2**31 - 1),
-    "large": _png(13_000, 13_000), "none": _png(0, 0), "16 bits": _png(8, 8, 0, 16), "depth": _png(8, 8, 2, 1), "cut": _png(8, 8)[:40],
-    "palette without one": _png(8, 8, 3),
+    "eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n",
+    "huge": _png(2**31 - 1, 2**31 - 1), "large": _png(13_000, 13_000), "none": _png(0, 0), "16 bits": _png(8, 8, 0, 16),
+    "depth": _png(8, 8, 2, 1), "cut": _png(8, 8)[:40], "palette without one": _png(8, 8, 3),
 }  # fmt: skip

@@ -112,7 +112,7 @@ def check_error(error: BaseException) -> Failure | None:
     if any(isinstance(each, MemoryError) for each in causes):
         return Failure("asks for too much memory", place, ascii(text)[:200])
     if len(text) > LONGEST:
-        return Failure("long message", place, f"{len(text)} characters: {ascii(text[:150])}")
+        return Failure("long message", place, f"{len(text)} characters: {text[:150]!a}")
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in text):
         return Failure("control characters in a message", place, ascii(text)[:200])
     return None
@@ -191,7 +191,7 @@ def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path, seco
             faulthandler.cancel_dump_traceback_later()
             found += noted
             most = max(most, watch.peak)
-        if (left := os.listdir(place.outside)) != ["inside"]:
+        if (left := [each.name for each in place.outside.iterdir()]) != ["inside"]:
             found.append(Failure("writes outside", "", str(left)))
         yield [key, [vars(each) for each in found], time.perf_counter() - started, most]
     os.chdir("/")

@@ -10,6 +10,7 @@ import math
 import pickle
 import sqlite3
 import struct
+import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -63,22 +64,15 @@ def _change_item(random: Random, value: Any) -> Any:
 
 
 def change_bytes(random: Random, data: bytes) -> bytes:
-    """Flip, overwrite, insert, delete, repeat, copy or cut."""
+    """A few times: flip, overwrite, insert, delete, repeat, copy or cut."""
     for _ in range(random.choice([1, 1, 1, 2, 8])):
         place, other = random.randrange(len(data) + 1), random.randrange(len(data) + 1)
         length = random.choice([1, 1, 4, 16, 300])
         part, rest = data[place : place + length], data[place + length :]
-        data = random.choice(
-            [
-                lambda: data[:place] + bytes(byte ^ 1 << random.randrange(8) for byte in part) + rest,
-                lambda: data[:place] + random.choice(BYTES) + rest,
-                lambda: data[:place] + random.randbytes(length) + data[place:],
-                lambda: data[:place] + rest,
-                lambda: data[:place] + part * 3 + rest,
-                lambda: data[:place] + data[other : other + length] + data[place:],
-                lambda: data[: random.choice([place, max(0, len(data) - length)])],
-            ]
-        )()
+        flipped = bytes(byte ^ 1 << random.randrange(8) for byte in part)
+        middle = [flipped, random.choice(BYTES), random.randbytes(length) + part, b"", part * 3]
+        middle += [data[other : other + length] + part]
+        data = data[:place] + random.choice(middle) + rest if random.random() < 0.85 else data[:place]
     return data
 
 
@@ -113,8 +107,6 @@ def change_lines(random: Random, data: bytes) -> bytes:
 
 def change_toml(random: Random, data: bytes) -> bytes:
     """The values of a TOML text."""
-    import tomllib
-
     value = tomllib.loads(data.decode())
     for _ in range(random.choice([1, 1, 2])):
         value = change_value(random, value)
@@ -180,8 +172,8 @@ def change_npz(random: Random, data: bytes) -> bytes:
 
 def _odd_array(random: Random) -> bytes:
     kinds = ["u1", "i8", "f4", "f8", "f2", "c16", "M8[s]", "U3", "S3", "?", "V2", "u8", ">i4", "longdouble"]
-    shape = random.choice([(), (0,), (60,), (60, 8, 8), (60, 1, 8, 8), (60, 3, 3, 3), (0, 8, 8), (1, 1, 1, 1, 1), (60, 0)])
-    array = np.zeros(shape, random.choice(kinds))
+    shapes = [(), (0,), (60,), (60, 8, 8), (60, 1, 8, 8), (60, 3, 3, 3), (0, 8, 8), (1, 1, 1, 1, 1), (60, 0)]
+    array = np.zeros(random.choice(shapes), random.choice(kinds))
     if array.size and array.dtype.kind in "fuic":
         array[...] = random.choice([0, 1, 100, np.nan if array.dtype.kind in "fc" else 7])
     stream = io.BytesIO()
@@ -252,7 +244,8 @@ def change_image(random: Random, data: bytes) -> bytes:
     names = [b"IHDR", b"IDAT", b"PLTE", b"tRNS", b"iCCP", b"zTXt", b"iTXt", b"eXIf", b"acTL", b"fcTL", b"fdAT", b"gAMA"]
     chunk = random.choice(chunks)
     if random.random() < 0.4:
-        chunks.insert(random.randrange(len(chunks)), [random.choice(names), random.randbytes(random.choice([0, 4, 26]))])
+        new = [random.choice(names), random.randbytes(random.choice([0, 4, 26]))]
+        chunks.insert(random.randrange(len(chunks)), new)
     else:
         chunk[random.choice([0, 1, 1])] = change_bytes(random, chunk[1])[: 2**16]
     made = [struct.pack(">I", len(body)) + name[:4] + body + struct.pack(">I", zlib.crc32(name[:4] + body))

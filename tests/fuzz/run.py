@@ -7,6 +7,7 @@ Prints a table of inputs and failures per reader, and each cause of failures wit
 import argparse
 import importlib
 import json
+import math
 import os
 import sys
 import tempfile
@@ -98,24 +99,25 @@ def to_markdown(outcomes: list[Outcome]) -> str:
     lines = ["| reader | seed | inputs | failures | seconds |", "|---|---|---|---|---|"]
     for each in outcomes:
         lines.append(f"| {each.reader} | {each.seed} | {each.inputs:,} | {len(each.failures)} | {each.seconds:.0f} |")
-    failures, seconds = sum(len(each.failures) for each in outcomes), sum(each.seconds for each in outcomes)
-    return "\n".join([*lines, f"| all | | {sum(each.inputs for each in outcomes):,} | {failures} | {seconds:.0f} |"]) + "\n"
+    inputs, failures = sum(each.inputs for each in outcomes), sum(len(each.failures) for each in outcomes)
+    lines.append(f"| all | | {inputs:,} | {failures} | {sum(each.seconds for each in outcomes):.0f} |")
+    return "\n".join(lines) + "\n"
 
 
 def costs_to_markdown(outcome: Outcome) -> str:
-    """What each input of the corpus takes; nothing is known of one that hangs or kills the process."""
-    taken = {name: outcome.costs.get(name) for name in READERS[outcome.reader].known}
-    return "".join(
-        f"| {outcome.reader} | {name} | " + ("no end | |\n" if cost is None else f"{cost[0]:.2f} s | {cost[1] >> 20} MiB |\n")
-        for name, cost in taken.items()
-    )
+    """What each input of the corpus takes; NaN if it did not end."""
+    rows = []
+    for name in READERS[outcome.reader].known:
+        seconds, most = outcome.costs.get(name, (math.nan, 0))
+        rows.append(f"| {outcome.reader} | {name} | {seconds:.2f} s | {most >> 20} MiB |\n")
+    return "".join(rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reader", action="append", choices=READERS, help="may be given several times (default: all)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=300, help="changed files per reader; fewer for those that are slow")
+    parser.add_argument("--count", type=int, default=300, help="changed files per reader, fewer where one is slow")
     parser.add_argument("--only", help="one input by its name")
     parser.add_argument("--costs", action="store_true", help="what each input of the corpus takes")
     parser.add_argument("--out", type=Path, help="write the table to this file")
