@@ -11,9 +11,12 @@ import math
 import os
 import re
 import stat
+import struct
 import tempfile
+import tokenize
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,8 +146,23 @@ def _check_values(value: object) -> None:
     raise ValueError(_TOO_DEEP)
 
 
+# What zipfile and numpy raise on a file that is no npz, is cut short or has a header that is no literal.
+_DAMAGE = (
+    ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
 def read_arrays(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
     """The wanted arrays of an .npz as far as it has them, and the names of all; no other array is unpacked."""
+    try:
+        return _read_npz(stream, wanted)
+    except _DAMAGE as error:
+        reason = "it is not an .npz archive" if isinstance(error, zipfile.BadZipFile) else str(error)
+        raise ValueError(reason or type(error).__name__) from error
+
+
+def _read_npz(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
     import numpy as np  # only here: the command line starts without it
 
     size = stream.seek(0, io.SEEK_END)

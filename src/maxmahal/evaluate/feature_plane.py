@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.models import Classifier
+from maxmahal.records.reading import read_plane
 
 POINTS = 600  # enough to see the clusters of ten classes, few enough to draw
 
@@ -37,8 +38,7 @@ class Plane:
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Plane":
         """From the stored bytes."""
-        arrays = np.load(io.BytesIO(blob), allow_pickle=False)
-        return cls(str(arrays["kind"]), arrays["origin"], arrays["axes"], arrays["centers"])
+        return cls(*read_plane(blob))
 
 
 def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Plane:

@@ -1,16 +1,17 @@
 """Reading records: all evaluations of a folder, as plain values."""
 
 import io
-import json
+import math
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Int
 
-from maxmahal.records.schema import FILE, open_for_reading, record_errors
+from maxmahal.files import read_arrays, user_path
+from maxmahal.records.schema import FILE, RecordsError, open_for_reading, parse_body, record_errors
 from maxmahal.records.store import finding_from_json
 from maxmahal.records.types import AND, Columns, Evaluation, Picture, Points, Rating, StageRecords
 
@@ -26,7 +27,7 @@ _COLUMNS = (
 def read_evaluations(folders: str | Path | Sequence[str | Path]) -> list[Evaluation]:
     """Every evaluation in one or several folders, finished or not, in the order they began."""
     several = [folders] if isinstance(folders, str | Path) else folders
-    return [evaluation for folder in several for evaluation in _read_folder(Path(folder).expanduser())]
+    return [evaluation for folder in several for evaluation in _read_folder(user_path(folder))]
 
 
 def read_numbers(folder: Path, numbers: Sequence[int]) -> list[Evaluation]:
@@ -58,10 +59,10 @@ def _evaluation(
     finished: int,
     plane: bytes | None,
 ) -> Evaluation:
-    facts = json.loads(body)
+    facts = parse_body("evaluations", body)
     stages = _stages(connection, number)
     findings = connection.execute("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", (number,))
-    kind, centers = read_plane(plane)
+    kind, _, _, centers = ("", None, None, ()) if plane is None else read_plane(plane)
     return Evaluation(
         name=name,
         target=facts["target"],
@@ -84,7 +85,7 @@ def _evaluation(
         findings=tuple(finding_from_json(text) for (text,) in findings),
         pictures=tuple(_pictures(connection, number, stages)),
         points=tuple(_points(connection, number, stages)),
-        centers_xy=centers,
+        centers_xy=centers if len(centers) else None,
         plane=kind,
         finished=bool(finished),
         comparison=facts.get("comparison", _repeats_the_paper(suite, facts["same"]["suite"]["about"])),
@@ -105,7 +106,7 @@ def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageR
     query = "SELECT position, name, body, skipped, planned, chunks FROM stages WHERE evaluation = ? ORDER BY position"
     stages = {}
     for position, name, body, skipped, planned, chunks in connection.execute(query, (evaluation,)).fetchall():
-        facts = json.loads(body)
+        facts = parse_body("stages", body)
         done, *sums = connection.execute(
             "SELECT COUNT(*), TOTAL(seconds), IFNULL(SUM(forward), 0), IFNULL(SUM(backward), 0), "
             "IFNULL(SUM(queries), 0) FROM chunks WHERE evaluation = ? AND stage = ?",
@@ -126,7 +127,18 @@ def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageR
             columns=_columns(connection, evaluation, position),
             rating=Rating(*sums),
         )
+        if not math.isfinite(sums[0]):
+            raise ValueError("a time in chunks is not finite")
+        _find_rows(stages[min(stages)].columns, stages[position].columns.sample)  # every sample was seen clean
     return stages
+
+
+def _find_rows(columns: Columns, samples: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Where these samples are; one that is missing is an error."""
+    rows = np.searchsorted(columns.sample, samples)
+    if len(rows) and (rows.max() >= len(columns) or not np.array_equal(columns.sample[rows], samples)):
+        raise ValueError("a stage has samples that are not recorded where they should be")
+    return rows
 
 
 def _columns(connection: sqlite3.Connection, evaluation: int, stage: int) -> Columns:
@@ -140,6 +152,8 @@ def _columns(connection: sqlite3.Connection, evaluation: int, stage: int) -> Col
     def real(column: int) -> np.ndarray:
         return np.array([np.nan if value is None else value for value in values[column]], dtype=np.float64)
 
+    if not ((real(6) >= 0) & (real(6) <= 1)).all() or np.isinf(real(7)).any():
+        raise ValueError("a share or a distance in records is out of range")
     return Columns(
         sample=whole(0),
         label=whole(1),
@@ -161,9 +175,13 @@ def _pictures(connection: sqlite3.Connection, evaluation: int, stages: dict[int,
     query = "SELECT stage, sample, shape, clean, adversarial FROM pictures WHERE evaluation = ? ORDER BY sample, stage"
     pictures = []
     for stage, sample, shape, clean, adversarial in connection.execute(query, (evaluation,)):
+        if stage not in stages:
+            raise ValueError(f"an image belongs to stage {stage}, which does not exist")
         columns = stages[stage].columns
-        row = int(np.searchsorted(columns.sample, sample))
-        size = tuple(json.loads(shape))
+        row = int(_find_rows(columns, np.array([sample]))[0])
+        size = tuple(parse_body("pictures", shape))
+        if len(size) != 3 or min(size) < 1 or not 4 * math.prod(size) == len(clean) == len(adversarial):
+            raise ValueError(f"an image of sample {sample} has not the size that it promises")
         pictures.append(
             Picture(
                 sample=sample,
@@ -186,16 +204,21 @@ def _points(connection: sqlite3.Connection, evaluation: int, stages: dict[int, S
         rows = connection.execute(query, (evaluation, position)).fetchall()
         if rows:
             sample = np.array([row[0] for row in rows], dtype=np.int64)
-            label = stage.columns.label[np.searchsorted(stage.columns.sample, sample)]
+            label = stage.columns.label[_find_rows(stage.columns, sample)]
             xy = np.array([row[1:] for row in rows], dtype=np.float64)
             found.append(Points(stage.name, sample, label, xy))
     return found
 
 
-def read_plane(blob: bytes | None) -> tuple[str, Float[np.ndarray, "l 2"] | None]:
-    """How features were projected, and where the centers are in the plane."""
-    if blob is None:
-        return "", None
-    arrays = np.load(io.BytesIO(blob), allow_pickle=False)
-    centers = arrays["centers"]
-    return str(arrays["kind"]), centers if len(centers) else None
+def read_plane(blob: bytes) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
+    """How features were projected: in words, by an origin and two axes; and where the centers are in the plane."""
+    try:
+        arrays, _ = read_arrays(io.BytesIO(blob), ("kind", "origin", "axes", "centers"))
+        kind, origin, axes, centers = (arrays[name] for name in ("kind", "origin", "axes", "centers"))
+        if kind.dtype.kind != "U" or kind.ndim or any(each.dtype.kind != "f" for each in (origin, axes, centers)):
+            raise ValueError("it has wrong types")
+        if axes.shape != (*origin.shape, 2) or centers.shape != (len(centers), 2) or not np.isfinite(centers).all():
+            raise ValueError("it has wrong shapes")
+    except (ValueError, KeyError) as error:
+        raise RecordsError(f"The plane of features in the records is damaged ({error}); evaluate again.") from error
+    return str(kind), origin, axes, centers

@@ -5,19 +5,23 @@ costs at most the chunk that was being computed; several processes may write; it
 To share records, export them as Parquet.
 """
 
+import math
 import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import StorageError, writable
+from maxmahal.files import StorageError, parse_json, writable
 
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
 PATIENCE = 60.0  # seconds to wait for another process to finish its commit; one takes milliseconds
+_SIDE_FILES = ("-wal", "-shm", "-journal")
 
 _EVALUATIONS = """
 CREATE TABLE IF NOT EXISTS evaluations (
@@ -62,9 +66,70 @@ CREATE TABLE IF NOT EXISTS points (
 ) WITHOUT ROWID;
 """
 
+# What the JSON in a column holds at least; "key?" may be missing, and "*" stands for every key.
+_BODIES: dict[str, Any] = {
+    "evaluations": {
+        "target": str,
+        "radius": float,
+        "class_names": [str],
+        "comparison?": bool,
+        "chunk?": int,
+        "model": {
+            **dict.fromkeys(("kind?", "loss?", "backbone?", "table?"), str),
+            **{"parameters?": int, "stochastic?": bool, "draws?": int},
+            "settings?": {"data?": {"source?": str}, "model?": {"backbone?": str}, "train?": {"seed": int}},
+        },
+        "environment": {"versions?": {"*": str}, **dict.fromkeys(("device?", "command?", "commit?", "started?"), str)},
+        "training": [{"*": float}],
+        "same": {
+            "model": str,
+            "data": str,
+            "suite": {
+                **{"version": int, "about": str, "norm": str, "epsilon": str},
+                "stages?": {"*": {"attack?": str}},
+            },
+        },
+    },
+    "stages": {
+        **dict.fromkeys(("title", "kind", "threat", "scope", "origin"), str),
+        **{"settings": dict, "counts": bool},
+    },
+    "findings": {
+        **dict.fromkeys(("check", "title", "sentence", "remedy"), str),
+        **{"flagged": bool, "adds": [str], "numbers": dict},
+    },
+    "pictures": [int],
+}
+
 
 class RecordsError(MaxmahalError, ValueError):
     """A folder of records cannot be read, or belongs to something else."""
+
+
+def parse_body(table: str, text: str) -> Any:
+    """The JSON in a row of a table, with the parts that it must have."""
+    value = parse_json(text, finite=False)
+    _check_parts(value, _BODIES[table], f"a row of {table}")
+    return value
+
+
+def _check_parts(value: Any, wanted: Any, where: str) -> None:
+    if wanted is float:
+        right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    else:
+        kind = wanted if isinstance(wanted, type) else type(wanted)
+        right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    if not right:
+        raise ValueError(f"{where} is not as it should be")
+    if isinstance(wanted, list):
+        for each in value:
+            _check_parts(each, wanted[0], where)
+    elif isinstance(wanted, dict):
+        for key, part in wanted.items():
+            name = key.removesuffix("?")
+            for found in value if key == "*" else [name]:
+                if found in value or name == key:
+                    _check_parts(value.get(found), part, f"'{found}' in {where}")
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
@@ -76,7 +141,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
-        for ending in ("", "-wal", "-shm", "-journal"):
+        for ending in ("", *_SIDE_FILES):
             writable(folder / f"{FILE}{ending}", folder)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         with _closed_on_error(connection):
@@ -86,7 +151,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
                 # In one transaction: no process may see tables without their format.
                 format_row = f"INSERT OR IGNORE INTO about VALUES ('format', '{FORMAT}');"
                 connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {format_row} COMMIT;")
-            _check_format(connection, path)
+            _check_tables(connection, path)
             _allow_several_threats(connection)
     return connection
 
@@ -125,11 +190,13 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise RecordsError(f"There are no records in {folder}; `maxmahal evaluate ... --out {folder}` makes them.")
     with record_errors(path):
+        if any(side.exists() and not side.is_file() for side in (path.with_name(path.name + e) for e in _SIDE_FILES)):
+            raise RecordsError(f"{path} has a device, a pipe or a folder beside it; {_WAY_OUT}")
         connection = _connect_to_read(path)
         with _closed_on_error(connection):
             if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise RecordsError(f"{path} is empty; `maxmahal evaluate ... --out {folder}` fills it.")
-            _check_format(connection, path)
+            _check_tables(connection, path)
             answer = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
             if answer != "ok":
                 raise RecordsError(f"{path} is damaged ({answer}); {_WAY_OUT}")
@@ -178,6 +245,39 @@ def record_errors(path: Path) -> Iterator[None]:
         raise RecordsError(f"{path} is not a file of records ({text}); {_WAY_OUT}") from error
     except sqlite3.DatabaseError as error:
         raise RecordsError(f"{path} is damaged or not a file of records ({error}); {_WAY_OUT}") from error
+    except MaxmahalError:
+        raise
+    except ValueError as error:
+        raise RecordsError(f"{path} is damaged ({error}); {_WAY_OUT}") from error
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Our tables and nothing else: a view can run for ever, and a trigger changes what is written."""
+    for kind, name, made_by in connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
+        if kind == "table" and name in _types() and str(made_by).startswith("CREATE TABLE"):
+            continue
+        if kind != "index" or not (name == "identities" or str(name).startswith("sqlite_autoindex_")):
+            raise RecordsError(f"{path} is not a file of records (it has a {kind} '{name}'); {_WAY_OUT}")
+    _check_format(connection, path)
+    for table, columns in _types().items():
+        wrong = " OR ".join(f"typeof({name}) NOT IN ({types})" for name, types in columns.items())
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchone():
+            raise RecordsError(f"{path} is damaged (a value in {table} has a wrong type); {_WAY_OUT}")
+
+
+@cache
+def _types() -> dict[str, dict[str, str]]:
+    """The types that each column of each table may have, in SQL."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_TABLES)
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {
+            table: {
+                name: f"'{declared.lower()}'" if needed or key else f"'{declared.lower()}', 'null'"
+                for _, name, declared, needed, _, key in connection.execute(f"PRAGMA table_info({table})")
+            }
+            for table in tables
+        }
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:

@@ -5,14 +5,15 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from maxmahal.records.schema import FILE, RecordsError, open_for_writing, record_errors
+from maxmahal.files import parse_json
+from maxmahal.records.schema import FILE, RecordsError, open_for_writing, parse_body, record_errors
 from maxmahal.records.types import Columns, Finding, Rating
 from maxmahal.settings import Table, first_difference
 
@@ -76,7 +77,7 @@ class Store:
             query = "INSERT INTO evaluations (name, data, suite, seed, samples, body) VALUES (?, ?, ?, ?, ?, ?)"
             connection.execute(query, (*_own_columns(identity), text))
             ((number,),) = connection.execute("SELECT last_insert_rowid()")
-            return number, json.loads(text)
+            return number, parse_body("evaluations", text)
 
         number, found = self._commit(work)
         self._refuse_other(identity, found, body)
@@ -85,7 +86,7 @@ class Store:
     def body(self, evaluation: int) -> Table:
         """The description of an evaluation when it began."""
         ((text,),) = self._rows("SELECT body FROM evaluations WHERE id = ?", evaluation)
-        body: Table = json.loads(text)
+        body: Table = self._parse("evaluations", text)
         return body
 
     def check(self, identity: Identity, body: Table) -> None:
@@ -98,16 +99,16 @@ class Store:
         """The number and description of an evaluation, if it exists."""
         query = "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
         for number, text in self._rows(query, *_own_columns(identity)):
-            found: Table = json.loads(text)
+            found: Table = self._parse("evaluations", text)
             # Not in SQL, which may read the last bit of a radius differently.
             if (found["same"]["suite"]["norm"], found["radius"]) == (identity.norm, identity.radius):
                 return number, found
         return None
 
     def _refuse_other(self, identity: Identity, found: Table, body: Table) -> None:
-        before, now = found["same"], json.loads(json.dumps(body["same"]))
+        before, now = found["same"], parse_json(json.dumps(body["same"]), finite=False)
         stages = before["suite"].get("stages", {})
-        filled = {name: {**self._option_defaults(stage["attack"]), **stage} for name, stage in stages.items()}
+        filled = {name: {**self._option_defaults(stage.get("attack", "")), **stage} for name, stage in stages.items()}
         described = {**before["suite"], "stages": filled, "about": now["suite"].get("about")}  # any description will do
         difference = first_difference({**before, "suite": described}, now)
         if difference:
@@ -126,7 +127,8 @@ class Store:
     def findings(self, evaluation: int) -> list[Finding]:
         """The results of the checks so far."""
         rows = self._rows("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", evaluation)
-        return [finding_from_json(body) for (body,) in rows]
+        with record_errors(self.path):
+            return [finding_from_json(body) for (body,) in rows]
 
     def plan(self, evaluation: int, position: int, name: str, body: Table, skipped: str) -> None:
         """Record a stage of the plan; one already recorded must be the same except for its title."""
@@ -139,10 +141,10 @@ class Store:
             )
             query = "SELECT body, skipped FROM stages WHERE evaluation = ? AND position = ?"
             body, reason = connection.execute(query, (evaluation, position)).fetchone()
-            return {**json.loads(body), "skipped": reason}
+            return {**parse_body("stages", body), "skipped": reason}
 
         # An older version may have used another title.
-        known, planned = self._commit(work), {**json.loads(text), "skipped": skipped}
+        known, planned = self._commit(work), {**parse_body("stages", text), "skipped": skipped}
         known["settings"] = {**self._option_defaults(known["kind"]), **known["settings"]}
         difference = first_difference({**known, "title": ""}, {**planned, "title": ""})
         if difference:
@@ -236,6 +238,11 @@ class Store:
         query = "UPDATE evaluations SET finished = 1 WHERE id = ?"
         self._commit(lambda connection: connection.execute(query, (evaluation,)))
 
+    def _parse(self, table: str, text: str) -> Table:
+        with record_errors(self.path):
+            body: Table = parse_body(table, text)
+        return body
+
     def _rows(self, query: str, *values: object) -> list[Any]:
         with record_errors(self.path):
             return self._connection.execute(query, values).fetchall()
@@ -265,8 +272,8 @@ def _own_columns(identity: Identity) -> tuple[str, str, str, int, int]:
 
 def finding_from_json(text: str) -> Finding:
     """A finding from its JSON."""
-    values = json.loads(text)
-    return Finding(**{**values, "adds": tuple(values["adds"])})
+    values = parse_body("findings", text)
+    return Finding(**{each.name: values[each.name] for each in fields(Finding)} | {"adds": tuple(values["adds"])})
 
 
 def _rows_of(columns: Columns, evaluation: int, stage: int) -> Iterator[tuple[object, ...]]:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from maxmahal.attacks import parse_epsilon
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.imports import only_named
-from maxmahal.records.schema import FILE, PATIENCE, RecordsError, record_errors
+from maxmahal.records.schema import FILE, RecordsError, open_for_reading, parse_body, record_errors
 from maxmahal.settings import Table, first_difference, to_table
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
@@ -25,9 +24,7 @@ EvaluationKey = tuple[str, str, int, int, str, float]
 """Name, suite, seed, samples, norm and radius: unique for each evaluation in the records."""
 
 _QUERY = """
-SELECT name, suite, json_extract(body, '$.same.suite.version'), seed, samples,
-    json_extract(body, '$.same.suite.norm'), json_extract(body, '$.same.suite.epsilon'),
-    json_extract(body, '$.same.model'),
+SELECT name, suite, seed, samples, body,
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id),
     (SELECT COUNT(*) FROM stages WHERE evaluation = evaluations.id AND (skipped != '' OR chunks = (
         SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation AND chunks.stage = stages.position))),
@@ -133,12 +130,30 @@ def read_epochs(folder: RunFolder) -> list[Table]:
 def read_recorded(folder: Path) -> list[Recorded]:
     """Every evaluation in a folder of records; none if the folder does not exist."""
     path = folder / FILE
-    if not path.is_file():
-        return []
-    with record_errors(path), closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
-            return []  # another process is creating the tables
-        return [Recorded(*(*facts, bool(finished))) for *facts, finished in connection.execute(_QUERY)]
+    if not path.is_file() or not path.stat().st_size:
+        return []  # or another process is creating the tables
+    with record_errors(path), closing(open_for_reading(folder)) as connection:
+        return [_recorded(*row) for row in connection.execute(_QUERY)]
+
+
+def _recorded(
+    name: str, suite: str, seed: int, samples: int, body: str, planned: int, done: int, finished: int
+) -> Recorded:
+    same = parse_body("evaluations", body)["same"]
+    told = same["suite"]
+    return Recorded(
+        name=name,
+        suite=suite,
+        version=told["version"],
+        seed=seed,
+        samples=samples,
+        norm=told["norm"],
+        epsilon=told["epsilon"],
+        fingerprint=same["model"],
+        planned=planned,
+        done=done,
+        finished=bool(finished),
+    )
 
 
 def look_at_records(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 
@@ -81,9 +81,14 @@ def curve_charts(group: ModelGroup) -> list[CurveChart]:
 def _from_findings(model: ReportedModel, check: str, x_key: str, y_key: str) -> Curve | None:
     for finding in model.evaluation.findings:
         xs, ys = finding.numbers.get(x_key), finding.numbers.get(y_key)
-        if finding.check == check and xs and ys and len(xs) == len(ys):
+        if finding.check == check and _are_numbers(xs) and _are_numbers(ys) and len(xs) == len(ys):
             return Curve(model, tuple(float(x) for x in xs), tuple(float(y) for y in ys))
     return None
+
+
+def _are_numbers(values: object) -> TypeGuard[list[float]]:
+    numbers = isinstance(values, list) and bool(values) and all(isinstance(each, int | float) for each in values)
+    return numbers and bool(np.isfinite(values).all())  # type: ignore[call-overload]
 
 
 def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable[[float], str]) -> CurveChart:
