@@ -15,7 +15,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -40,9 +39,9 @@ def change_value(random: Random, value: Any) -> Any:
     """One change somewhere in a tree of dictionaries and lists; a text that is JSON itself is changed inside."""
     if isinstance(value, dict | list) and value and random.random() < 0.9:
         return _change_item(random, value)
-    if isinstance(value, str) and value[:1] in ("{", "[") and random.random() < 0.8:
+    if isinstance(value, str) and value[:2] in ('{"', "[{") and random.random() < 0.8:
         return change_json(random, value.encode()).decode()
-    if isinstance(value, int | float) and math.isfinite(value) and random.random() < 0.3:
+    if isinstance(value, int | float) and abs(value) < 1e15 and random.random() < 0.3:
         return random.choice([-value, value + 1, value * 1000, float(value), str(value)])
     return random.choice(random.choice([TEXTS, NUMBERS, OTHERS]))
 
@@ -255,19 +254,19 @@ def change_image(random: Random, data: bytes) -> bytes:
 
 def change_records(random: Random, data: bytes) -> bytes:
     """Rows and tables of a file of SQLite."""
-    path = Path("changing.sqlite")
-    path.write_bytes(data)
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(data[:18] + b"\1\1" + data[20:])  # the mode of its journal, which memory has not
         for _ in range(random.choice([1, 1, 2])):
             _change_rows(random, connection)
         connection.commit()
-    return path.read_bytes()
+        changed = connection.serialize()
+    return changed[:18] + b"\2\2" + changed[20:]
 
 
 def _change_rows(random: Random, connection: sqlite3.Connection) -> None:
     connection.execute("DROP INDEX IF EXISTS identities")  # it would refuse a body that is not JSON
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    table = random.choice([*tables, "evaluations", "stages", "records"])
+    table = random.choice(tables)
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     column = "body" if "body" in columns and random.random() < 0.5 else random.choice(columns)
     found = connection.execute(f"SELECT {column} FROM {table}").fetchall()

@@ -88,7 +88,7 @@ def make_examples(folder: Path) -> None:
     with contextlib.chdir(folder):
         Path("small.toml").write_text(SUITE)
         shutil.rmtree("eval")
-        evaluate_model("run", out="eval", suite="small.toml", limit=30)
+        evaluate_model("run", out="eval", suite="small.toml", limit=12)
         shutil.copy("run/settings.toml", "in.toml")
         Path("run/diverged.json").write_text('{"epoch": 2, "settings": {"train": {"lr": 0.1}}}')
         for name, lines in (("set.txt", OPTIONS), ("epsilon.txt", EPSILONS), ("name.txt", NAMES)):
@@ -191,7 +191,7 @@ READERS = {
                    (lambda: command("report", "eval", "--out", "page.html"), lambda: command("records", "eval")), (),
                    corpus.RECORDS, share=0.05),
     "continue": Reader({"eval/records.sqlite": change_records},
-                       (lambda: evaluate_model("run", out="eval", suite="small.toml", limit=30),),
+                       (lambda: evaluate_model("run", out="eval", suite="small.toml", limit=12),),
                        (*RUN, "small.toml"), corpus.RECORDS, share=0.05),
     "metrics": Reader({"run/metrics.jsonl": also_bytes(change_lines)},
                       (lambda: load_target("run"), lambda: training_state(Path("run"), load_settings(PRESET, SETTINGS)),
