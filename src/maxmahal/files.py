@@ -57,8 +57,14 @@ def portable_path(path: str) -> str:
     return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}{os.sep}") else path
 
 
+def recorded_path(path: str) -> str:
+    """A path for records, which are shared: as the user wrote it, but only the name of an absolute one."""
+    short = Path(portable_path(path))
+    return short.name if short.is_absolute() else str(short)
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[io.BufferedIOBase]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """The file, for reading; a pipe or a device, which may never end, is an OSError, as is a folder."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "a path cannot hold a null byte", str(path))
@@ -79,10 +85,10 @@ def read_limited(stream: io.BufferedIOBase, most: int = MOST_BYTES) -> bytes:
     return content
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, errors: str = "strict") -> str:
     """A small UTF-8 text; a mark at its start is dropped."""
     with opened(path) as stream:
-        return read_limited(stream, _MOST_TEXT).decode("utf-8-sig")
+        return read_limited(stream, _MOST_TEXT).decode("utf-8-sig", errors)
 
 
 def parse_json(text: str, *, finite: bool = True) -> Any:
@@ -163,10 +169,8 @@ def read_arrays(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dic
 
 
 def _read_npz(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
-    import numpy as np  # only here: the command line starts without it
-
     size = stream.seek(0, io.SEEK_END)
-    with zipfile.ZipFile(stream) as archive:  # type: ignore[arg-type]  # any file will do
+    with zipfile.ZipFile(stream) as archive:
         members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
         arrays = {}
         for name in set(wanted) & members.keys():
@@ -176,12 +180,14 @@ def _read_npz(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[
             if info.file_size > max(_SMALL_ARRAY, _MOST_SHRINKING * info.compress_size):
                 raise ValueError(f"its array '{name}' would unpack {info.compress_size} bytes to {info.file_size}")
             with archive.open(info) as member:
-                arrays[name] = _read_array(member, info.file_size, name, np)
+                arrays[name] = _read_array(member, info.file_size, name)
     return arrays, sorted(members)
 
 
-def _read_array(member: Any, size: int, name: str, np: Any) -> "np.ndarray":
+def _read_array(member: Any, size: int, name: str) -> "np.ndarray":
     """The header first: what it promises must be what the file holds."""
+    import numpy as np  # only here: the command line starts without it
+
     version = np.lib.format.read_magic(member)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"its array '{name}' has the version {version}, and 1.0 or 2.0 was expected")

@@ -22,6 +22,7 @@ from maxmahal.imports import call_function, import_function, may_import, names_a
 
 T = TypeVar("T")
 Table = dict[str, Any]
+_MOST_PARTS = 10  # of a key; no setting has more than three
 LARGEST = 3e38
 """Numbers end here: tensors of float32 hold no larger one."""
 
@@ -144,7 +145,7 @@ def parse_override(text: str) -> tuple[list[str], object]:
     """``train.epochs=5`` as a path and a value; a value that is not TOML is taken as text."""
     key, equals, raw = text.partition("=")
     path = [part.strip() for part in key.split(".")]
-    if not equals or not all(path):
+    if not equals or not all(path) or len(path) > _MOST_PARTS:
         raise SettingsError(f"--set {text} is not KEY=VALUE; write for example --set train.epochs=5.")
     try:
         return path, parse_toml(f"value = {raw}")["value"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.files import user_path
 
 FileKind = Literal["preset", "suite", "grid"]
 
@@ -19,7 +20,7 @@ def find_file(kind: FileKind, name: str | Path) -> Path:
     """The shipped file of that name; a name that ends in .toml is the path of the user's own file."""
     shipped = shipped_files(kind)
     if str(name).endswith(".toml"):
-        return Path(name).expanduser()
+        return user_path(name)
     if name in shipped:
         return shipped[str(name)]
     raise SettingsError(
@@ -33,6 +34,6 @@ def seen_from(path: Path, kind: FileKind, name: str) -> str:
     The neighbours of ``mine/grids/a.toml`` are the files in ``mine/grids``, ``mine/presets`` and ``mine/suites``.
     """
     if name.endswith(".toml"):
-        return str(path.parent / Path(name).expanduser())
+        return str(path.parent / user_path(name))
     neighbour = path.parent.parent / f"{kind}s" / f"{name}.toml"
     return str(neighbour) if neighbour.is_file() and neighbour != shipped_files(kind).get(name) else name

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from maxmahal.errors import CheckpointError, did_you_mean
+from maxmahal.files import user_path
 from maxmahal.models import Classifier
 from maxmahal.train import load_model
 
@@ -45,7 +46,7 @@ def _own_folder() -> list[Path]:
     named = os.environ.get(VARIABLE)
     if not named:
         return []
-    folder = Path(named).expanduser()
+    folder = user_path(named)
     if not folder.is_dir():
         raise CheckpointError(f"${VARIABLE} names {folder}, which is not a folder; correct the variable or unset it.")
     return [folder]
@@ -90,7 +91,7 @@ def load(
     A path that exists wins over a name. A run whose network came from the user's own ``module:factory`` needs that
     network as ``backbone``, or the factory's name in ``trusted``.
     """
-    path = Path(target).expanduser()
+    path = user_path(target)
     if not path.exists() and names_a_model(target):
         path = zoo_checkpoint(str(target))
     return load_model(path, backbone=backbone, trusted=trusted, device=device)

@@ -20,7 +20,7 @@ from maxmahal.reproduce.__main__ import main
 from maxmahal.reproduce.jobs import threads_each
 from maxmahal.reproduce.reporter import End, GridLines
 from maxmahal.reproduce.runner import Deadline
-from maxmahal.reproduce.states import CellState, read_epochs
+from maxmahal.reproduce.states import CellState
 from maxmahal.reproduce.worker import run_job
 from maxmahal.train import RunFolder
 
@@ -57,7 +57,7 @@ def records(out: Path) -> list[tuple[object, ...]]:
 
 
 def epochs(out: Path, name: str) -> int:
-    return len(read_epochs(RunFolder(out / "models" / name)))
+    return len(RunFolder(out / "models" / name).read_metrics())
 
 
 def wait_for(happened: Callable[[], object]) -> None:

@@ -1,6 +1,7 @@
 """What an attacker may do to an image: how far, in which norm, within which bounds."""
 
 import math
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
@@ -19,6 +20,8 @@ UNIT: Bounds = (0.0, 1.0)
 def parse_epsilon(epsilon: str | float, name: str = "epsilon", largest: float = 1.0) -> float:
     """A distance in units of the pixel range, a number or text such as ``"8/255"``; errors call it ``name``."""
     try:
+        if isinstance(epsilon, str) and not re.fullmatch(r"[^eE]{1,50}([eE][+-]?\d{1,3})?", epsilon):
+            raise ValueError("its digits would fill the memory")
         value = float(Fraction(epsilon)) if isinstance(epsilon, str) else float(epsilon)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise ArgumentError(f"{name} must be a number or a fraction such as 8/255; got '{epsilon}'.") from error

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
-from maxmahal.files import write_text_atomically
+from maxmahal.files import user_path, write_text_atomically
 from maxmahal.random import generator
 from maxmahal.settings import convert, read_toml, to_toml
 
@@ -176,7 +176,7 @@ def load_tree(tree: str) -> ClassTree:
         raise SettingsError(
             f"centers.tree = '{tree}' is not the path of a .toml file; `maxmahal tree RUN --out tree.toml` makes one."
         )
-    return _read_file(Path(tree).expanduser())
+    return _read_file(user_path(tree))
 
 
 def shuffle_superclasses(superclasses: Sequence[int], seed: int) -> tuple[int, ...]:

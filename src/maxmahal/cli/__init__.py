@@ -14,7 +14,7 @@ from typing import TextIO
 import typer
 
 from maxmahal.cli.app import app
-from maxmahal.errors import DataNotice, MaxmahalError
+from maxmahal.errors import DataNotice, MaxmahalError, printable
 
 RESUMABLE = ("evaluate", "reproduce", "demo")  # run again, they keep what is finished
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
@@ -38,7 +38,7 @@ def main(commands: typer.Typer = app) -> None:
             raise
         # The user can fix what the system cannot read or write: a name, a permission, a full disk.
         where = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"maxmahal: {where}{error.strerror or error}.\n")
+        sys.stderr.write(f"maxmahal: {printable(f'{where}{error.strerror or error}')}.\n")
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
@@ -80,7 +80,7 @@ def _show_notices() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, DataNotice):
-            sys.stderr.write(f"maxmahal: {message}\n")
+            sys.stderr.write(f"maxmahal: {printable(str(message))}\n")
         else:
             default(message, category, filename, lineno, file, line)
 

@@ -1,12 +1,13 @@
 """Options and output that several commands share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import rich.console
 import typer
-from rich.console import Console
+from rich.segment import Segment
 
-from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.errors import SettingsError, did_you_mean, printable
 from maxmahal.imports import names_a_function
 from maxmahal.shipped import FileKind, shipped_files
 
@@ -69,6 +70,39 @@ def show_shipped(kind: FileKind, name: str) -> None:
     if name not in shipped:
         raise SettingsError(f"There is no {kind} '{name}' to show; {did_you_mean(name, shipped)}")
     typer.echo(shipped[name].read_text(encoding="utf-8"), nl=False)
+
+
+class Console(rich.console.Console):
+    """Prints what files say, such as the names of classes, without control characters that a terminal would obey."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.push_render_hook(_Printable())
+
+
+class _Printable(rich.console.RenderHook):
+    def process_renderables(
+        self, renderables: list[rich.console.ConsoleRenderable]
+    ) -> list[rich.console.ConsoleRenderable]:
+        """Each one, to be cleaned when it is drawn."""
+        return [_Cleaned(each) for each in renderables]
+
+
+class _Cleaned:
+    def __init__(self, drawn: rich.console.ConsoleRenderable) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(
+        self, console: rich.console.Console, options: rich.console.ConsoleOptions
+    ) -> rich.console.RenderResult:
+        """The same segments with printable texts; those of rich itself, which move the cursor, stay."""
+        for each in console.render(self._drawn, options):
+            yield each if each.control else Segment(printable(each.text), each.style)
+
+
+def echo(text: str) -> None:
+    """Print a line in the same way."""
+    typer.echo(printable(text))
 
 
 def print_line(console: Console, text: str) -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, print_line
+from maxmahal.cli.common import Console, DataDir, echo, print_line
 from maxmahal.cli.progress import DownloadProgress
 
 app = typer.Typer(help="Data sets: list, check and download them.", no_args_is_help=True)
@@ -34,7 +33,7 @@ def check_command(name: Name, data_dir: DataDir = None) -> None:
     """Verify checksums, counts and class balance."""
     report = maxmahal.data.check_dataset(name, data_dir)
     for line in report.lines:
-        typer.echo(line)
+        echo(line)
     if not report.ok:
         raise typer.Exit(2)
 
@@ -45,7 +44,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     maxmahal.data.fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))
     folder, files = maxmahal.data.resolve_data_dir(data_dir), maxmahal.data.registry.SOURCES[name].files
     place = f"in {folder}" if files else "embedded, with nothing to fetch"
-    typer.echo(f"{name} is {place}.")
+    echo(f"{name} is {place}.")
 
 
 def dataset_status(data_dir: Path | None) -> list[tuple[str, str]]:

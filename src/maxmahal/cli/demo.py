@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import print_line
+from maxmahal.cli.common import Console, print_line
 from maxmahal.cli.progress import EvaluationProgress, TrainingProgress
 from maxmahal.errors import SettingsError
 

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Trusted, pick_device
+from maxmahal.cli.common import Console, DataDir, Trusted, pick_device
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 

@@ -6,11 +6,10 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir
+from maxmahal.cli.common import Console, DataDir
 from maxmahal.cli.data import dataset_status
 
 PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matplotlib", "pillow", "typer", "rich")

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
 from maxmahal.cli.common import (
+    Console,
     Data,
     DataDir,
     Device,

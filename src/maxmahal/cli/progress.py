@@ -4,7 +4,6 @@ import time
 from types import TracebackType
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -16,7 +15,7 @@ from rich.progress import (
 )
 
 import maxmahal
-from maxmahal.cli.common import print_line
+from maxmahal.cli.common import Console, print_line
 
 NAMES = {
     "train_loss": "loss {:.4g}",

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import Console
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.files import write_text_atomically
 

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, print_line, show_shipped
+from maxmahal.cli.common import Console, DataDir, Device, Show, print_line, show_shipped
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import DataDir, Device, Show, TensorBoard, pick_device, print_line
+from maxmahal.cli.common import Console, DataDir, Device, Show, TensorBoard, echo, pick_device, print_line
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
@@ -54,7 +53,7 @@ def presets_command(show: Show = None) -> None:
     """List the presets and the rows of the paper that they reproduce."""
     if show is not None:
         # With all defaults, because the shipped files extend each other.
-        typer.echo(to_toml(to_table(maxmahal.train.load_settings(show))), nl=False)
+        echo(to_toml(to_table(maxmahal.train.load_settings(show))).removesuffix("\n"))
         return
     table = Table(box=None, pad_edge=False)
     for column in ("preset", "about", "row in the paper"):

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import maxmahal
-from maxmahal.cli.common import Data, DataDir, Device, Trusted, pick_device, print_line
+from maxmahal.cli.common import Console, Data, DataDir, Device, Trusted, pick_device, print_line
 from maxmahal.errors import SettingsError
 
 

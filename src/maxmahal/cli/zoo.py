@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
+from maxmahal.cli.common import Console, echo
 from maxmahal.errors import MaxmahalError
 
 # Lines of a model card: clean accuracy, and the worst case under a suite. The last cell is our number.
@@ -22,17 +22,17 @@ def zoo_command() -> None:
     """
     models = maxmahal.zoo.zoo_models()
     if not models:
-        typer.echo(f"There are no models in the zoo; name a folder of checkpoints in ${maxmahal.zoo.VARIABLE}.")
+        echo(f"There are no models in the zoo; name a folder of checkpoints in ${maxmahal.zoo.VARIABLE}.")
         return
     rows = {name: _row(path) for name, path in models.items()}
     for folder in maxmahal.zoo.zoo_folders():
         inside = {name: rows[name][0] for name, path in models.items() if path.parent == folder}
         if inside:
-            typer.echo(f"In {folder}:")
+            echo(f"In {folder}:")
             Console().print(_listed(inside))
     missing = [name for name in maxmahal.zoo.NOT_INSTALLED if name not in models]
     if missing:
-        typer.echo(
+        echo(
             f"In the folder zoo/ of the source repository, not installed: {', '.join(missing)}. "
             f"To use them, set ${maxmahal.zoo.VARIABLE} to a copy of that folder."
         )

@@ -10,7 +10,7 @@ from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, user_path
+from maxmahal.files import opened, recorded_path, user_path
 
 _ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 _FORMATS = ("PNG", "JPEG")  # whatever a file is called: for some others, Pillow starts other programs
@@ -48,7 +48,7 @@ def load_folder(name: str, split: Split) -> ImageData:
             )
         images[index] = image
     labels = torch.tensor([label for _, label in files])
-    return ImageData.from_arrays(name, torch.from_numpy(images), labels, tuple(train))
+    return ImageData.from_arrays(recorded_path(name), torch.from_numpy(images), labels, tuple(train))
 
 
 def _files_by_class(root: Path, split: Split) -> dict[str, list[Path]]:

@@ -9,11 +9,12 @@ from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, read_arrays, user_path
+from maxmahal.files import opened, read_arrays, recorded_path, user_path
 
 _WAY_OUT = "save it again with numpy.savez(path, images=…, labels=…, test_images=…, test_labels=…)."
 _PREFIXES: dict[Split, str] = {"train": "", "test": "test_"}
 _USES: dict[Split, str] = {"train": "training", "test": "evaluation"}
+
 
 def load_npz(name: str, split: Split) -> ImageData:
     """One split of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
@@ -23,11 +24,12 @@ def load_npz(name: str, split: Split) -> ImageData:
     for key in needed:
         if key not in arrays:
             raise DataError(
-                f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(present):.100}); {_WAY_OUT}"
+                f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(present):.100}); "
+                f"{_WAY_OUT}"
             )
     images = as_images(arrays[f"{prefix}images"], f"{name}: {prefix}images")
     labels = as_labels(arrays[f"{prefix}labels"], len(images), f"{name}: {prefix}labels")
-    return ImageData.from_arrays(name, images, labels, _class_names(arrays, name))
+    return ImageData.from_arrays(recorded_path(name), images, labels, _class_names(arrays, name))
 
 
 def _read(path: Path, wanted: set[str]) -> tuple[dict[str, np.ndarray], list[str]]:

@@ -8,8 +8,9 @@ import io
 import math
 import pickle
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import UInt8
@@ -82,14 +83,17 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-# What the official files consist of, and what Python writes for the same values: containers, constants, texts, the memo,
+# What the official files consist of, and what Python writes for the same values: containers, constants, texts, memo,
 # items, names, calls. The other opcodes can claim gigabytes (bytearray), hash what they like (sets) or make objects.
 _OPCODES = b"\x80\x95}])(tNJKM\x88\x89\x8a\x85\x86\x87UTXCB\x8c\x8d\x8eqrhj\x94saue0.c\x93Rb"
 
 
-class _Unpickler(pickle._Unpickler):
-    # The version in Python, not the one in C, where a single wrong byte can allocate gigabytes.
-    dispatch = {code: pickle._Unpickler.dispatch[code] for code in _OPCODES}  # type: ignore[attr-defined]
+# The version in Python, not the one in C, where a single wrong byte can allocate gigabytes.
+_BASE: Any = pickle._Unpickler
+
+
+class _Unpickler(_BASE):  # type: ignore[misc]
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {code: _BASE.dispatch[code] for code in _OPCODES}
 
     def __init__(self, content: bytes, path: Path, way_out: str) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")

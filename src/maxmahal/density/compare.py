@@ -9,7 +9,7 @@ import torch
 from maxmahal.data import load_dataset
 from maxmahal.density.measure import QUANTILES, DensityRecord, measure_model
 from maxmahal.errors import ArgumentError
-from maxmahal.files import write_text_atomically
+from maxmahal.files import user_path, write_text_atomically
 from maxmahal.imports import only_named
 from maxmahal.report.chart import SERIES, Axis, Chart, Drawing, Key, Text, arranged
 from maxmahal.report.layout import Section, html_page, render
@@ -51,7 +51,7 @@ def compare_models(
 
 def find_checkpoint(target: str | Path) -> Path:
     """The file that a run folder, a checkpoint or a zoo name stands for; a path that exists wins over a name."""
-    path = Path(target).expanduser()
+    path = user_path(target)
     if not path.exists() and (str(target).startswith(PREFIX) or names_a_model(target)):
         return zoo_checkpoint(str(target))
     return path / "last.safetensors" if path.is_dir() else path
@@ -156,7 +156,7 @@ def _number(value: float | int | None) -> str:
 
 
 def _name(target: str | Path, path: Path) -> str:
-    if Path(target).expanduser().is_dir():
+    if user_path(target).is_dir():
         return path.parent.name
-    from_zoo = path != Path(target).expanduser()
+    from_zoo = path != user_path(target)
     return path.stem if from_zoo else f"{path.parent.name}/{path.stem}"

@@ -14,6 +14,7 @@ from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -65,6 +66,8 @@ class EvaluatedModel:
     def about(self) -> Table:
         """How the records describe it."""
         settings = {} if self.card is None else to_table(self.card.settings)
+        if settings:
+            settings["data"]["source"] = recorded_path(settings["data"]["source"])
         count = 0
         if isinstance(self.model, nn.Module):
             count = sum(parameter.numel() for parameter in self.model.parameters())
@@ -101,7 +104,7 @@ def load_target(
                 bare = text.removeprefix(PREFIX)
                 known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, torch.device(device))
                 return replace(known, target=PREFIX + bare)
-        return _from_checkpoint(Path(text).expanduser(), name, trusted, torch.device(device))
+        return _from_checkpoint(user_path(text), name, trusted, torch.device(device))
 
 
 def split_name(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from maxmahal.evaluate.parsing import option_defaults
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.files import check_folder_name
+from maxmahal.files import check_folder_name, recorded_path, user_path
 from maxmahal.imports import only_named
 from maxmahal.records.reading import read_numbers
 from maxmahal.records.store import Identity, Store
@@ -101,9 +101,9 @@ def evaluate_models(
         for model in models.values():
             check_fit(model, some)
         command = as_command(
-            [f"{name}={model.target}" for name, model in models.items()],
-            chosen.name if isinstance(suite, Suite) else str(suite),
-            data if isinstance(data, str) else images.name,
+            [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
+            chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
+            recorded_path(data) if isinstance(data, str) else images.name,
             {
                 "trust": list(trusted),
                 "limit": limit,
@@ -113,7 +113,7 @@ def evaluate_models(
                 "transfer": transfer,
                 "save-images": save_images,
             },
-            str(out),
+            recorded_path(str(out)),
         )
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
         bodies = {
@@ -121,7 +121,7 @@ def evaluate_models(
             for name, model in models.items()
         }
         reporter = SilentReporter() if reporter is None else reporter
-        return _run(Path(out).expanduser(), models, bodies, chosen, some, transfer, save_images, reporter, until)
+        return _run(user_path(out), models, bodies, chosen, some, transfer, save_images, reporter, until)
 
 
 def _run(
@@ -206,7 +206,14 @@ def _data(data: DataSource | None, models: Mapping[str, EvaluatedModel], data_di
 def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
     if not len(images):
         raise DataError(f"{images.name} holds no images to attack; choose other --data.")
-    return images.first(_limit(limit, suite))
+    some = images.first(_limit(limit, suite))
+    ids, counts = torch.unique(some.sample_ids, return_counts=True)
+    if len(ids) < len(some):
+        raise DataError(
+            f"{images.name}: {int(counts.max())} images have the sample id {int(ids[counts.argmax()])}; number the "
+            "samples without repetition, because records tell them apart by their ids."
+        )
+    return some
 
 
 def _limit(limit: int | None, suite: Suite) -> int | None:
@@ -225,7 +232,7 @@ def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str
             "suite": suite.to_table(),
             "transfer": sources,
         },
-        "target": model.target,
+        "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "chunk": chunk_size(model.device, suite),
         "radius": suite.threat_of(None).radius,

@@ -243,9 +243,16 @@ def _rows(block: _Block, missing: str) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
+def csv_text(text: str) -> str:
+    """A text for a cell: a spreadsheet would compute one that begins like a formula, so it gets an apostrophe."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def _csv_field(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        value = csv_text(value)
     stream = io.StringIO()
     csv.writer(stream).writerow([value, ""])  # an empty text alone in its row would be quoted
     return stream.getvalue().removesuffix(",\r\n")

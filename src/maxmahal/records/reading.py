@@ -62,7 +62,7 @@ def _evaluation(
     facts = parse_body("evaluations", body)
     stages = _stages(connection, number)
     findings = connection.execute("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", (number,))
-    kind, _, _, centers = ("", None, None, ()) if plane is None else read_plane(plane)
+    kind, _, _, centers = ("", None, None, np.empty((0, 2))) if plane is None else read_plane(plane)
     return Evaluation(
         name=name,
         target=facts["target"],

@@ -167,11 +167,11 @@ class Store:
     def finished_stages(self, evaluation: int) -> list[str]:
         """The titles of the finished stages, in order."""
         query = (
-            "SELECT json_extract(body, '$.title') FROM stages WHERE evaluation = ? AND skipped = '' AND chunks = ("
+            "SELECT body FROM stages WHERE evaluation = ? AND skipped = '' AND chunks = ("
             "SELECT COUNT(*) FROM chunks WHERE chunks.evaluation = stages.evaluation "
             "AND chunks.stage = stages.position) ORDER BY position"
         )
-        return [title for (title,) in self._rows(query, evaluation)]
+        return [self._parse("stages", body)["title"] for (body,) in self._rows(query, evaluation)]
 
     def worst_shares(self, evaluation: int, before: int | None = None) -> dict[int, float]:
         """For each sample, the smallest ``right_share`` of the counting stages, or of those ``before`` one."""

@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,8 @@ from importlib import resources
 from typing import Any
 
 from maxmahal.errors import ArgumentError
+from maxmahal.files import parse_toml
+from maxmahal.records.export import csv_text
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, StageVerdict
@@ -109,11 +110,11 @@ def to_csv(table: ResultsTable) -> str:
     header = []
     for name, spread in zip(table.header, wide, strict=True):
         header += [name, f"{name} low", f"{name} high"] if spread else [name]
-    writer.writerow(header)
+    writer.writerow(map(csv_text, header))
     for row in table.rows:
         fields: list[object] = []
         for cell, spread in zip(row, wide, strict=True):
-            fields.append(cell.text if cell.value is None else cell.value)
+            fields.append(csv_text(cell.text) if cell.value is None else cell.value)
             fields += (cell.interval or ("", "")) if spread else ()
         writer.writerow(fields)
     return stream.getvalue()
@@ -145,7 +146,7 @@ def _cells(table: str, row: str, stage_name: str) -> list[PaperNumber]:
 @cache
 def _tables() -> dict[str, Any]:
     text = (resources.files("maxmahal") / "report" / "assets" / "paper.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return parse_toml(text)
 
 
 def _title(evaluation: Evaluation) -> str:

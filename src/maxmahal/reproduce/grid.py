@@ -13,6 +13,7 @@ from maxmahal.shipped import find_file, seen_from, shipped_files
 from maxmahal.train import Settings, load_settings
 
 Checkpoint = Literal["last", "best"]
+MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class GridModel:
     "{seed}" in an override is replaced by the seed."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 0:
+        if not 0 <= self.seeds <= MOST_SEEDS:
             raise SettingsError(
-                f"{self.name}: seeds is the number of models, and cannot be negative; got {self.seeds}."
+                f"{self.name}: seeds is the number of models, and must lie in 0..{MOST_SEEDS}; got {self.seeds}."
             )
         check_folder_name(self.name, "model")
         if not self.checkpoints:

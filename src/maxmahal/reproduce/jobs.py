@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from maxmahal.files import storage_errors, writable, write_text_atomically
+from maxmahal.files import parse_json, read_text, storage_errors, writable, write_text_atomically
 from maxmahal.settings import Table
 
 
@@ -74,7 +74,7 @@ def write_job(path: Path, job: Job, until: float | None) -> None:
 
 def read_job(path: Path) -> tuple[Job, float | None]:
     """The inverse of ``write_job``."""
-    table = json.loads(path.read_text(encoding="utf-8"))
+    table = parse_json(read_text(path))
     return _KINDS[table["kind"]](**table["job"]), table["until"]
 
 

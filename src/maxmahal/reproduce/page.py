@@ -11,7 +11,7 @@ from maxmahal.report import write_page
 from maxmahal.report.layout import html_page, reported_models
 from maxmahal.report.sections.training import training_section
 from maxmahal.reproduce.jobs import ReportJob
-from maxmahal.reproduce.states import EvaluationKey, read_epochs
+from maxmahal.reproduce.states import EvaluationKey
 from maxmahal.train import RunFolder
 
 
@@ -38,7 +38,7 @@ def _key(each: Evaluation) -> EvaluationKey:
 
 def _render_curves(runs: Mapping[str, Path], title: str) -> str:
     """A page of test error against training time of all runs that have an epoch; empty if there is none."""
-    begun = [_unattacked(name, RunFolder(path)) for name, path in runs.items() if read_epochs(RunFolder(path))]
+    begun = [_unattacked(name, RunFolder(path)) for name, path in runs.items() if RunFolder(path).read_metrics()]
     section = training_section(reported_models(begun)) if begun else None
     if section is None:
         return ""
@@ -64,7 +64,7 @@ def _unattacked(name: str, folder: RunFolder) -> Evaluation:
         class_names=(),
         model={},
         environment={},
-        training=read_epochs(folder),
+        training=folder.read_metrics(),
         stages=(),
         findings=(),
         pictures=(),

@@ -10,6 +10,7 @@ from maxmahal.data import resolve_data_dir
 from maxmahal.data.registry import SOURCES
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.files import user_path
 from maxmahal.imports import named_functions
 from maxmahal.reproduce.devices import choose_device
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel, load_grid
@@ -181,7 +182,7 @@ def make_plan(
     data_dir: str | Path | None = None,
 ) -> GridPlan:
     """What of a grid is done, partly done or missing in the folder ``out``; nothing is written."""
-    folder = Path(out).expanduser()
+    folder = user_path(out)
     maker = _Planner(grid, folder, device, overrides, data_dir)
     rows = maker.rows()
     unfinished = [cell for row in rows for cell in row.cells if not cell.state.ended]

@@ -1,6 +1,5 @@
 """What of a grid is done, partly done or missing, read from disk."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -14,9 +13,10 @@ from safetensors import SafetensorError, safe_open
 from maxmahal.attacks import parse_epsilon
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.files import opened
 from maxmahal.imports import only_named
 from maxmahal.records.schema import FILE, RecordsError, open_for_reading, parse_body, record_errors
-from maxmahal.settings import Table, first_difference, to_table
+from maxmahal.settings import first_difference, to_table
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
 
@@ -91,7 +91,7 @@ def training_state(path: Path, settings: Settings) -> CellState:
             raise CheckpointError(f"{path} was trained with other settings ({difference}); choose another --out.")
     if folder.result.exists():
         return CellState("done", share=1.0)
-    epochs, planned = read_epochs(folder), settings.train.epochs
+    epochs, planned = folder.read_metrics(), settings.train.epochs
     diverged = folder.diverged_at(settings)
     if diverged is not None:
         return CellState("impossible", f"diverged at epoch {diverged}", len(epochs) / planned)
@@ -106,25 +106,12 @@ def training_state(path: Path, settings: Settings) -> CellState:
 def _device_kind(folder: RunFolder) -> str:
     """Where a run was trained last: only a run on a GPU saves the random state of a GPU."""
     try:
+        with opened(folder.state):
+            pass  # not a pipe
         with safe_open(folder.state, framework="numpy") as state:
             return "cuda" if "random.cuda" in state.keys() else "cpu"  # noqa: SIM118 - it is no dictionary
     except (OSError, SafetensorError):
         return ""
-
-
-def read_epochs(folder: RunFolder) -> list[Table]:
-    """Every epoch in the metrics; an incomplete last line is ignored."""
-    try:
-        lines = folder.metrics.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    epochs: list[Table] = []
-    for line in lines:
-        try:
-            epochs.append(json.loads(line))
-        except ValueError:
-            break
-    return epochs
 
 
 def read_recorded(folder: Path) -> list[Recorded]:

@@ -17,17 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.errors import CheckpointError, SettingsError
-from maxmahal.files import write_atomically
+from maxmahal.files import opened, parse_json, user_path, write_atomically
 from maxmahal.imports import names_a_function, nothing_named, only_named
 from maxmahal.models import Classifier
-from maxmahal.settings import from_table, to_table
+from maxmahal.settings import convert, from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
 from maxmahal.version import __version__
 
 FORMAT = "maxmahal-checkpoint-1"
 FINGERPRINT = "fingerprint"
-"""The key of the fingerprint in a file's metadata; files of earlier versions have none."""
+"""The key of the fingerprint in a file's metadata. It detects damage, not forgery, because anybody can compute it; so
+files of earlier versions, which have none, are accepted."""
+_LARGEST_SIDE = 100_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def load_model(
     A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``, or the name of
     the factory in ``trusted``: a file may not choose what code to import.
     """
-    path = Path(path)
+    path = user_path(path)
     if path.is_dir():
         path = path / "last.safetensors"
     tensors, metadata = read_tensors(path)
@@ -83,8 +85,11 @@ def load_model(
         if backbone is None and names_a_function(card.settings.model.backbone):
             backbone = _trusted_backbone(card, trusted)
         # Built without memory first: a file that claims absurd sizes is refused because its tensors do not fit.
-        with torch.device("meta"):
-            model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
+        try:
+            with torch.device("meta"):
+                model = empty_classifier(card.settings, card.image_shape, len(card.class_names), backbone)
+        except (RuntimeError, OverflowError, MemoryError) as error:  # of torch, about sizes that no memory has
+            raise CheckpointError(f"{path} describes a model that cannot be built; copy it again.") from error
     fill(model, tensors, path)
     return model.to(device).eval()
 
@@ -126,13 +131,15 @@ def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
             f"(its format is {metadata.get('format')!r}, expected {FORMAT!r})."
         )
     try:
-        card: dict[str, Any] = json.loads(metadata["model"])
-        channels, height, width = (int(side) for side in card["image_shape"])
-        if min(channels, height, width) < 1:
+        card: dict[str, Any] = parse_json(metadata["model"])
+        channels, height, width = convert(card["image_shape"], tuple[int, ...], "image_shape")
+        if min(channels, height, width) < 1 or max(channels, height, width) > _LARGEST_SIDE:
             raise ValueError("image_shape")
+        class_names = convert(card["class_names"], tuple[str, ...], "class_names")
+        epoch = convert(card["epoch"], int, "epoch")
         with nothing_named():  # a name that cannot be imported does not make a file damaged
             settings = from_table(Settings, card["settings"])
-        return ModelCard(settings, (channels, height, width), tuple(card["class_names"]), card["epoch"])
+        return ModelCard(settings, (channels, height, width), class_names, epoch)
     except (KeyError, ValueError, TypeError) as error:
         reason = f": {error}" if isinstance(error, SettingsError) else ""
         raise CheckpointError(f"{path} has damaged metadata{reason}. Copy it again or retrain.") from error
@@ -178,7 +185,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def _opened(path: Path) -> Iterator[Any]:
     """The opened file at ``path``; a file that cannot be read is an error of one sentence."""
     try:
-        path.open("rb").close()  # safetensors reports every file that it cannot open as missing
+        with opened(path):
+            pass  # safetensors waits for the writer of a pipe, and reports every file that it cannot open as missing
         with safetensors.safe_open(str(path), framework="pt") as file:
             yield file
     except FileNotFoundError as error:

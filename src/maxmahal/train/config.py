@@ -9,6 +9,7 @@ import torch
 from maxmahal.centers import CENTERS
 from maxmahal.data import augmentations
 from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.files import portable_path
 from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES, check_own_loss
 from maxmahal.models import BACKBONES
@@ -17,6 +18,7 @@ from maxmahal.settings import Component, Table, component, first_difference, to_
 from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
+_LARGEST_RATE = 1e6
 MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
 
 
@@ -38,6 +40,7 @@ class DataSettings:
     noise_seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", portable_path(self.source))  # which is saved with the model
         _check_choice("data.augment", self.augment, augmentations())
         _check_least("data.validation", self.validation, 0)
         if not 0 <= self.label_noise <= 1:
@@ -91,14 +94,17 @@ class TrainSettings:
     def __post_init__(self) -> None:
         _check_least("train.epochs", self.epochs, 1)
         _check_least("train.batch_size", self.batch_size, 2)  # batch norm needs at least two images
+        for name in ("lr", "weight_decay", "factor"):
+            if not 0 <= getattr(self, name) <= _LARGEST_RATE:
+                raise SettingsError(
+                    f"train.{name} must lie in 0..{_LARGEST_RATE:g}, or weights overflow; got {getattr(self, name)}."
+                )
         if not self.lr > 0:
             raise SettingsError(f"train.lr must be positive; got {self.lr}.")
         for name in ("momentum", "warmup", "ema"):
             value = getattr(self, name)
             if not 0 <= value < 1:
                 raise SettingsError(f"train.{name} must lie in [0, 1); got {value}.")
-        if self.weight_decay < 0:
-            raise SettingsError(f"train.weight_decay must not be negative; got {self.weight_decay}.")
         if any(not 0 < share < 1 for share in self.milestones) or list(self.milestones) != sorted(self.milestones):
             raise SettingsError(
                 f"train.milestones are rising shares of the training between 0 and 1, such as [0.5, 0.75]; "

@@ -3,12 +3,20 @@
 import fcntl
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from maxmahal.errors import CheckpointError
-from maxmahal.files import remove_temporary_files, storage_errors, writable, write_text_atomically
+from maxmahal.errors import CheckpointError, DataNotice
+from maxmahal.files import (
+    parse_json,
+    read_text,
+    remove_temporary_files,
+    storage_errors,
+    writable,
+    write_text_atomically,
+)
 from maxmahal.settings import Table, to_table, to_toml
 from maxmahal.train.config import Settings, what_counts
 
@@ -66,11 +74,8 @@ class RunFolder:
 
     def keep_metrics(self, epochs: int) -> None:
         """Keep the first ``epochs`` lines: later epochs were measured but not saved, and will run again."""
-        try:
-            lines = self.metrics.read_text(encoding="utf-8").splitlines() if self.metrics.exists() else []
-        except (OSError, UnicodeDecodeError) as error:
-            raise CheckpointError(f"{self.metrics} cannot be read ({error}); move it away and resume.") from error
-        write_text_atomically(self.metrics, "".join(f"{line}\n" for line in lines[:epochs]))
+        kept = self._epochs()[0][:epochs]
+        write_text_atomically(self.metrics, "".join(f"{json.dumps(record)}\n" for record in kept))
 
     def append_metrics(self, record: Table) -> None:
         """Append one line of JSON for a finished epoch, and sync it to disk."""
@@ -80,8 +85,28 @@ class RunFolder:
             os.fsync(file.fileno())
 
     def read_metrics(self) -> list[Table]:
-        """The metrics of all finished epochs."""
-        return [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines()]
+        """The metrics of all finished epochs; a last line that a crash cut off is left out, with a warning."""
+        epochs, torn = self._epochs()
+        if torn:
+            warnings.warn(f"{self.metrics}: its last line is incomplete and was left out.", DataNotice, stacklevel=2)
+        return epochs
+
+    def _epochs(self) -> tuple[list[Table], bool]:
+        """All complete lines, and whether the last line was incomplete."""
+        epochs: list[Table] = []
+        lines = [""]
+        try:
+            lines = read_text(self.metrics, errors="replace").splitlines() if self.metrics.exists() else []
+            for line in lines:
+                epochs.append(_epoch(line))
+        except OSError as error:
+            raise CheckpointError(f"Cannot read {self.metrics}: {error.strerror or error}; move it away.") from error
+        except ValueError as error:
+            if len(epochs) + 1 < len(lines):
+                raise CheckpointError(
+                    f"{self.metrics} is damaged (line {len(epochs) + 1}: {error}); restore a copy, or move it away."
+                ) from error
+        return epochs, len(epochs) < len(lines)
 
     def write_result(self, record: Table) -> None:
         """Write the summary of a finished run."""
@@ -95,8 +120,16 @@ class RunFolder:
     def diverged_at(self, settings: Settings) -> int | None:
         """The epoch in which a training with these settings diverged here; None if not recorded."""
         try:
-            record = json.loads(self.diverged.read_text(encoding="utf-8"))
-            same = record["settings"] == json.loads(json.dumps(what_counts(settings)))
+            record = parse_json(read_text(self.diverged))
+            same = record["settings"] == parse_json(json.dumps(what_counts(settings)))
             return int(record["epoch"]) if same else None
         except (OSError, ValueError, KeyError, TypeError):
             return None  # an unreadable file does not prevent another attempt
+
+
+def _epoch(line: str) -> Table:
+    record = parse_json(line)
+    numbers = isinstance(record, dict) and all(type(value) in (int, float) for value in record.values())
+    if not numbers or type(record.get("epoch")) is not int or record["epoch"] < 1:
+        raise ValueError("not the numbers of an epoch")
+    return dict(record)

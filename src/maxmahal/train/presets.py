@@ -1,6 +1,5 @@
 """Named settings: TOML files that are shipped with the package, or the user's own."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +36,7 @@ def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFo
     settings = load_settings(preset, overrides)
     if str(preset) not in shipped_files("preset") or not folder.state.exists():
         return settings
-    begun = json.loads(load_progress(folder.state).settings)
+    begun = load_progress(folder.state).table
     if (begun.get("about"), begun.get("table")) != (settings.about, settings.table):
         return settings
     table, asked = merge(begun, fold_overrides(overrides)), to_table(settings)

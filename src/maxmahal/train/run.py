@@ -114,7 +114,7 @@ class _Run:
     def _resume(self) -> None:
         saved = load_progress(self.folder.state)
         # Parsed, not compared as text: settings that this version added have their defaults.
-        begun = from_table(Settings, json.loads(saved.settings))
+        begun = from_table(Settings, saved.table)
         difference = what_differs(begun, self.settings)
         if difference:
             raise CheckpointError(

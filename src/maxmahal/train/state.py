@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from maxmahal.errors import CheckpointError
+from maxmahal.files import parse_json
 from maxmahal.models import Classifier
+from maxmahal.settings import Table, from_table
 from maxmahal.train.checkpoint import fill, read_tensors, save_tensors
 from maxmahal.train.optimiser import WeightAverage, momentum_tensors, restore_momentum
 
@@ -25,6 +27,12 @@ class RunProgress:
     best_score: float = -1.0
     threads: int = 0
     settings: str = ""
+
+    @property
+    def table(self) -> Table:
+        """The settings that the run began with."""
+        begun: Table = parse_json(self.settings)
+        return begun
 
 
 def save_state(
@@ -47,8 +55,8 @@ def load_progress(path: Path) -> RunProgress:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
     try:
-        progress = RunProgress(**json.loads(metadata["progress"]))
-        epochs = json.loads(progress.settings)["train"]["epochs"]
+        progress = from_table(RunProgress, parse_json(metadata["progress"]))
+        epochs = progress.table["train"]["epochs"]
         if not (0 < progress.epoch <= epochs and 0 <= progress.best_epoch <= progress.epoch):
             raise ValueError(f"epoch {progress.epoch} of {epochs}")
     except (KeyError, ValueError, TypeError) as error:
@@ -59,13 +67,15 @@ def load_progress(path: Path) -> RunProgress:
 def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> None:
     """Restore everything that ``save_state`` saved."""
     tensors, _ = read_tensors(path)
-    if "random.cpu" not in tensors:
-        raise CheckpointError(f"{path} has no random state, so it is damaged; start a new run folder.")
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    momentum = _group(tensors, "momentum")
+    if "random.cpu" not in tensors or any(tensor.shape != shapes.get(name) for name, tensor in momentum.items()):
+        raise CheckpointError(f"{path} holds a damaged momentum or random state; start a new run folder.")
     fill(model, _group(tensors, "model"), path)
     if average is not None:
         fill(average.model, _group(tensors, "average"), path)
     try:
-        restore_momentum(model, optimiser, _group(tensors, "momentum"))
+        restore_momentum(model, optimiser, momentum)
         torch.set_rng_state(tensors["random.cpu"])
         device = next(model.parameters()).device
         if device.type == "cuda" and "random.cuda" in tensors:

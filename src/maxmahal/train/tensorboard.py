@@ -1,5 +1,6 @@
 """Training curves in TensorBoard: pip install 'maxmahal[tensorboard]'."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,11 @@ def open_log(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ArgumentError("TensorBoard is not installed: pip install 'maxmahal[tensorboard]'.") from error
-    return SummaryWriter(str(folder))
+    known, socket.gethostname = socket.gethostname, lambda: "host"  # which would become a part of the file's name
+    try:
+        return SummaryWriter(str(folder))
+    finally:
+        socket.gethostname = known
 
 
 class LoggedTraining:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from maxmahal.files import write_text_atomically
+from maxmahal.files import parse_json, read_text, write_text_atomically
 from maxmahal.records.schema import RecordsError
 
 FORMAT = "maxmahal-uncertainty-1"
@@ -85,7 +85,7 @@ def write_record(path: Path, record: UncertaintyRecord) -> None:
 def read_record(path: Path) -> UncertaintyRecord:
     """The record in a file that ``write_record`` wrote."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_text(path))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         return UncertaintyRecord(
