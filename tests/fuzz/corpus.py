@@ -15,6 +15,7 @@ from pathlib import Path
 
 Content = bytes | Callable[[Path], object]
 """The content of a file, or a function that makes or changes the file at a path."""
+ZEROS = bytes(2**24)
 DEEP, DIGITS = "[" * 100_000, "9" * 10_000
 
 
@@ -135,15 +136,15 @@ def npy(shape: str, kind: str = "'|u1'", body: bytes = b"") -> bytes:
 
 
 def bomb() -> bytes:
-    """Three megabytes that unpack to three gigabytes, in an array that nobody asks for."""
+    """A few megabytes that unpack to more than a gigabyte, in an array that nobody asks for."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in ("images", "labels", "test_images", "test_labels"):
             archive.writestr(f"{name}.npy", npy("(1, 8, 8)" if "images" in name else "(1,)", body=b"\0" * 64))
         with archive.open("more.npy", "w", force_zip64=True) as member:
-            member.write(npy("(3221225472,)"))
-            for _ in range(192):
-                member.write(bytes(2**24))
+            member.write(npy(f"({len(ZEROS) * 80},)"))
+            for _ in range(80):
+                member.write(ZEROS)
     return out.getvalue()
 
 
@@ -162,9 +163,9 @@ NPZ = NO_FILES | {
 
 
 def collision() -> bytes:
-    """A dictionary of whole numbers with one hash."""
-    prime = 2**61 - 1
-    return pickle.dumps({prime * (number + 1): 0 for number in range(50_000)}, 2)
+    """A dictionary of 50,000 whole numbers with one hash."""
+    numbers = ((2**61 - 1) * (number + 1) for number in range(50_000))
+    return b"\x80\x02}(" + b"".join(b"\x8a\x0a" + each.to_bytes(10, "little") + b"N" for each in numbers) + b"u."
 
 
 PICKLES = NO_FILES | {
@@ -172,7 +173,7 @@ PICKLES = NO_FILES | {
     "claims 4 GB": b"\x80\x02B\xff\xff\xff\xff....", "claims 2 GB of text": b"\x80\x02X\xff\xff\xff\x7f.",
     "frame": b"\x80\x04\x95" + b"\xff" * 7 + b"\x7f.", "array of 3 GB": b"\x80\x02cnumpy\nzeros\n(J\0\0\0\x7ftR.",
     "bytearray": b"\x80\x05\x96" + struct.pack("<Q", 3 * 2**30) + b".",
-    "same hash": lambda path: path.write_bytes(collision()), "system": b"cos\nsystem\n(S'touch executed'\ntR.",
+    "same hash": collision(), "system": b"cos\nsystem\n(S'touch executed'\ntR.",
     "digits": b"I" + b"9" * 100_000 + b"\n.", "long": b"\x80\x02\x8b\xff\xff\xff\x7f.",
     "memo": b"\x80\x02Nr\xff\xff\xff\x7f.", "list of itself": b"]q\0h\0a.", "extension": b"\x80\x02\x82\x01.",
     "doubling": b"\x80\x02" + b"(" + b"lq\0" + b"(h\0h\0tq\0" * 60 + b".",
@@ -181,11 +182,11 @@ PICKLES = NO_FILES | {
 
 
 def _gzip_bomb(path: Path) -> None:
-    """Three megabytes that unpack to three gigabytes."""
-    with gzip.open(path, "wb") as stream:
-        stream.write(struct.pack(">BBBB3I", 0, 0, 8, 3, 4_000_000, 28, 28))
-        for _ in range(192):
-            stream.write(bytes(2**24))
+    """A few megabytes that unpack to more than a gigabyte."""
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(struct.pack(">BBBB3I", 0, 0, 8, 3, 80 * len(ZEROS) // 784, 28, 28))
+        for _ in range(80):
+            stream.write(ZEROS)
 
 
 GZIP = NO_FILES | {
@@ -230,6 +231,11 @@ RECORDS = NO_FILES | {
         "no columns": "ALTER TABLE records DROP COLUMN queries",
     }.items()
 }  # fmt: skip
+
+
+CONTINUED = {
+    name: RECORDS[name] for name in ("empty body", "list as body", "endless view", "findings", "plane", "device")
+}
 
 
 def _png(width: int, height: int, mode: int = 0, depth: int = 8) -> bytes:

@@ -54,7 +54,7 @@ class Watch:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.noted is None:
+        if self.noted is None or self.names_code:
             return
         if event in PROGRAMS:
             self._note("starts a program", f"{event} {arguments[0]}")
@@ -164,7 +164,7 @@ class Place:
             Path(name).write_bytes(self.reader.files[name](random, Path(name).read_bytes()))
 
 
-def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path, seconds: int) -> Iterator[list[Any]]:
+def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path) -> Iterator[list[Any]]:
     """Each input's name before it is read; then with its failures, its seconds and its bytes."""
     place = Place(reader, examples)
     os.environ["MAXMAHAL_ZOO"] = "zoo"
@@ -181,7 +181,7 @@ def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path, seco
         found: list[Failure] = []
         started, most = time.perf_counter(), 0
         for read in reader.reads:
-            faulthandler.dump_traceback_later(seconds, exit=True)
+            faulthandler.dump_traceback_later(reader.seconds, exit=True)
             with watch.watching() as noted:
                 try:
                     read()
@@ -199,11 +199,11 @@ def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path, seco
 
 
 def main() -> None:
-    """``python -c … TABLE READER SEED EXAMPLES SECONDS``, the inputs' names on standard input; writes lines of JSON."""
+    """``python -c … TABLE READER SEED EXAMPLES``, the inputs' names on standard input; writes lines of JSON."""
     faulthandler.enable()
-    table, name, seed, examples, seconds = sys.argv[1:]
+    table, name, seed, examples = sys.argv[1:]
     reader = importlib.import_module(table).READERS[name]
     out = os.fdopen(os.dup(1), "w")
-    for line in read_inputs(reader, int(seed), json.loads(sys.stdin.readline()), Path(examples), int(seconds)):
+    for line in read_inputs(reader, int(seed), json.loads(sys.stdin.readline()), Path(examples)):
         out.write(json.dumps(line) + "\n")
         out.flush()

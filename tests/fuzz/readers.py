@@ -78,8 +78,10 @@ class Reader:
     """Inputs by name, for the first of the files."""
     share: float = 1.0
     """Of the inputs; less where one takes long."""
+    seconds: int = 10
+    """The longest that reading an input may take."""
     names_code: bool = False
-    """Whether it is a request, which may name code to import."""
+    """Whether it is a request, which may name code and files outside."""
 
 
 def make_examples(folder: Path) -> None:
@@ -192,7 +194,7 @@ READERS = {
                    corpus.RECORDS, share=0.05),
     "continue": Reader({"eval/records.sqlite": change_records},
                        (lambda: evaluate_model("run", out="eval", suite="small.toml", limit=12),),
-                       (*RUN, "small.toml"), corpus.RECORDS, share=0.05),
+                       (*RUN, "small.toml"), corpus.CONTINUED, share=0.05, seconds=60),
     "metrics": Reader({"run/metrics.jsonl": also_bytes(change_lines)},
                       (lambda: load_target("run"), lambda: training_state(Path("run"), load_settings(PRESET, SETTINGS)),
                        lambda: RunFolder("run").keep_metrics(1)),

@@ -58,14 +58,13 @@ def fuzz(
     only: str | None = None,
     *,
     table: str = "tests.fuzz.readers",
-    seconds: int = 10,
 ) -> Outcome:
     """Read the corpus and ``count`` changed files; where a process dies or hangs, another one goes on."""
     entry = importlib.import_module(table).READERS[reader]
     keys = [only] if only else [*entry.known, *map(str, range(round(count * entry.share)))]
     outcome, started = Outcome(reader, seed, len(keys)), time.perf_counter()
     while keys:
-        process = Started(CODE, table, reader, seed, examples, seconds)
+        process = Started(CODE, table, reader, seed, examples)
         process.stdin.write(json.dumps(keys) + "\n")
         process.stdin.flush()
         begun = ""

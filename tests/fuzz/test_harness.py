@@ -53,12 +53,13 @@ def read_file() -> None:
     READS[Path("file").read_text()]()
 
 
-READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known={kind: kind.encode() for kind in READS})}
+KNOWN = {kind: kind.encode() for kind in READS}
+READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=5)}
 
 
 def test_every_kind_of_failure_is_seen(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("nothing")
-    outcome = fuzz("bad", 0, 0, tmp_path, table="tests.fuzz.test_harness", seconds=5)
+    outcome = fuzz("bad", 0, 0, tmp_path, table="tests.fuzz.test_harness")
     assert outcome.inputs == len(READS)
     assert outcome.failures == [(kind, failure) for kind, failure in outcome.failures if failure.kind == kind]
     assert {kind for kind, _ in outcome.failures} == set(READS) - {"nothing", "refuses"}

@@ -18,7 +18,7 @@ from maxmahal.evaluate import evaluate_model, read_evaluations
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.records.schema import FILE
 from maxmahal.reproduce.states import training_state
-from maxmahal.train import RunFolder, Settings, load_model, load_settings, train_model
+from maxmahal.train import Settings, load_model, load_settings, train_model
 from maxmahal.train.checkpoint import read_tensors, save_tensors
 from maxmahal.train.tensorboard import open_log
 
