@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from maxmahal.cli import main
-from maxmahal.files import write_text_atomically
+from maxmahal.files import writable, write_text_atomically
 from paper import gallery
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -53,6 +53,7 @@ def gallery_command(
 ) -> None:
     """Make one page of all figures that have a record; if none has, of those that take a second."""
     folder, console = gallery.default_folder() if records is None else records, Console()
+    writable(out)  # before records are computed
     if all(gallery.read_record(folder, name) is None for name in gallery.FIGURES):
         _say(console, f"{folder} holds no figure's record yet; computing those that take a second.")
         for name in (name for name, figure in gallery.FIGURES.items() if figure.cheap):

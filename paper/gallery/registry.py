@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from maxmahal.errors import ArgumentError, MaxmahalError, did_you_mean
-from maxmahal.files import write_text_atomically
+from maxmahal.files import parse_json, read_text, user_path, write_text_atomically
 from maxmahal.version import __version__
 from paper.gallery.figure import FigureOptions, FigureRecord, GalleryFigure
 from paper.gallery.figures import densities, figure3b, figure5, figure6, level_sets, training_movie
@@ -77,7 +77,7 @@ def default_folder() -> Path:
     """The records of a checkout in the current folder, else those of the user's cache."""
     if FOLDER.is_dir():
         return FOLDER
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "maxmahal" / "gallery"
+    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "maxmahal" / "gallery"
 
 
 def record_path(folder: Path, name: str) -> Path:
@@ -91,11 +91,11 @@ def read_record(folder: Path, name: str) -> FigureRecord | None:
     if not path.exists():
         return None
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = parse_json(read_text(path))
         if kept["format"] != FORMAT or kept["figure"] != name:
             raise ValueError(f"it says {kept['format']}, {kept['figure']}")
         record: FigureRecord = kept["record"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise FigureRecordError(
             f"{path} is not a record of {name} ({error}); `python -m paper.gallery figure {name} --fresh` makes one."
         ) from error

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from maxmahal.data.registry import SOURCES
-from maxmahal.files import write_text_atomically
+from maxmahal.files import parse_json, read_text, write_text_atomically
 from maxmahal.records.schema import RecordsError
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Columns, Evaluation, StageRecords
@@ -84,8 +84,8 @@ def read_summary(path: Path) -> Summary:
 def read_object(path: Path, wanted: str) -> dict[str, Any]:
     """The JSON object in a file, if it says that it is of the wanted format."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
         raise RecordsError(f"{path} cannot be read as JSON ({error}); collect it again.") from error
     found = content.get("format") if isinstance(content, dict) else None
     if found != wanted:

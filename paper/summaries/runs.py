@@ -1,6 +1,5 @@
 """Summaries of training runs: settings, device, what each epoch measured and how long it took."""
 
-import json
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 
 from maxmahal.errors import CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.files import parse_json, read_text, user_path
 from maxmahal.records.schema import RecordsError
 from maxmahal.settings import read_toml
 from maxmahal.train import RunFolder, load_model
@@ -47,12 +47,12 @@ class RunSummary:
 
 def summarise_run(folder: str | Path) -> dict[str, Any]:
     """What is published of a run folder, as a table for JSON."""
-    run = RunFolder(Path(folder).expanduser())
+    run = RunFolder(user_path(folder))
     if not run.settings.exists() or not run.metrics.exists():
         raise CheckpointError(f"{run.path} holds no run with a finished epoch; train it first.")
     try:
         epochs = [_rounded(entry) for entry in run.read_metrics()]
-        result = _rounded(json.loads(run.result.read_text(encoding="utf-8"))) if run.result.exists() else {}
+        result = _rounded(parse_json(read_text(run.result))) if run.result.exists() else {}
     except ValueError as error:
         raise CheckpointError(f"{run.path} holds damaged metrics or results ({error}); train it again.") from error
     return {

@@ -127,3 +127,10 @@ def test_a_gallery_without_any_record_makes_the_cheap_ones(gallery, asked: list[
     shown = {name for name in FIGURES if f'<section id="{name}"' in text}
     assert shown == {"figure1", "figure2", "figure5", "figure6", "densities"}
     assert asked == []
+
+
+def test_a_page_that_cannot_be_written_leaves_no_records(gallery: Callable[..., Outcome], tmp_path: Path) -> None:
+    gallery("page", "--records", tmp_path / "records", "--out", tmp_path).assert_refused(
+        "it is a folder, not a plain file"
+    )
+    assert not (tmp_path / "records").exists()

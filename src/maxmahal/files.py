@@ -19,6 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,12 +101,7 @@ def parse_json(text: str, *, finite: bool = True) -> Any:
             raise ValueError(f"{digits[:20]} is not a finite number")
         return number
 
-    _check_size(text, _MOST_TEXT)
-    try:
-        value = json.loads(text, parse_int=_integer, parse_float=real, parse_constant=real)
-    except RecursionError as error:
-        raise ValueError(_TOO_DEEP) from error
-    _check_values(value)
+    value = _parse(partial(json.loads, parse_float=real, parse_constant=real), text, _MOST_TEXT)
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()  # half a character, which no file can hold, is a ValueError
     return value
@@ -113,42 +109,28 @@ def parse_json(text: str, *, finite: bool = True) -> Any:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The only reader of TOML."""
-    _check_size(text, _MOST_TOML)
     if _LONG_KEY.search(text):  # tomllib needs memory and time that grow with the square of its parts
         raise ValueError(_TOO_DEEP)
-    try:
-        value = tomllib.loads(text)
-    except RecursionError as error:
-        raise ValueError(_TOO_DEEP) from error
-    _check_values(value)
-    return value
+    table: dict[str, Any] = _parse(tomllib.loads, text, _MOST_TOML)
+    return table
 
 
-def _check_size(text: str, most: int) -> None:
+def _parse(parse: Callable[[str], Any], text: str, most: int) -> Any:
+    """Depth and integers are checked level by level: a function that calls itself would fail on what it looks for."""
     if len(text) > most:
         raise ValueError(f"it holds more than {most >> 20} MiB")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 20:
-        raise ValueError(f"{digits[:20]}… is too large a number")
-    return int(digits)
-
-
-def _check_values(value: object) -> None:
-    """Depth and integers, level by level: a function that calls itself would fail on what it looks for."""
+    try:
+        value = parse(text)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
     level = [value]
     for _ in range(_MOST_DEPTH):
         if any(isinstance(each, int) and not -(2**63) <= each < 2**63 for each in level):
             raise ValueError("an integer has more than 64 bits")
-        level = [
-            each
-            for item in level
-            if isinstance(item, dict | list)
-            for each in (item.values() if isinstance(item, dict) else item)
-        ]
+        tables = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for table in tables for each in table]
         if not level:
-            return
+            return value
     raise ValueError(_TOO_DEEP)
 
 

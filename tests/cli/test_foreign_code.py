@@ -236,7 +236,7 @@ def test_a_picture_that_is_a_program_is_not_run(run, here: Place, command: str) 
     done = run(*PICTURES[command])
     assert not here.started
     assert done.code == 2
-    assert "0.png is damaged (cannot identify image file" in done.out + done.err
+    assert "0.png is damaged (it is not a PNG or JPEG image" in done.out + done.err
 
 
 def test_settings_of_these_tests_are_those_of_the_preset() -> None:

@@ -32,7 +32,8 @@ PICKLES = {
     + b"".join(b"\x8a\x0a" + (i * (2**61 - 1)).to_bytes(10, "little") + b"K\x01" for i in range(1, 20_000))
     + b"u.",
     "one text encoded again and again": b"\x80\x02]c_codecs\nencode\nq\x00X"
-    + struct.pack("<I", 100_000) + b"x" * 100_000 + b"X\x06\x00\x00\x00latin1\x86q\x01Ra" + b"h\x00h\x01Ra" * 30_000 + b".",
+    + struct.pack("<I", 100_000) + b"x" * 100_000 + b"X\x06\x00\x00\x00latin1\x86q\x01Ra"
+    + b"h\x00h\x01Ra" * 30_000 + b".",
 }  # fmt: skip
 
 

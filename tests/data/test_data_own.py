@@ -153,7 +153,7 @@ def test_damaged_npz_files_are_named(tmp_path: Path) -> None:
         assert refused or len(content) == len(good)
     with path.open("wb") as stream:
         np.save(stream, GOOD)
-    with pytest.raises(DataError, match="it is not an .npz archive"):
+    with pytest.raises(DataError, match=r"it is not an \.npz archive"):
         load_dataset(str(path))
 
 

@@ -94,7 +94,7 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
         ("train.epochs=2.5", "train.epochs must be an integer; got 2.5"),
         ("train.epochs=true", "train.epochs must be an integer; got True"),
         ("train.epochs=0", "train.epochs must be at least 1; got 0"),
-        ("train.lr=-1", "train.lr must be positive; got -1.0"),
+        ("train.lr=-1", "train.lr must be positive and finite; got -1.0"),
         ("train.ema=1.0", "train.ema must lie in [0, 1); got 1.0"),
         ("train.milestones=[100, 150]", "shares of the training between 0 and 1"),
         ("train.schedule=steps", "did you mean 'step'?"),

@@ -1,7 +1,8 @@
 """Options and output that several commands share."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import rich.console
 import typer
@@ -75,28 +76,11 @@ def show_shipped(kind: FileKind, name: str) -> None:
 class Console(rich.console.Console):
     """Prints what files say, such as the names of classes, without control characters that a terminal would obey."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.push_render_hook(_Printable())
-
-
-class _Printable(rich.console.RenderHook):
-    def process_renderables(
-        self, renderables: list[rich.console.ConsoleRenderable]
-    ) -> list[rich.console.ConsoleRenderable]:
-        """Each one, to be cleaned when it is drawn."""
-        return [_Cleaned(each) for each in renderables]
-
-
-class _Cleaned:
-    def __init__(self, drawn: rich.console.ConsoleRenderable) -> None:
-        self._drawn = drawn
-
-    def __rich_console__(
-        self, console: rich.console.Console, options: rich.console.ConsoleOptions
-    ) -> rich.console.RenderResult:
-        """The same segments with printable texts; those of rich itself, which move the cursor, stay."""
-        for each in console.render(self._drawn, options):
+    def render(
+        self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As rich does it; its own control codes, which move the cursor, stay."""
+        for each in super().render(renderable, options):
             yield each if each.control else Segment(printable(each.text), each.style)
 
 
@@ -105,6 +89,6 @@ def echo(text: str) -> None:
     typer.echo(printable(text))
 
 
-def print_line(console: Console, text: str) -> None:
+def print_line(console: rich.console.Console, text: str) -> None:
     """Print a text as it is: no markup, no highlighting, no line breaks."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@ import time
 from types import TracebackType
 from typing import TypeVar
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -15,7 +16,7 @@ from rich.progress import (
 )
 
 import maxmahal
-from maxmahal.cli.common import Console, print_line
+from maxmahal.cli.common import print_line
 
 NAMES = {
     "train_loss": "loss {:.4g}",

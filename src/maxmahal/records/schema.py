@@ -80,7 +80,7 @@ _BODIES: dict[str, Any] = {
             "settings?": {"data?": {"source?": str}, "model?": {"backbone?": str}, "train?": {"seed": int}},
         },
         "environment": {"versions?": {"*": str}, **dict.fromkeys(("device?", "command?", "commit?", "started?"), str)},
-        "training": [{"*": float}],
+        "training": [{"epoch?": int, "train_seconds?": float, "test_accuracy?": float}],
         "same": {
             "model": str,
             "data": str,

@@ -99,7 +99,7 @@ def training_state(path: Path, settings: Settings) -> CellState:
         return CellState("missing")
     last = epochs[-1]
     epoch = int(last["epoch"])
-    left = float(last["train_seconds"]) / epoch * (planned - epoch)
+    left = float(last.get("train_seconds", 0.0)) / epoch * (planned - epoch)
     return CellState("half", f"epoch {epoch} of {planned}", epoch / planned, left, _device_kind(folder))
 
 

@@ -14,11 +14,10 @@ from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES, check_own_loss
 from maxmahal.models import BACKBONES
 from maxmahal.models.classifier import NORMALIZATIONS
-from maxmahal.settings import Component, Table, component, first_difference, to_table
+from maxmahal.settings import LARGEST, Component, Table, component, first_difference, to_table
 from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
-_LARGEST_RATE = 1e6
 MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
 
 
@@ -94,13 +93,12 @@ class TrainSettings:
     def __post_init__(self) -> None:
         _check_least("train.epochs", self.epochs, 1)
         _check_least("train.batch_size", self.batch_size, 2)  # batch norm needs at least two images
-        for name in ("lr", "weight_decay", "factor"):
-            if not 0 <= getattr(self, name) <= _LARGEST_RATE:
-                raise SettingsError(
-                    f"train.{name} must lie in 0..{_LARGEST_RATE:g}, or weights overflow; got {getattr(self, name)}."
-                )
-        if not self.lr > 0:
-            raise SettingsError(f"train.lr must be positive; got {self.lr}.")
+        if not 0 < self.lr < LARGEST:
+            raise SettingsError(f"train.lr must be positive and finite; got {self.lr}.")
+        if not 0 <= self.weight_decay < LARGEST:
+            raise SettingsError(f"train.weight_decay must not be negative or infinite; got {self.weight_decay}.")
+        if not 0 <= self.factor <= 1:
+            raise SettingsError(f"train.factor lowers the learning rate and lies in [0, 1]; got {self.factor}.")
         for name in ("momentum", "warmup", "ema"):
             value = getattr(self, name)
             if not 0 <= value < 1:

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -128,8 +129,10 @@ class RunFolder:
 
 
 def _epoch(line: str) -> Table:
-    record = parse_json(line)
+    record = parse_json(line, finite=False)  # earlier versions kept the loss of a run that diverged
     numbers = isinstance(record, dict) and all(type(value) in (int, float) for value in record.values())
     if not numbers or type(record.get("epoch")) is not int or record["epoch"] < 1:
         raise ValueError("not the numbers of an epoch")
+    if not math.isfinite(record.get("train_seconds", 0.0)):
+        raise ValueError("its time is not finite")
     return dict(record)
