@@ -14,7 +14,7 @@ help:
 	@echo "make lint     ruff and mypy only"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
 	@echo "make studies  repeat the measurements of the README's tables, and write them"
-	@echo "make soak     the long checks: many kills, seed sweeps, thousands of centers"
+	@echo "make soak     the long checks: kills and faults, seed sweeps, many thousand damaged files"
 	@echo "make mutants  break the code on purpose and check that the tests fail"
 
 # If these files change, the environment is created again.
@@ -48,6 +48,7 @@ soak: $(VENV)/dev.stamp
 	@tools/chromium.sh
 	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_CHROMIUM=1 $(BIN)/pytest -n 2 tests/report/test_page_in_chromium.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m soak
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --seed 1 --count 10000
 
 mutants: $(VENV)/dev.stamp
 	$(BIN)/python tools/mutants.py
