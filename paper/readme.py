@@ -34,7 +34,7 @@ def record(name: str, folder: Path = RECORDS) -> Values:
 
 def published() -> Published:
     """The published summaries."""
-    return read_published(PUBLISHED, BENCHMARKS)
+    return read_published(PUBLISHED)
 
 
 def peers() -> Values:

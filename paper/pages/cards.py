@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from maxmahal.centers import CENTERS
 from maxmahal.data.registry import SOURCES
 from maxmahal.losses import LOSSES, takes_centers
 from paper.pages.compare import hm_beside_mmc, other_rates
-from paper.pages.models import DATA, DISTANCES, HM, PGD_8, PGD_16, SPSA, TITLES, ZOO, data_of
+from paper.pages.models import ANCHORS, DATA, DISTANCES, HM, PGD_8, PGD_16, SPSA, TITLES, ZOO, data_of
 from paper.pages.results import STRONG, Published, has_own_threat, ours_text, paper_text
 from paper.pages.text import listed, markdown_table, render
 from paper.pages.training import constant_loss, training_losses
@@ -45,6 +46,7 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
         rates=[each for each in other_rates(results) if each.second == model],
         rate=lambda each: results.settings(each).get("train", {}).get("lr"),
         title=results.title,
+        anchors=ANCHORS if data == "cifar10" and settings.get("method", {}).get("name") == "adversarial" else (),
         worst=results.strongest(model),
         threats=list(dict.fromkeys(f"{each.norm} {each.epsilon}" for each in others if not has_own_threat(each))),
         settings=settings,
@@ -81,10 +83,11 @@ def index(results: Published, names: Sequence[str]) -> str:
 
 
 def about(results: Published, model: str) -> str:
-    """What its preset says of it; earlier presets did not say how large a budget is."""
+    """What its preset says of it, with the epochs and the learning rate that it was trained with."""
     settings = results.settings(model)
-    text = str(settings.get("about", "")) or results.title(model)
-    return text.replace("a large budget on one GPU", f"{settings.get('train', {}).get('epochs', 0)} epochs")
+    text, train = str(settings.get("about", "")) or results.title(model), settings.get("train", {})
+    text = text.replace("a large budget on one GPU", f"{train.get('epochs', 0)} epochs")
+    return re.sub(r"(?<=at learning rate )[\d.]+\d", lambda found: str(train.get("lr", found[0])), text)
 
 
 def _measured(results: Published, model: str) -> str:

@@ -1,9 +1,8 @@
-"""The paper's claims, judged: one rule per claim, from numbers alone.
+"""The paper's claims, judged twice each: under the paper's attacks and under strong ones, from numbers alone.
 
-The claims' texts are in ``claims.toml``; a rule hands its verdict and numbers to ``templates/claims.md.j2``.
+The claims' texts are in ``claims.toml``; a rule hands its verdicts and numbers to ``templates/claims.md.j2``.
 """
 
-import math
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from paper.pages import compare, training
 from paper.pages.models import (
     ADVERSARIAL,
     ADVERSARIAL_CIFAR100,
+    ANCHORS,
     DATA,
     DISTANCES,
     LONG,
@@ -31,32 +31,43 @@ from paper.pages.models import (
     TABLE_4,
     TITLES,
 )
-from paper.pages.paired import ALPHA, ENOUGH, POINT, Difference
+from paper.pages.paired import ALPHA, ENOUGH, POINT
 from paper.pages.results import PROTOCOL, SPSA_SUITE, STRONG, Published
-from paper.pages.text import markdown_table
+from paper.pages.text import listed, markdown_table, plural
 from paper.summaries import RunSummary
 
-Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not measured"]
-FAIR_CLEAN, FAIR_PGD = 76.0, 41.0
-"""Percent that finished adversarial training reaches on this network, clean and under PGD-50 on true labels."""
+Verdict = Literal["yes", "in part", "no", "undecided", "not measured", "no attack"]
+"""No attack: the claim is about none, so strong attacks change nothing."""
+Verdicts = tuple[Verdict, Verdict]
+"""Reproduced under the paper's attacks; true under strong attacks."""
 NEAR = 5.0  # points: what still counts as reproducing a number of the paper, or as SPSA close to PGD
 LITTLE, SOME = 1.05, 1.25  # times as long as SCE
 _TRUSTED = {"held", "mended"}  # strict looked for false robustness, and no sign of it is unresolved
 _PGD = (*PGD_8, *PGD_16)
 _SCE, _MMC, _RANDOM = "cifar10-sce", "cifar10-mmc", "cifar10-mmc-rand"
+_USUAL, _TWICE = 8.0, 16.0  # epsilons in 255ths
+_LEVELS = range(95, 0, -5)  # test errors in percent
+_SETTINGS = {"lr": "learning rate", "batch_size": "batch", "weight_decay": "weight decay", "epochs": "epochs"}
 _STATES = {"ahead": "yes", "no lead": "ruled out", "open": "open", "not tested": "not tested"}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict and the numbers it was made from."""
+    """Two verdicts and the numbers they were made from."""
 
-    verdict: Verdict
+    reproduced: Verdict
+    """Under the paper's attacks."""
+    strong: Verdict
+    """Under strong attacks."""
     facts: dict[str, object] = field(default_factory=dict)
     """What the claim's macro of the template prints."""
     missing: tuple[str, ...] = ()
-    """What the rule asks for and was not measured."""
+    """What the rules ask for and was not measured."""
     tables: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Those that were compared."""
+    recipe: str = ""
+    """How many seeds these have, and how their trainings differ."""
     data: str = ""
     parts: tuple["Judgement", ...] = ()
     """One per data set, if both were measured."""
@@ -70,13 +81,40 @@ class Claim:
     title: str
     where: str
     says: str
-    rule: str
+    reproduced: str
+    """The rule under the paper's attacks."""
+    strong: str
+    """The rule under strong attacks."""
     change: str
-    """What would change the verdict."""
+    """What would change the verdicts."""
+    gap: str = ""
+    """What to run next, if a verdict is open."""
+    minutes: int = 0
+    """About how long that takes on one GPU."""
 
     def judge(self, results: Published) -> Judgement:
         """By the rule of its name."""
-        return RULES[self.key](results)
+        found = RULES[self.key](results)
+        parts = tuple(replace(part, recipe=recipe(results, part.models)) for part in found.parts)
+        return replace(found, recipe=recipe(results, found.models), parts=parts)
+
+
+def recipe(results: Published, models: Sequence[str]) -> str:
+    """How many training seeds some models have, and which of their settings differ; empty without settings."""
+    trained = {model: train for model in models if (train := results.settings(model).get("train"))}
+    if len(trained) < 2:
+        return ""
+    seeds = min(max(len(results.seeds(model)), 1) for model in trained)
+    unlike = []
+    for key, words in _SETTINGS.items():
+        values: dict[object, list[str]] = {}
+        for model, train in trained.items():
+            values.setdefault(train.get(key, "unknown"), []).append(results.title(model))
+        if len(values) > 1:
+            unlike.append(f"{words} {', '.join(f'{value} ({listed(names)})' for value, names in values.items())}")
+    return (
+        f"{plural(seeds, 'training seed')} each; {'not equal: ' + '; '.join(unlike) if unlike else 'equal settings'}."
+    )
 
 
 @dataclass(frozen=True)
@@ -90,8 +128,6 @@ class Benchmark:
     """The models of the losses that MMC is compared with."""
     columns: tuple[str, ...]
     """The PGD attacks that the paper reports for all of them."""
-    levels: tuple[float, ...]
-    """Test errors in percent on a curve."""
     black_box: tuple[str, ...]
     """The SPSA attacks that the paper reports for all of them."""
     transfer: bool = False
@@ -108,8 +144,8 @@ class Benchmark:
         return f"{self.data}-mmc"
 
 
-CIFAR10 = Benchmark("cifar10", 10.0, OTHER_LOSSES, _PGD, (30.0, 20.0, 15.0, 10.0, 8.0), SPSA, True)
-CIFAR100 = Benchmark("cifar100", 1.0, TABLE_4[:4], PGD_8[:2], (60.0, 50.0, 40.0, 35.0, 32.0), SPSA[:2])
+CIFAR10 = Benchmark("cifar10", 10.0, OTHER_LOSSES, _PGD, SPSA, True)
+CIFAR100 = Benchmark("cifar100", 1.0, TABLE_4[:4], PGD_8[:2], SPSA[:2])
 
 
 def claims() -> list[Claim]:
@@ -119,33 +155,44 @@ def claims() -> list[Claim]:
 
 
 def on_both(results: Published, judge: Callable[[Published, Benchmark], Judgement]) -> Judgement:
-    """One rule on both data sets: CIFAR-10 alone if CIFAR-100 was not measured.
-
-    If the two differ, the claim holds in part if it does on one of them, and is undecided otherwise; CIFAR-100 alone
-    never gives more than "holds in part".
-    """
+    """One rule on both data sets: CIFAR-10 alone if CIFAR-100 was not measured."""
     ten, hundred = (replace(judge(results, each), data=DATA[each.data]) for each in (CIFAR10, CIFAR100))
-    if hundred.verdict == "not measured":
+    if {hundred.reproduced, hundred.strong} <= {"not measured", "no attack"}:
         return replace(ten, data="")
-    verdict: Verdict = ten.verdict
-    if ten.verdict == "not measured":
-        verdict = "holds in part" if hundred.verdict == "holds" else hundred.verdict
-    elif ten.verdict != hundred.verdict:
-        verdict = "holds in part" if {ten.verdict, hundred.verdict} & {"holds", "holds in part"} else "undecided"
-    return Judgement(verdict, parts=(ten, hundred))
+    verdicts = (joined(ten.reproduced, hundred.reproduced), joined(ten.strong, hundred.strong))
+    return Judgement(*verdicts, parts=(ten, hundred))
+
+
+def joined(ten: Verdict, hundred: Verdict) -> Verdict:
+    """If two data sets differ, in part if it is at least that on one of them, and undecided otherwise.
+
+    CIFAR-100 alone never gives more than "in part".
+    """
+    if hundred in (ten, "not measured"):
+        return ten
+    if ten == "not measured":
+        return "in part" if hundred == "yes" else hundred
+    return "in part" if {ten, hundred} & {"yes", "in part"} else "undecided"
 
 
 def settle(
-    verdict: Verdict, facts: dict[str, object], missing: Sequence[str] = (), tables: Sequence[str] = ()
+    verdicts: Verdicts,
+    facts: dict[str, object],
+    missing: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    tables: Sequence[str] = (),
+    models: Sequence[str] = (),
 ) -> Judgement:
-    """The judgement; at best "holds in part" if something is missing."""
-    verdict = "holds in part" if verdict == "holds" and missing else verdict
-    return Judgement(verdict, facts, tuple(missing), tuple(tables))
+    """The judgement; at best "in part" where something is missing."""
+    first, second = (
+        "in part" if each == "yes" and gaps else each for each, gaps in zip(verdicts, missing, strict=True)
+    )
+    gaps = tuple(dict.fromkeys((*missing[0], *missing[1])))
+    return Judgement(first, second, facts, gaps, tuple(tables), tuple(models))
 
 
-def not_measured(*missing: str) -> Judgement:
+def not_measured(*missing: str, strong: Verdict = "not measured") -> Judgement:
     """Nothing to judge from."""
-    return Judgement("not measured", missing=missing)
+    return Judgement("not measured", strong, missing=missing)
 
 
 def lacking(
@@ -165,7 +212,7 @@ def lacking(
         what = "every column" if whole else ", ".join(words for name, words in gaps if name == model)
         found.append(f"{results.title(model)} ({what})")
     for pair in pairs:
-        if compare.worst_case_order(results, *pair) is None:
+        if compare.strong_pair(results, *pair) is None and not compare.all_broken(results, pair):
             found.append(f"the worst cases of {results.title(pair[0])} and {results.title(pair[1])} on the same images")
     return found
 
@@ -215,189 +262,236 @@ def paper_gap(results: Published, model: str, stage: str, table: str = "") -> fl
 
 
 def judge_adversarial(results: Published) -> Judgement:
-    """AT (MMC-10) beside AT (SCE) at two budgets; CIFAR-100 is reported and decides nothing."""
-    fair, own = (baseline(results, model) for model in LONG)
-    found = compare.budgets(results)
+    """AT (MMC-10) beside AT (SCE) at several budgets; CIFAR-100 is reported and decides nothing."""
+    found, by_kind = _both_kinds(results, PGD_8)
+    known = compare.budgets(results)
+    if not found and not known:
+        return not_measured("PGD, strict or AutoAttack on AT (SCE) and AT (MMC-10), on the same images")
     pair = next(
         (each for each in compare.loss_pairs(results) if {each.first, each.second} <= {*ADVERSARIAL_CIFAR100[:2]}),
         None,
     )
-    clean = [results.clean(name) for name in (ADVERSARIAL_CIFAR100[1], ADVERSARIAL_CIFAR100[0])]
-    clean_gap = None if clean[0] is None or clean[1] is None else clean[0].value - clean[1].value
-    facts: dict[str, object] = {"baseline": fair, "own": own, "budgets": found, "asked": (FAIR_CLEAN, FAIR_PGD)}
-    facts |= {"hundred": pair, "hundred_clean": clean_gap, "enough": ENOUGH}
-    facts["undertrained"] = own is None or not own.is_fair
-    facts["epochs"] = min((len(run.epochs) for model in LONG if (run := results.run(model))), default=0)
-    if fair is None or not fair.is_fair:
-        why = f"a fair AT (SCE): clean at least {FAIR_CLEAN:g} %, PGD-50 on true labels at least {FAIR_PGD:g} %"
-        return Judgement("not measured", {} if fair is None else facts, (why,))
-    if found.long is None:
-        return not_measured("AutoAttack on both models of the long budget, on the same images")
-    ends = [
-        compare.of_images(found.long).interval(),
-        found.short.interval if found.short.n >= ENOUGH else (-math.inf, math.inf),
-    ]
-    costs = len(found.clean) < len(ends) or min(found.clean.values()) < -POINT
-    orders = {"ahead" if low > 0 else "behind" if high < 0 else "tied" for low, high in ends}
-    verdict: Verdict = "undecided"
-    if "behind" in orders or ("ahead" not in orders and max(high for _, high in ends) < POINT):
-        verdict = "undecided" if facts["undertrained"] else "does not hold"
-    elif "ahead" in orders:
-        verdict = "holds" if orders == {"ahead"} and not costs else "holds in part"
-    missing = [] if found.short.n >= ENOUGH else [f"AutoAttack on {ENOUGH} pairs of training seeds at the short budget"]
-    return settle(verdict, facts, missing)
+    unfair = {name: unfair_models(results, each.models) for name, each in known.items()}
+    fair = [each for name, each in known.items() if not unfair[name]]
+    facts: dict[str, object] = {"leads": counted(found), "budgets": known, "unfair": unfair, "hundred": pair}
+    facts["hundred_clean"] = compare.over_seeds(results, *ADVERSARIAL_CIFAR100[1::-1], compare.clean_gaps)
+    facts |= {"anchors": ANCHORS, "printed": printed_leads(results, [ADVERSARIAL[:2], LONG], PGD_8)}
+    cleans = [compare.over_seeds(results, mmc, sce, compare.clean_gaps) for sce, mmc in (ADVERSARIAL[:2], LONG)]
+    reproduced: Verdict = by_kind if found else "not measured"
+    if reproduced == "no" and unfair_models(results, LONG):
+        reproduced = "undecided"
+    if reproduced == "yes" and any(each is None or each.interval()[0] < -POINT for each in cleans):
+        reproduced = "in part"
+    missing = (
+        lacking(results, ADVERSARIAL, PGD_8),
+        []
+        if any(each.robust.enough for each in fair)
+        else [f"{ENOUGH} training seeds of both losses at a fair budget"],
+    )
+    models = [model for name, each in known.items() for model in each.models if "short" not in name] or ADVERSARIAL
+    return settle((reproduced, _by_budgets(known, fair)), facts, missing, [leads_table(found)] if found else [], models)
 
 
-@dataclass(frozen=True)
-class Reached:
-    """Clean accuracy, and that under PGD-50 on true labels, in percent."""
-
-    clean: float
-    pgd: float
-
-    @property
-    def shortfall(self) -> float:
-        """Points below what is asked of a baseline."""
-        return max(FAIR_CLEAN - self.clean, 0.0) + max(FAIR_PGD - self.pgd, 0.0)
-
-    @property
-    def is_fair(self) -> bool:
-        """Whether nothing is missing, or less than a point that the other number makes up for."""
-        if not self.shortfall:
-            return True
-        return self.shortfall < POINT and self.clean - FAIR_CLEAN + self.pgd - FAIR_PGD > 0
+def _by_budgets(known: Mapping[str, compare.Budget], fair: Sequence[compare.Budget]) -> Verdict:
+    """From the intervals of the fair budgets alone."""
+    if not fair:
+        return "undecided" if known else "not measured"
+    if any(each.robust.interval()[1] < 0 for each in fair):
+        return "no"
+    verdict = by_gaps([each.robust for each in fair])
+    costs = any(each.clean is None or each.clean.interval()[0] < -POINT for each in fair)
+    return "in part" if verdict == "yes" and costs else verdict
 
 
-def baseline(results: Published, model: str) -> Reached | None:
-    """How well one of the long adversarial trainings was done."""
-    clean, pgd = results.clean(model), results.kept(model, "pgd50-un-8")
-    return None if clean is None or pgd is None else Reached(clean.value, 100 * pgd.value)
+def unfair_models(results: Published, models: Sequence[str]) -> list[str]:
+    """Why two adversarial trainings are no fair comparison; empty if they are one.
+
+    Each has to reach the public row of its network, clean and under AutoAttack, within its interval, and its learning
+    rate must not be at the edge of those that were tried.
+    """
+    found = []
+    for model in models:
+        network = results.settings(model).get("model", {}).get("backbone", "resnet32")
+        anchor = next((each for each in ANCHORS if each.network == network), ANCHORS[0])
+        asked = {"clean": (results.clean(model), anchor.clean)}
+        asked["AutoAttack"] = (results.robust(model, compare.SUITE), anchor.autoattack)
+        title = results.title(model)
+        for what, (ours, least) in asked.items():
+            if ours is None or ours.rate is None:
+                found.append(f"{title} has no {what}")
+            elif 100 * ours.rate.interval[1] < least:
+                found.append(f"{title} has {what} {ours.full}, below {least:.2f} %")
+        if edge := training.rate_edge(results, model):
+            found.append(f"the learning rate of {title} is the {edge} tried")
+    return found
+
+
+def _both_kinds(results: Published, stages: Sequence[str]) -> tuple[list[compare.Lead], Verdict]:
+    """AT (MMC-10) beside AT (SCE), trained with targeted and with untargeted attacks."""
+    kinds = {"tar": ADVERSARIAL[:2], "un": ADVERSARIAL[2:]}
+    pairs = [compare.columns(results, mmc, (sce,), stages, f", AT {kind}") for kind, (sce, mmc) in kinds.items()]
+    found = compare.judge_columns({title: gaps for pair in pairs for title, gaps in pair.items()})
+    return found, over_kinds([[lead for lead in found if lead.title in pair] for pair in pairs])
+
+
+def printed_leads(results: Published, pairs: Sequence[tuple[str, ...]], stages: Sequence[str]) -> tuple[int, int]:
+    """In how many columns the paper's numbers of the second models are above those of the first, and of how many."""
+    both = [(results.paper(mmc, stage), results.paper(sce, stage)) for sce, mmc in pairs for stage in stages]
+    ahead = [ours[0].value > theirs[0].value for ours, theirs in both if ours and theirs]
+    return sum(ahead), len(ahead)
 
 
 def judge_beyond(results: Published) -> Judgement:
     """AT (MMC-10) beside AT (SCE) at twice the epsilon."""
-    kinds = {"tar": ADVERSARIAL[:2], "un": ADVERSARIAL[2:]}
-    pairs = [compare.columns(results, mmc, (sce,), PGD_16, f", AT {kind}") for kind, (sce, mmc) in kinds.items()]
-    found = compare.judge_columns({title: gaps for pair in pairs for title, gaps in pair.items()})
+    found, reproduced = _both_kinds(results, PGD_16)
     if not found:
         return not_measured("PGD at 16/256 on AT (SCE) and AT (MMC-10)")
-    verdict = over_kinds([[lead for lead in found if lead.title in pair] for pair in pairs])
-    own = baseline(results, LONG[1])
-    undertrained = verdict == "does not hold" and (own is None or not own.is_fair)
-    facts: dict[str, object] = {"leads": counted(found), "undertrained": undertrained}
-    missing = lacking(results, ADVERSARIAL, PGD_16)
-    return settle("undecided" if undertrained else verdict, facts, missing, [leads_table(found)])
+    unfair = unfair_models(results, LONG)
+    if unfair and reproduced == "no":
+        reproduced = "undecided"
+    twice = [
+        gap
+        for sce, mmc in (ADVERSARIAL[:2], LONG)
+        if (gap := compare.by_epsilon(results, mmc, sce).get(_TWICE)) is not None
+    ]
+    strong = by_gaps(twice)
+    if unfair and strong == "no":
+        strong = "undecided"
+    missing = lacking(results, ADVERSARIAL, PGD_16), ["strict or AutoAttack at 16/255"] if len(twice) < 2 else []
+    facts: dict[str, object] = {"leads": counted(found), "unfair": unfair}
+    return settle((reproduced, strong), facts, missing, [leads_table(found)], ADVERSARIAL)
 
 
 def over_kinds(kinds: Sequence[Sequence[compare.Lead]]) -> Verdict:
     """Of several kinds of attack or training: ahead in all columns of each, of one, ruled out in each, or neither."""
     states = [compare.state_of(found) for found in kinds if found]
     if "ahead" in states:
-        return "holds" if set(states) == {"ahead"} else "holds in part"
-    return "does not hold" if set(states) == {"no lead"} else "undecided"
+        return "yes" if set(states) == {"ahead"} else "in part"
+    return "no" if set(states) == {"no lead"} else "undecided"
 
 
 def judge_rotation(results: Published) -> Judgement:
     """Rotated images: MMC beside SCE, and adversarial training below both."""
-    sce, mmc = (results.measured(model, "rotation") for model in (_SCE, _MMC))
-    trained = [each.value for model in ADVERSARIAL if (each := results.measured(model, "rotation")) is not None]
-    if sce is None or mmc is None or not trained:
+    beside = compare.columns(results, _MMC, (_SCE,), ("rotation",)).get("rotation", {})
+    gap = next(iter(beside.values()), None)
+    trained = {
+        results.title(model): each
+        for model in ADVERSARIAL
+        for each in compare.columns(results, model, (_MMC,), ("rotation",)).get("rotation", {}).values()
+        if each is not None
+    }
+    if gap is None or not trained:
         return not_measured("rotations of SCE, MMC-10 and a model with adversarial training")
-    checks = [mmc.value >= sce.value - POINT, max(trained) < mmc.value - POINT]
-    facts: dict[str, object] = {"mmc_minus_sce": mmc.value - sce.value, "at_minus_mmc": max(trained) - mmc.value}
-    verdict: Verdict = "holds" if all(checks) else "holds in part" if any(checks) else "does not hold"
-    return settle(verdict, facts, lacking(results, ADVERSARIAL, ("rotation",)))
+    (low, high), ends = gap.interval(), [each.interval() for each in trained.values()]
+    shown = [low >= -POINT, all(end < 0 for _, end in ends)]
+    refuted = [high < -POINT, any(start > 0 for start, _ in ends)]
+    verdict: Verdict = "yes" if all(shown) else "in part" if any(shown) else "no" if any(refuted) else "undecided"
+    facts: dict[str, object] = {"beside": gap, "best": max(trained.values(), key=lambda each: each.size)}
+    missing = lacking(results, ADVERSARIAL, ("rotation",)), ("the worst angle of each image",)
+    return settle((verdict, "not measured"), facts, missing, models=(_SCE, _MMC, *ADVERSARIAL))
 
 
 # Without adversarial training.
 
 
 def judge_reliable(results: Published, benchmark: Benchmark) -> Judgement:
-    """The worst case of MMC beside the paper's lowest number."""
+    """MMC beside the paper's numbers, under its attacks and in the worst case."""
+    printed = {stage: numbers[0].value for stage in PGD_8 if (numbers := results.paper(benchmark.mmc, stage))}
+    if not printed:
+        return not_measured("a number of the paper at this epsilon")
+    seen = {stage: each for stage in printed if (each := results.measured(benchmark.mmc, stage)) is not None}
+    ends = {stage: [100 * end for end in each.rate.interval] for stage, each in seen.items() if each.rate is not None}
+    reproduced: Verdict = "no" if ends else "not measured"
+    if ends and all(low > benchmark.guessing for low, _ in ends.values()):
+        reproduced = "yes" if all(high >= printed[stage] for stage, (_, high) in ends.items()) else "in part"
     worst = results.strongest(benchmark.mmc)
-    printed = [number.value for stage in PGD_8 for number in results.paper(benchmark.mmc, stage)]
-    if worst is None or worst.rate is None or not printed:
-        return not_measured("strict or AutoAttack on MMC-10" if printed else "a number of the paper at this epsilon")
-    low = 100 * worst.rate.interval[0]
     trusts = {found.trust for suite in STRONG if (found := results.find(benchmark.mmc, suite)) is not None}
     # AutoAttack has no diagnostics, so strict answers for both.
     trusted = bool(trusts & _TRUSTED) and trusts <= {*_TRUSTED, "unchecked"}
-    verdict: Verdict = "does not hold"
-    if low > benchmark.guessing:
-        verdict = "holds" if trusted and low >= min(printed) - NEAR else "holds in part"
-    facts: dict[str, object] = {"worst": worst.full, "printed": min(printed), "trusted": trusted}
-    return settle(verdict, facts, lacking(results, (benchmark.mmc,), suites=STRONG))
+    strong: Verdict = "not measured"
+    if worst is not None and worst.rate is not None:
+        low, high = (100 * end for end in worst.rate.interval)
+        reached = trusted and high >= min(printed.values())
+        strong = "no" if low <= benchmark.guessing else "yes" if reached else "in part"
+    facts: dict[str, object] = {"printed": min(printed.values()), "trusted": trusted}
+    facts["lowest"] = min(seen.values(), key=lambda each: each.value, default=None)
+    facts["worst"] = None if worst is None else worst.full
+    own = (benchmark.mmc,)
+    missing = lacking(results, own, tuple(printed)), lacking(results, own, suites=STRONG)
+    return settle((reproduced, strong), facts, missing, models=own)
 
 
 def judge_clean(results: Published, benchmark: Benchmark) -> Judgement:
-    """MMC beside SCE on clean images: over seeds if there are enough, else over images."""
-    pairs = compare.clean_pairs(results, benchmark.mmc, benchmark.sce)
-    if not pairs:
-        return not_measured("SCE and MMC-10 on the same clean images")
-    over = Difference(tuple(100 * pair.difference for pair in pairs))
-    many = over.n >= ENOUGH
-    low, high = interval = over.interval if many else compare.of_images(pairs[0]).interval()
-    verdict: Verdict = "holds in part" if low >= -2 * POINT else "undecided"
+    """MMC beside SCE on clean images: over seeds and images if there are enough seeds, else over images."""
+    over = compare.over_seeds(results, benchmark.mmc, benchmark.sce, compare.clean_gaps)
+    if over is not None and not over.enough:
+        first = compare.clean_gaps(results, benchmark.mmc, benchmark.sce)
+        over = None if first is None else compare.crossed([first])
+    if over is None:
+        return not_measured("SCE and MMC-10 on the same clean images", strong="no attack")
+    low, high = over.interval()
+    verdict: Verdict = "in part" if low >= -2 * POINT else "undecided"
     if low >= -POINT:
-        verdict = "holds"
+        verdict = "yes"
     elif high < -POINT:
-        verdict = "does not hold"
-    size = over.mean if many else 100 * pairs[0].difference
-    facts: dict[str, object] = {"size": size, "interval": interval, "seeds": over.n if many else 1, "pair": pairs[0]}
-    return settle(verdict, facts)
+        verdict = "no"
+    return settle((verdict, "no attack"), {"gap": over}, models=(benchmark.sce, benchmark.mmc))
 
 
 def judge_cost(results: Published) -> Judgement:
-    """An epoch of MMC beside one of SCE, if each had its GPU alone; else training steps that a benchmark timed."""
-    sce, mmc = results.run(_SCE), results.run(_MMC)
-    runs = [run for run in (sce, mmc) if run is not None and training.is_finished(run)]
+    """An epoch of MMC beside one of SCE, each training alone on its GPU."""
+    runs = [run for model in (_SCE, _MMC) if (run := training.alone(results, model)) and training.is_finished(run)]
     why = training.why_not_timed(runs) if len(runs) == 2 else "SCE and MMC-10 were not both trained to the end"
-    if not why:
-        ratio = training.epoch_seconds(runs[1]) / training.epoch_seconds(runs[0])
-        return settle(_by_ratio(ratio), {"ratio": ratio, "steps": None, "why": ""})
-    if not results.steps:
-        return not_measured(f"times of trainings that can be compared ({why})")
-    batches = {training.batch_of(run) for run in (sce, mmc) if run is not None}
-    batch = batches.pop() if len(batches) == 1 else 0
-    steps = max(results.steps, key=lambda row: (row["batch_size"] == batch, row["batch_size"]))
-    ratio = steps["mmc_over_sce"]
-    return settle(_by_ratio(ratio), {"ratio": ratio, "steps": steps, "why": why})
+    if why:
+        return not_measured(f"times of trainings that can be compared ({why})", strong="no attack")
+    ratio = training.epoch_seconds(runs[1]) / training.epoch_seconds(runs[0])
+    facts: dict[str, object] = {"ratio": ratio, "attacked": _cost_of_attack(results, runs)}
+    return settle((_by_ratio(ratio), "no attack"), facts)
 
 
 def _by_ratio(ratio: float) -> Verdict:
-    return "holds" if ratio <= LITTLE else "holds in part" if ratio <= SOME else "does not hold"
+    return "yes" if ratio <= LITTLE else "in part" if ratio <= SOME else "no"
+
+
+def _cost_of_attack(results: Published, plain: Sequence[RunSummary]) -> float | None:
+    """How many times as long an epoch of targeted adversarial training takes, at its own batch; None if not timed."""
+    attacked = [run for name in ADVERSARIAL[:2] if (run := training.alone(results, name)) is not None]
+    if len(attacked) < len(plain) or training.why_not_timed([*plain, *attacked], one_batch=False):
+        return None
+    return sum(map(training.epoch_seconds, attacked)) / sum(map(training.epoch_seconds, plain))
 
 
 def judge_convergence(results: Published, benchmark: Benchmark) -> Judgement:
-    """Which of MMC and SCE reaches levels of the test error first, in epochs."""
-    sce, mmc = results.run(benchmark.sce), results.run(benchmark.mmc)
+    """Which of MMC and SCE reaches each test error first, in epochs before the learning rate falls."""
+    sce, mmc = training.alone(results, benchmark.sce), training.alone(results, benchmark.mmc)
     if sce is None or mmc is None or not training.is_finished(sce) or not training.is_finished(mmc):
-        return not_measured("finished trainings of SCE and MMC-10")
-    runs = (sce, mmc)
+        return not_measured("finished trainings of SCE and MMC-10", strong="no attack")
+    runs, last = (sce, mmc), training.steady_epochs(sce)
     if not all(map(training.tested, runs)) or _schedule(sce) != _schedule(mmc):
-        return not_measured("test errors of SCE and MMC-10 over the same epochs with one batch size")
-    places = {
-        level: place
-        for level in benchmark.levels
-        if (place := _first(training.first_epoch(mmc, level), training.first_epoch(sce, level))) is not None
-    }
+        return not_measured(
+            "test errors of SCE and MMC-10 over the same epochs with one batch size", strong="no attack"
+        )
+    firsts = {level: [training.first_epoch(run, level, last) for run in runs] for level in _LEVELS}
+    places = {level: place for level, (theirs, ours) in firsts.items() if (place := _first(ours, theirs)) is not None}
     if not places:
-        return not_measured(f"a test error below {max(benchmark.levels):g} % of SCE or MMC-10")
+        return not_measured("test errors of SCE and MMC-10 at a constant learning rate", strong="no attack")
     seen = set(places.values())
-    verdict: Verdict = "does not hold"
-    if "first" in seen:
-        verdict = "holds" if seen == {"first"} else "undecided" if "behind" in seen else "holds in part"
-    body = [
-        [f"{level:g} %", *(training.reached_text(run, level, timed=not training.why_not_timed(runs)) for run in runs)]
-        for level in benchmark.levels
-    ]
     rates = [f"{training.learning_rate(run):g}" for run in runs]
+    verdict: Verdict = "no"
+    if len({*rates}) > 1:
+        verdict = "undecided"
+    elif "first" in seen:
+        verdict = "yes" if seen == {"first"} else "undecided" if "behind" in seen else "in part"
+    shown = [level for level in places if firsts[level][0] != firsts[level][1]]
+    body = [[f"{level} %", *(str(epoch or "later") for epoch in firsts[level])] for level in shown]
     facts: dict[str, object] = {
-        "levels": {word: [f"{level:g} %" for level, place in places.items() if place == word] for word in _PLACES},
+        "levels": {word: [f"{level} %" for level, place in places.items() if place == word] for word in _PLACES},
         "ends": [f"{100 * (1 - training.tested(run)[-1]['test_accuracy']):.2f} %" for run in runs],
         "rates": rates if len({*rates}) > 1 else [],
+        "last": last,
     }
-    return settle(verdict, facts, (), [markdown_table(["test error first at or below", "SCE", "MMC-10"], body)])
+    tables = [markdown_table(["test error first at or below, epoch", "SCE", "MMC-10"], body)] if body else []
+    return settle((verdict, "no attack"), facts, tables=tables, models=(benchmark.sce, benchmark.mmc))
 
 
 _PLACES = ("first", "tied", "behind")
@@ -411,15 +505,15 @@ def _first(ours: int | None, theirs: int | None) -> str | None:
 
 
 def _schedule(run: RunSummary) -> tuple[object, ...]:
-    return (len(run.epochs), training.train_setting(run, "epochs"), training.train_setting(run, "batch_size"))
+    return (len(run.epochs), training.steady_epochs(run), training.train_setting(run, "batch_size"))
 
 
 def judge_white_box(results: Published, benchmark: Benchmark) -> Judgement:
     """MMC beside the other losses under the paper's PGD and in the worst case."""
     judged = _lead_and_worst(results, benchmark.mmc, benchmark.others, benchmark.columns)
     weak = below_paper(results, benchmark.others, benchmark.columns)
-    verdict: Verdict = "holds in part" if judged.verdict == "holds" and weak else judged.verdict
-    return replace(judged, verdict=verdict, facts=judged.facts | {"weak": weak}) if judged.facts else judged
+    verdict: Verdict = "in part" if judged.reproduced == "yes" and weak else judged.reproduced
+    return replace(judged, reproduced=verdict, facts=judged.facts | {"weak": weak}) if judged.facts else judged
 
 
 def judge_capacity(results: Published, benchmark: Benchmark) -> Judgement:
@@ -430,55 +524,76 @@ def judge_capacity(results: Published, benchmark: Benchmark) -> Judgement:
         return judged
     others = compare.leads(results, deep_sce, (benchmark.sce,), _PGD)
     gained = [lead for lead in others if lead.state != "no lead"]
-    printed = [(results.paper(deep_mmc, stage), results.paper(benchmark.mmc, stage)) for stage in _PGD]
-    ahead = [ours[0].value > theirs[0].value for ours, theirs in printed if ours and theirs]
-    verdict: Verdict = "holds in part" if judged.verdict == "holds" and gained else judged.verdict
-    facts = judged.facts | {"gained": len(gained), "sce": len(others), "printed": (sum(ahead), len(ahead))}
-    missing = (*judged.missing, *lacking(results, (benchmark.sce, deep_sce), _PGD))
-    return settle(verdict, facts, missing, judged.tables)
+    trains = [results.settings(model).get("train", {}) for model in (benchmark.mmc, deep_mmc)]
+    unlike = any(trains[0].get(key) != trains[1].get(key) for key in ("lr", "batch_size"))
+    reproduced: Verdict = "in part" if judged.reproduced == "yes" and gained else judged.reproduced
+    reproduced = "undecided" if unlike else reproduced
+    facts = judged.facts | {
+        "gained": len(gained),
+        "sce": len(others),
+        "printed": printed_leads(results, [(benchmark.mmc, deep_mmc)], _PGD),
+    }
+    facts["unlike"] = unlike
+    missing = [*judged.missing, *lacking(results, (benchmark.sce, deep_sce), _PGD)]
+    models = (benchmark.sce, deep_sce, benchmark.mmc, deep_mmc)
+    return settle((reproduced, judged.strong), facts, (missing, missing), judged.tables, models)
 
 
 def _lead_and_worst(results: Published, model: str, others: Sequence[str], stages: Sequence[str]) -> Judgement:
     found = compare.leads(results, model, others, stages)
     if not found:
         return not_measured(f"PGD on {results.title(model)} and a model to compare it with")
-    seen = {other: place for other in others if (place := compare.worst_case_order(results, model, other)) is not None}
-    places = set(seen.values())
-    worst = "behind" if "behind" in places else "tied" if "tied" in places else "ahead" if places else ""
     state = compare.state_of(found)
-    verdict: Verdict = "does not hold" if state == "no lead" else "undecided"
-    if state == "ahead":
-        verdict = "holds" if worst == "ahead" else "holds in part"
-    facts: dict[str, object] = {
-        "model": results.title(model),
-        "leads": counted(found),
-        "compared": [results.title(other) for other in seen],
-        "worst": worst,
-        "all_broken": bool(seen) and compare.all_broken(results, (*seen, model)),
+    reproduced: Verdict = "yes" if state == "ahead" else "no" if state == "no lead" else "undecided"
+    gaps = {
+        results.title(other): gap
+        for other in others
+        if (gap := compare.by_epsilon(results, model, other).get(_USUAL)) is not None
     }
-    missing = lacking(results, (*others, model), stages, pairs=[(model, other) for other in others])
-    return settle(verdict, facts, missing, [leads_table(found)])
+    attacked = [name for name in (*others, model) if any(results.robust(name, suite) for suite in STRONG)]
+    broken = len(attacked) > 1 and model in attacked and compare.all_broken(results, attacked)
+    facts: dict[str, object] = {"model": results.title(model), "leads": counted(found), "gaps": gaps}
+    facts["broken"] = [results.title(name) for name in attacked] if broken else []
+    missing = (
+        lacking(results, (*others, model), stages),
+        lacking(results, (), pairs=[(model, other) for other in others]),
+    )
+    strong = "no" if broken else by_gaps(list(gaps.values()))
+    return settle((reproduced, strong), facts, missing, [leads_table(found)], (*others, model))
+
+
+def by_gaps(gaps: Sequence[compare.Gap | compare.Crossed]) -> Verdict:
+    """Every interval above zero, one of them, all below a point, or neither."""
+    ends = [gap.interval() for gap in gaps]
+    if any(low > 0 for low, _ in ends):
+        return "yes" if all(low > 0 for low, _ in ends) else "in part"
+    return "not measured" if not ends else "no" if all(high < POINT for _, high in ends) else "undecided"
 
 
 def judge_centers(results: Published) -> Judgement:
-    """Optimal beside random centers over training seeds, each with a draw of its own; CIFAR-100 decides nothing."""
+    """Optimal beside random centers over training seeds, each with a draw of its own."""
     found = compare.leads(results, _MMC, (_RANDOM,), _PGD)
     if not found:
         return not_measured("PGD on MMC-10 and on MMC-10 with random centers")
-    attacked = compare.over_seeds(results, _MMC, _RANDOM, compare.mean_of_columns)
-    worst = compare.over_seeds(results, _MMC, _RANDOM, compare.worst_difference)
-    missing = lacking(results, (_RANDOM, _MMC), _PGD)
-    for gap, where in ((attacked, "under the paper's attacks"), (worst, "in the worst case")):
-        missing += [] if gap.n >= ENOUGH else [f"{ENOUGH} training seeds of both {where} ({gap.n} measured)"]
-    verdict: Verdict = "undecided"
-    if attacked.n >= ENOUGH and attacked.interval[1] < POINT:
-        verdict = "does not hold"
-    elif attacked.verdict() == "helps":
-        verdict = "holds" if worst.verdict() == "helps" else "holds in part"
-    hundred = compare.leads(results, CIFAR100.mmc, (f"{CIFAR100.mmc}-rand",), CIFAR100.columns)
-    facts: dict[str, object] = {"attacked": attacked, "worst": worst, "columns": len(_PGD), "enough": ENOUGH}
-    facts["hundred"] = [lead for lead in hundred if lead.gap is not None and lead.p_value is not None]
-    return settle(verdict, facts, missing, [leads_table(found)])
+    attacked = compare.over_seeds(results, _MMC, _RANDOM, compare.column_gaps)
+    worst = compare.over_seeds(results, _MMC, _RANDOM, compare.worst_gaps)
+    broken = compare.all_broken(results, (_MMC, _RANDOM))
+    missing = tuple(
+        [] if gap and gap.enough else [f"{ENOUGH} training seeds of both {where} ({gap.seeds if gap else 0} measured)"]
+        for gap, where in ((attacked, "under the paper's attacks"), (worst, "in the worst case"))
+    )
+    verdicts = (_by_seeds(attacked), "no" if broken else "not measured" if worst is None else _by_seeds(worst))
+    facts: dict[str, object] = {"attacked": attacked, "worst": worst, "columns": len(_PGD), "all_broken": broken}
+    gaps = ([*lacking(results, (_RANDOM, _MMC), _PGD), *missing[0]], missing[1])
+    return settle(verdicts, facts, gaps, [leads_table(found)], (_RANDOM, _MMC))
+
+
+def _by_seeds(gap: compare.Crossed | None) -> Verdict:
+    """Better by at least a point, with an interval over seeds and images that excludes zero."""
+    if gap is None or not gap.enough:
+        return "undecided"
+    low, high = gap.interval()
+    return "yes" if low > 0 and gap.mean >= POINT else "no" if high < POINT else "undecided"
 
 
 def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
@@ -512,8 +627,11 @@ def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
         ]
     facts: dict[str, object] = {"leads": counted(found), "unbroken": unbroken, "transfers": moved}
     facts["weak"] = below_paper(results, benchmark.others, benchmark.black_box)
+    by_epsilon = compare.by_epsilon(results, benchmark.mmc, benchmark.sce)
+    facts["epsilons"] = {epsilon: gap for epsilon, gap in by_epsilon.items() if epsilon <= _USUAL}
+    strong = by_gaps([gap for epsilon, gap in by_epsilon.items() if epsilon <= _USUAL])
     verdict = over_kinds([[lead for lead in found if lead.title in kind] for kind in kinds])
-    return settle(verdict, facts, missing, [leads_table(found)])
+    return settle((verdict, strong), facts, (missing, ()), [leads_table(found)], models)
 
 
 # SPSA with larger batches.
@@ -583,15 +701,32 @@ def judge_spsa(results: Published) -> Judgement:
     ]
     missing += [f"SPSA {mode} and PGD-10 {mode} on the same images" for mode in MODES if mode not in seen]
     pgd50 = {mode: 100 * found.mean() for mode in seen if (found := right(f"pgd50-{mode}-8")) is not None}
-    return settle(_spsa_verdict(seen), {"modes": seen, "pgd50": pgd50}, missing)
+    below = _below_pgd(results)
+    strong: Verdict = "not measured"
+    if below is not None:
+        low, high = below.interval()
+        strong = "no" if low > POINT else "yes" if high < POINT else "undecided"
+    facts: dict[str, object] = {"modes": seen, "pgd50": pgd50, "below": below}
+    return settle((_spsa_verdict(seen), strong), facts, (missing, ()), models=(_MMC,))
+
+
+def _below_pgd(results: Published) -> compare.Gap | None:
+    """What PGD-10 un leaves − what the worst case leaves, of the same images."""
+    for suite in STRONG:
+        worst, pgd = results.find(_MMC, suite), results.find(_MMC, PROTOCOL[0])
+        kept = None if pgd is None else pgd.kept("pgd10-un-8")
+        if worst is None or pgd is None or kept is None or worst.data_fingerprint != pgd.data_fingerprint:
+            continue
+        return compare.of_images(_pair(kept, worst.stands))
+    return None
 
 
 def _spsa_verdict(seen: Mapping[str, Approach]) -> Verdict:
     if any(each.fall == "no fall" or each.end == "below" for each in seen.values()):
-        return "does not hold"
+        return "no"
     if any(each.fall == "open" or each.end in ("open", "perhaps below") for each in seen.values()):
         return "undecided"
-    return "holds" if all(each.end == "near" for each in seen.values()) else "holds in part"
+    return "yes" if all(each.end == "near" for each in seen.values()) else "in part"
 
 
 def _pair(ours: Bool[np.ndarray, " n"], theirs: Bool[np.ndarray, " n"]) -> Comparison:

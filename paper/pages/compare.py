@@ -3,22 +3,39 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
+from scipy import stats
 
 from maxmahal.records.statistics import CONFIDENCE, Comparison, Rate, points_apart
-from paper.pages.models import ADVERSARIAL, ADVERSARIAL_CIFAR100, HM, HM_BASE, LONG, PGD_8, PGD_16, SHORT, SPSA, TITLES
-from paper.pages.paired import ALPHA, POINT, Difference
-from paper.pages.results import OTHER_RATE, PROTOCOL, STRONG, Measured, Published, worst_case
-from paper.pages.text import difference, paired_test
+from paper.pages.models import (
+    ADVERSARIAL,
+    ADVERSARIAL_CIFAR100,
+    HM,
+    HM_BASE,
+    LONG,
+    PGD_8,
+    PGD_16,
+    SHORT,
+    SPSA,
+    TITLES,
+    TUNED,
+)
+from paper.pages.paired import ALPHA, ENOUGH, POINT
+from paper.pages.results import OTHER_RATE, PROTOCOL, STRONG, Measured, Published, widest_pair, worst_case
+from paper.pages.text import difference, paired_test, plural
 from paper.summaries import BEST, StageSummary, Summary, pair_clean, pair_stage, pair_up
 
 FARTHER = 5.0  # percent of a mean distance: likewise
+SUITE = "autoattack"
+COUNTED = (*SPSA, "rotation")
+"""Stages on a part of the images, which are compared as counts if they cannot be paired."""
 State = Literal["ahead", "no lead", "open", "not tested"]
-Order = Literal["ahead", "tied", "behind"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +154,7 @@ def _gap(results: Published, stage: str, ours: tuple[str, Measured], theirs: tup
     pair = results.stage_pair(ours[0], theirs[0], stage)
     if pair is not None:
         return of_images(pair)
-    counts = results.stage_rates(ours[0], theirs[0], stage) if stage in SPSA else None
+    counts = results.stage_rates(ours[0], theirs[0], stage) if stage in COUNTED else None
     return None if counts is None else of_counts(*counts)
 
 
@@ -170,30 +187,11 @@ def state_of(found: Sequence[Lead]) -> State:
     return "no lead" if "no lead" in seen else "not tested" if "not tested" in seen else "open"
 
 
-def order(pair: Comparison, least: float = 0.0, p_value: float | None = None) -> Order:
-    """Whether the first model is better: the paired test is significant, and the difference has some size.
-
-    ``p_value`` is the test's p where it was corrected for several comparisons.
-    """
-    if (pair.p_value if p_value is None else p_value) >= ALPHA or abs(100 * pair.difference) < least:
-        return "tied"
-    return "ahead" if pair.difference > 0 else "behind"
-
-
-def strong_pair(results: Published, first: str, second: str) -> tuple[Summary, Summary] | None:
-    """Two models on the same images under the first of the strong suites that saw both."""
-    return next((pair for suite in STRONG if (pair := results.pair(first, second, suite)) is not None), None)
-
-
-def worst_case_order(results: Published, model: str, other: str) -> Order | None:
-    """A model beside one other in the worst case.
-
-    If both lose every image they are tied, whichever suites attacked them.
-    """
-    pair = strong_pair(results, model, other)
-    if pair is not None:
-        return order(pair_up(*pair), POINT)
-    return "tied" if all_broken(results, (model, other)) else None
+def strong_pair(
+    results: Published, first: str, second: str, suites: Sequence[str] = STRONG
+) -> tuple[Summary, Summary] | None:
+    """Two models on the same images under the first of the suites that saw both."""
+    return next((pair for suite in suites if (pair := results.pair(first, second, suite)) is not None), None)
 
 
 def all_broken(results: Published, models: Sequence[str]) -> bool:
@@ -210,113 +208,152 @@ def both_worst(results: Published, first: str, second: str, suite: str) -> list[
     return [worst_case([each]) for each in pair]
 
 
-def clean_pairs(results: Published, first: str, second: str) -> list[Comparison]:
-    """Two models on the same clean images, one comparison per training seed that both have."""
-    found = []
-    for name in results.seeds(second):
-        pair = _clean_pair(results, first + name.removeprefix(second), name)
-        if pair is not None:
-            found.append(pair)
-    return found
-
-
-def _clean_pair(results: Published, first: str, second: str) -> Comparison | None:
-    """On as many of the same clean images as both saw."""
+def _clean_pair(results: Published, first: str, second: str) -> tuple[Summary, Summary] | None:
+    """Two models on as many of the same clean images as both saw."""
     seen = [[each for each in results.evaluations if each.name == model] for model in (first, second)]
     pairs = [(a, b) for a in seen[0] for b in seen[1] if a.data_fingerprint == b.data_fingerprint]
-    return pair_clean(*max(pairs, key=lambda pair: pair[0].samples)) if pairs else None
+    return max(pairs, key=lambda pair: pair[0].samples, default=None)
 
 
 def hm_beside_mmc(results: Published) -> Gap | None:
     """HM − MMC-10 on the same clean images."""
     pair = _clean_pair(results, HM, HM_BASE)
-    return None if pair is None else of_images(pair)
+    return None if pair is None else of_images(pair_clean(*pair))
 
 
 @dataclass(frozen=True)
-class Budgets:
-    """AT (MMC-10) − AT (SCE) on CIFAR-10 under AutoAttack, last checkpoints, at two budgets of training."""
+class Crossed:
+    """A mean difference in points over training seeds and images; its interval is for the sampling of both."""
 
-    long: Comparison | None
-    """Over the images of one training seed."""
-    short: Difference
-    """In points, one value per pair of training seeds."""
-    short_images: tuple[int, ...]
-    clean: dict[str, float]
-    """The difference on clean images at each budget, in points; means over seeds that both have."""
+    mean: float
+    error: float
+    freedom: float
+    seeds: int
+    images: int
+
+    def interval(self) -> tuple[float, float]:
+        """Of 95 %."""
+        reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.error
+        return self.mean - reach, self.mean + reach
 
     @property
-    def long_text(self) -> str:
-        """The difference with its interval over images, and the paired test."""
-        return "not measured" if self.long is None else f"{of_images(self.long).text}, {paired_test(self.long)}"
+    def enough(self) -> bool:
+        """Whether it has the seeds that a verdict takes."""
+        return self.seeds >= ENOUGH
+
+    @property
+    def text(self) -> str:
+        """ "+0.9 points [−0.7, +2.5], 3 training seeds, 1,000 images"."""
+        low, high = map(difference, self.interval())
+        size = f"{difference(self.mean)} points [{low}, {high}]"
+        return f"{size}, {plural(self.seeds, 'training seed')}, {self.images:,} images"
 
 
-SUITE = "autoattack"
+def crossed(values: Sequence[Float[np.ndarray, " n"]]) -> Crossed | None:
+    """From one difference per image for each seed, of those seeds that saw the most images; None without any.
 
-
-def budgets(results: Published) -> Budgets:
-    """From every pair of models that AutoAttack saw on the same images."""
-    sce, mmc = LONG
-    pair = results.pair(mmc, sce, SUITE)
-    seeds = short_seeds(results)
-    attacked = [found for ours, theirs in seeds if (found := results.pair(theirs, ours, SUITE)) is not None]
-    groups = {"long": [(sce, mmc)], "short": seeds}
-    gaps = {what: gap for what, pairs in groups.items() if (gap := _mean_clean_gap(results, pairs)) is not None}
-    return Budgets(
-        None if pair is None else pair_up(*pair),
-        Difference(tuple(100 * pair_up(*each).difference for each in attacked)),
-        tuple(sorted({each[0].samples for each in attacked})),
-        gaps,
-    )
-
-
-def short_seeds(results: Published) -> list[tuple[str, str]]:
-    """AT (SCE) and AT (MMC-10) of each training seed of the short budget that both were evaluated with."""
-    measured = {each.name for each in results.evaluations}
-    ends = sorted({name.removeprefix(base) for base in SHORT for name in results.seeds(base)})
-    return [(SHORT[0] + end, SHORT[1] + end) for end in ends if {SHORT[0] + end, SHORT[1] + end} <= measured]
-
-
-def _mean_clean_gap(results: Published, pairs: Sequence[tuple[str, str]]) -> float | None:
-    """The second models' mean clean accuracy minus the first ones', of those that saw as many images."""
-    seen = [[each for pair in pairs if (each := results.clean(pair[side])) is not None] for side in (0, 1)]
-    common = set.intersection(*({each.samples for each in found} for found in seen))
-    if not common:
+    The variances of seeds and of images add up; what both share is subtracted once (two-way analysis of variance, with
+    Satterthwaite's degrees of freedom). Half an image each way is added, as in ``of_images``.
+    """
+    most = max(map(len, values), default=0)
+    table = 100 * np.array([each for each in values if len(each) == most], dtype=float)
+    if not table.size:
         return None
-    values = [[each.value for each in found if each.samples == max(common)] for found in seen]
-    return sum(values[1]) / len(values[1]) - sum(values[0]) / len(values[0])
+    seeds, images = table.shape
+    by_seed, by_image = table.mean(axis=1), table.mean(axis=0)
+    of_image = (np.square(by_image).sum() + 100**2 - by_image.sum() ** 2 / (images + 2)) / (images + 2) ** 2
+    if seeds == 1:
+        return Crossed(float(table.mean()), math.sqrt(of_image), images - 1, 1, images)
+    rest = table - by_seed[:, None] - by_image + table.mean()
+    shared = np.square(rest).sum() / ((seeds - 1) * (images - 1)) / table.size
+    of_seed = by_seed.var(ddof=1) / seeds
+    variance = max(of_seed + of_image - shared, of_seed, of_image)
+    freedom = variance**2 / (of_seed**2 / (seeds - 1) + of_image**2 / (images - 1))
+    return Crossed(float(table.mean()), math.sqrt(variance), freedom, seeds, images)
 
 
-def spread(values: Sequence[float]) -> str:
-    """ "45.1 ± 0.4 (3 seeds)": mean and standard deviation over training seeds."""
-    if len(values) < 2:
-        return f"{values[0]:.1f} (1 seed)" if values else "not measured"
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({len(values)} seeds)"
+Measure = Callable[[Published, str, str], "Float[np.ndarray, ' n'] | None"]
+"""One model − another for each of the same images; None if not measured."""
 
 
-def over_seeds(
-    results: Published, first: str, second: str, measure: Callable[[Published, str, str], float | None]
-) -> Difference:
-    """The first model − the second in points for each training seed of both; a draw of centers counts once."""
-    found: dict[object, float] = {}
+def over_seeds(results: Published, first: str, second: str, measure: Measure) -> Crossed | None:
+    """The first model − the second over every training seed that both have; a draw of centers counts once."""
+    found: dict[object, Float[np.ndarray, " n"]] = {}
     for name in results.seeds(second):
-        gap = measure(results, first + name.removeprefix(second), name)
-        if gap is not None:
-            found.setdefault(results.settings(name).get("centers", {}).get("seed", name), gap)
-    return Difference(tuple(found.values()))
+        gaps = measure(results, first + name.removeprefix(second), name)
+        if gaps is not None:
+            centers = results.settings(name).get("centers", {})
+            draw = centers.get("seed", name) if centers.get("name") == "random" else name
+            found.setdefault(draw, gaps)
+    return crossed(list(found.values()))
 
 
-def mean_of_columns(results: Published, first: str, second: str) -> float | None:
-    """The mean difference over every PGD column on the same images; None if a column is missing."""
-    pairs = [results.stage_pair(first, second, stage) for stage in (*PGD_8, *PGD_16)]
-    gaps = [100 * pair.difference for pair in pairs if pair is not None]
-    return sum(gaps) / len(gaps) if len(gaps) == len(pairs) else None
+def clean_gaps(results: Published, first: str, second: str) -> Float[np.ndarray, " n"] | None:
+    """On clean images."""
+    pair = _clean_pair(results, first, second)
+    return None if pair is None else pair[0].right.astype(float) - pair[1].right
 
 
-def worst_difference(results: Published, first: str, second: str) -> float | None:
-    """The difference of the worst cases on the same images."""
-    pair = strong_pair(results, first, second)
-    return None if pair is None else 100 * pair_up(*pair).difference
+def column_gaps(results: Published, first: str, second: str) -> Float[np.ndarray, " n"] | None:
+    """The mean over every PGD column, of images that are correct before and after; None if a column is missing."""
+    found = []
+    for stage in (*PGD_8, *PGD_16):
+        pairs = [pair for suite in PROTOCOL if (pair := results.pair(first, second, suite)) is not None]
+        kept = [(pair[0].kept(stage), pair[1].kept(stage)) for pair in pairs]
+        found += [ours.astype(float) - theirs for ours, theirs in kept if ours is not None and theirs is not None][:1]
+    return np.mean(found, axis=0) if len(found) == len((*PGD_8, *PGD_16)) else None
+
+
+def worst_gaps(
+    results: Published, first: str, second: str, suites: Sequence[str] = STRONG
+) -> Float[np.ndarray, " n"] | None:
+    """In the worst case, under the first of the suites that saw both."""
+    pair = strong_pair(results, first, second, suites)
+    return None if pair is None else pair[0].stands.astype(float) - pair[1].stands
+
+
+@dataclass(frozen=True)
+class Budget:
+    """AT (MMC-10) − AT (SCE) on CIFAR-10 at one budget of training, last checkpoints."""
+
+    models: tuple[str, str]
+    """Of the first seed: SCE, MMC-10."""
+    epochs: int
+    suite: str
+    robust: Crossed
+    clean: Crossed | None
+
+
+BUDGETS = {"targeted": ADVERSARIAL[:2], "untargeted": LONG, "untargeted, tuned": TUNED, "untargeted, short": SHORT}
+
+
+def budgets(results: Published) -> dict[str, Budget]:
+    """By name: under AutoAttack if it saw both losses on the same images, else under strict."""
+    found: dict[str, Budget] = {}
+    for name, (sce, mmc) in BUDGETS.items():
+        for suite in STRONG:
+            robust = over_seeds(results, mmc, sce, partial(worst_gaps, suites=(suite,)))
+            if robust is not None and name not in found:
+                first = results.seeds(sce)[0]
+                epochs = int(results.settings(first).get("train", {}).get("epochs", 0))
+                models = (first, mmc + first.removeprefix(sce))
+                found[name] = Budget(models, epochs, suite, robust, over_seeds(results, mmc, sce, clean_gaps))
+    return found
+
+
+def by_epsilon(results: Published, model: str, other: str) -> dict[float, Gap]:
+    """One model − another in the worst case, by epsilon in 255ths, under the first strong suite that saw both."""
+    found: dict[float, Gap] = {}
+    for suite in STRONG:
+        ours, theirs = (
+            [each for each in results.evaluations if (each.name, each.suite) == (name, suite)]
+            for name in (model, other)
+        )
+        for radius in {each.radius for each in ours}:
+            pair = widest_pair([each for each in ours if each.radius == radius], theirs)
+            if pair is not None:
+                found.setdefault(round(255 * radius, 3), of_images(pair_up(*pair)))
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,29 @@
-"""The published figures, from summaries: training curves, transfer matrices, and the differences at two budgets."""
+"""The published figures, from summaries: training curves, transfer matrices, and adversarial training as a trade."""
 
 from collections.abc import Sequence
 from itertools import cycle
-from typing import NamedTuple
 
-from maxmahal.report.chart import SERIES, Axis, Chart, Key, arranged, heat_map
+from maxmahal.records.statistics import Rate
+from maxmahal.report.chart import SERIES, Axis, Chart, Key, Text, arranged, cross, heat_map
 from maxmahal.report.wording import listed
-from paper.pages.compare import SUITE, crafting, is_transfer, of_images
-from paper.pages.models import ADVERSARIAL_CIFAR100, DATA, LONG, SHORT, TABLE_1, TABLE_4, data_of
-from paper.pages.paired import ENOUGH, Difference
+from paper.pages.compare import BUDGETS, SUITE, crafting, is_transfer
+from paper.pages.models import (
+    ADVERSARIAL,
+    ADVERSARIAL_CIFAR100,
+    ANCHORS,
+    DATA,
+    PLAIN,
+    TABLE_1,
+    TABLE_4,
+    data_of,
+)
 from paper.pages.results import Published, has_own_threat
-from paper.pages.tables import planned_epochs
 from paper.pages.training import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
-from paper.summaries import RunSummary, Summary, pair_up
+from paper.summaries import RunSummary
 
 _CURVES = {
-    "training.svg": tuple(name for name in TABLE_1 if "at-un" not in name),  # as in the paper, where AT is targeted
+    "training.svg": tuple(f"{name}-alone" for name in (PLAIN[0], PLAIN[-1], *ADVERSARIAL[:2])),
+    "training-epochs.svg": tuple(name for name in TABLE_1 if "at-un" not in name),  # as in the paper: AT is targeted
     "training-cifar100.svg": TABLE_4,
     "training-cifar100-at.svg": ADVERSARIAL_CIFAR100,
 }
@@ -26,15 +34,14 @@ _FEWEST = 10  # points of a curve in an enlarged chart
 
 _SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
 """Colours of the losses without adversarial training."""
-_TITLE = "AT (MMC-10) minus AT (SCE): robust accuracy under AutoAttack"
-_BY_IMAGES = "95 % interval for the sampling of images, paired"
-_BY_SEEDS = "95 % t interval over the training seeds"
+_TITLE = "Adversarial training on CIFAR-10: up and to the right is better"
+_NOTE = "Bars: 95 % intervals over images. Strict where AutoAttack was not run."
 
 
 def figures(results: Published) -> dict[str, str]:
     """Every figure that the summaries have data for, by its file's name."""
     curves = {file: training(results, names) for file, names in _CURVES.items()}
-    found = {**curves, "budgets.svg": budgets(results), **transfers(results)}
+    found = {**curves, "trade.svg": trade(results), **transfers(results)}
     return {name: text for name, text in found.items() if text}
 
 
@@ -43,12 +50,14 @@ def training(results: Published, names: Sequence[str]) -> str:
 
     Against training time, as in the paper's Fig. 3a, if the times can be compared; else against epochs.
     """
-    known = {results.title(name): run for name in names if (run := results.run(name)) is not None}
+    known = {
+        results.title(name.removesuffix("-alone")): run for name in names if (run := results.run(name)) is not None
+    }
     runs = {title: run for title, run in known.items() if is_finished(run) and _curve(run, timed=False)}
     slots = _slots(list(runs.values()))
     if not runs:
         return ""
-    why = why_not_timed(list(runs.values()))
+    why = why_not_timed(list(runs.values()), one_batch=False)
     curves = [_curve(run, timed=not why) for run in runs.values()]
     xs, errors = ([point[side] for curve in curves for point in curve] for side in (0, 1))
     across = Axis("epoch" if why else "training time in minutes", min(xs), max(xs), "log")
@@ -59,7 +68,7 @@ def training(results: Published, names: Sequence[str]) -> str:
     methods = {run.settings.get("method", {}).get("name") for run in runs.values()}
     what += " of adversarial training" if methods == {"adversarial"} else ""
     data = data_of(names[0])
-    figure = " (Figure 3a)" if data == "cifar10" else ""
+    figure = " (Figure 3a)" if data == "cifar10" and not why else ""
     chart = Chart(f"{what} on {DATA[data]}{figure}", across, upward, width=402.0, height=340.0)
     for slot, curve in zip(slots, curves, strict=True):
         chart.line([x for x, _ in curve], [y for _, y in curve], slot)
@@ -131,7 +140,7 @@ def _curve(run: RunSummary, *, timed: bool) -> list[tuple[float, float]]:
 
 def _slots(runs: Sequence[RunSummary]) -> list[int]:
     """One colour per run: that of its loss, or the next free one."""
-    own = [_SLOTS.get(run.name.partition("-")[2]) for run in runs]
+    own = [_SLOTS.get(run.name.removesuffix("-alone").partition("-")[2]) for run in runs]
     free = cycle(slot for slot in range(SERIES) if slot not in own)
     return [next(free) if slot is None else slot for slot in own]
 
@@ -151,89 +160,49 @@ def _note(why: str, left_out: dict[str, RunSummary]) -> str:
     return " ".join(said)
 
 
-class _Row(NamedTuple):
-    """One difference, in points."""
+def trade(results: Published) -> str:
+    """Clean accuracy against AutoAttack of adversarial training on CIFAR-10, with public rows; empty without models.
 
-    label: str
-    value: float
-    interval: tuple[float, float] | None
-
-
-class _BudgetPair(NamedTuple):
-    """Two models of one budget and one training seed on the same images."""
-
-    mmc: Summary
-    sce: Summary
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return of_images(pair_up(self.mmc, self.sce)).interval()
-
-    @property
-    def points(self) -> float:
-        return 100 * (self.mmc.robust.value - self.sce.robust.value)
-
-    @property
-    def seed(self) -> int:
-        return int(self.mmc.model.get("settings", {}).get("train", {}).get("seed", 0))
-
-
-def budgets(results: Published) -> str:
-    """AT (MMC-10) minus AT (SCE) at both budgets, one dot per pair of seeds; empty without a pair."""
-    found = {word: _pairs(results, bases) for word, bases in (("Long", LONG), ("Short", SHORT))}
-    found = {word: pairs for word, pairs in found.items() if pairs}
-    if not found:
+    A model that AutoAttack has not seen is drawn with its worst case under strict, and says so.
+    """
+    found = {
+        (kind, loss): [each for name in results.seeds(base) if (each := _traded(results, name)) is not None]
+        for kind, bases in BUDGETS.items()
+        for loss, base in enumerate(bases)
+    }
+    dots = [dot for group in found.values() for dot in group]
+    if not dots:
         return ""
-    said = {word: _BY_SEEDS if len(pairs) >= ENOUGH else _BY_IMAGES for word, pairs in found.items()}
-    note = ". ".join(f"{word}: {which}" for word, which in said.items())
-    balls = listed(sorted({f"{pair.mmc.norm} {pair.mmc.epsilon}" for pairs in found.values() for pair in pairs}))
-    rows = {_heading(word, pairs): _rows(pairs) for word, pairs in found.items()}
-    every = [row for each in rows.values() for row in each]
-    ends = [0.0, *(row.value for row in every), *(end for row in every for end in row.interval or ())]
-    across = Axis.around("MMC-10 minus SCE in points", ends)
-    charts = [_budget_chart(heading, across, each) for heading, each in rows.items()]
-    return arranged(_TITLE, charts, note=f"{note}. At {balls}, last checkpoints.").file()
+    ends = [100 * end for _, worst, _ in dots for end in worst.interval]
+    across = Axis.around("clean accuracy in %", [*(clean for clean, *_ in dots), *(row.clean for row in ANCHORS)])
+    chart = Chart(
+        _TITLE, across, Axis.around("AutoAttack 8/255 in %", [*ends, min(ends) - 2]), width=640.0, height=290.0
+    )
+    for (kind, loss), group in found.items():
+        for clean, worst, _ in group:
+            chart.line([clean, clean], [100 * end for end in worst.interval], loss)
+            chart.points([clean], [100 * worst.value], loss)
+        for clean, worst, strict in group[-1:]:
+            x, y = chart.place(clean, 100 * worst.interval[loss])
+            chart.parts.append(
+                Text(
+                    x,
+                    y + (-5 if loss else 14),
+                    kind.replace("untargeted", "un").replace("targeted", "tar") + strict,
+                    anchor="middle",
+                )
+            )
+    for row in ANCHORS:
+        x, y = chart.place(row.clean, row.autoattack)
+        chart.parts += [*cross(x, y), Text(x, y - 10, f"{row.clean:.2f}", "ink", anchor="middle")]
+    legend = [Key("s0", "AT (SCE)"), Key("s1", "AT (MMC-10)")]
+    public = "; ".join(f"{row.clean:.2f} / {row.autoattack:.2f} {row.title}" for row in ANCHORS)
+    return arranged(_TITLE, [chart], legend=legend, note=f"{_NOTE} Crosses, public results: {public}.").file()
 
 
-def _budget_chart(heading: str, across: Axis, rows: Sequence[_Row]) -> Chart:
-    """The rows one below the other, and a dashed line where both losses are equal."""
-    names = {-float(place): row.label for place, row in enumerate(rows)}
-    down = Axis("", 0.5 - len(rows), 0.5, at=tuple(names), text=lambda place: names[place])
-    chart = Chart(heading, across, down, width=402.0, height=70.0 + 24 * len(rows))
-    chart.upright(0.0, "")
-    for place, row in zip(names, rows, strict=True):
-        slot = int(row.label == "mean")
-        if row.interval is not None:
-            chart.line(row.interval, [place, place], slot)
-        chart.points([row.value], [place], slot)
-    return chart
-
-
-def _pairs(results: Published, bases: tuple[str, str]) -> list[_BudgetPair]:
-    """Models that differ only in their loss, by training seed; unfinished ones are left out."""
-    sce, mmc = bases
-    found = []
-    for name in results.seeds(mmc):
-        names = (name, f"{sce}{name.removeprefix(mmc)}")
-        runs = [run for each in names if (run := results.run(each)) is not None]
-        pair = results.pair(*names, SUITE)
-        if pair is not None and all(map(is_finished, runs)):
-            found.append(_BudgetPair(*pair))
-    return sorted(found, key=lambda pair: pair.seed)
-
-
-def _heading(word: str, pairs: list[_BudgetPair]) -> str:
-    epochs = listed([str(each) for each in dict.fromkeys(planned_epochs(pair.mmc) for pair in pairs)])
-    images = dict.fromkeys(f"{'first' if pair.mmc.limited else 'all'} {pair.mmc.samples:,}" for pair in pairs)
-    seeds = "one training seed" if len(pairs) == 1 else f"{len(pairs)} training seeds"
-    return f"{word}: {epochs} epochs, {seeds}, {listed(list(images))} images"
-
-
-def _rows(pairs: list[_BudgetPair]) -> list[_Row]:
-    """Few pairs with an interval each; of enough pairs, the mean with an interval over seeds."""
-    few = len(pairs) < ENOUGH
-    rows = [_Row(f"seed {pair.seed}", pair.points, pair.interval if few else None) for pair in pairs]
-    if few:
-        return rows
-    spread = Difference(tuple(pair.points for pair in pairs))
-    return [*rows, _Row("mean", spread.mean, spread.interval)]
+def _traded(results: Published, model: str) -> tuple[float, Rate, str] | None:
+    """Clean accuracy in percent, the worst case, and a remark if that is of strict."""
+    clean, worst, strict = results.clean(model), results.robust(model, SUITE), ""
+    if worst is None:
+        worst, strict = results.robust(model, "strict"), " (strict)"
+    return None if clean is None or worst is None or worst.rate is None else (clean.value, worst.rate, strict)

@@ -1,5 +1,7 @@
 """Which trained models are the rows of which table of the paper, and what tables call models, attacks and networks."""
 
+from typing import NamedTuple
+
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 """The data sets: how names of models begin, and how people write them."""
 NETWORKS = {
@@ -19,11 +21,28 @@ TABLE_4 = (*(name.replace("cifar10-", "cifar100-") for name in PLAIN), "cifar100
 TABLE_5 = ("cifar10-sce", "cifar10-mmc", "cifar10-sce-resnet110", "cifar10-mmc-resnet110")
 TABLE_5_CIFAR100 = tuple(name.replace("cifar10-", "cifar100-") for name in TABLE_5)
 LONG = ("cifar10-at-un-sce", "cifar10-at-un-mmc")
+TUNED = ("cifar10-at-sce-tuned", "cifar10-at-mmc-tuned")
+"""Trained with averaged weights, after longer trials; their names end with the seed."""
 SHORT = ("cifar10-at-sce-short", "cifar10-at-mmc-short")
 ADVERSARIAL_CIFAR100 = ("cifar100-at-sce", "cifar100-at-mmc", "cifar100-at-hm")
 HM, HM_BASE = "cifar100-hm", "cifar100-mmc"
 BEYOND = ("cifar10-trades-sce", "cifar10-trades-sce-short", "cifar10-sce-released", "cifar10-mmc-released")
 """Models of ours that no table of the paper has."""
+
+
+class Anchor(NamedTuple):
+    """Adversarial training by others on CIFAR-10 at Linf 8/255, in percent."""
+
+    title: str
+    network: str
+    clean: float
+    autoattack: float
+
+
+ANCHORS = (
+    Anchor("AT (MMC-10), the paper's released network (RobustBench)", "resnet47v2", 80.89, 43.48),
+    Anchor("AT (SCE), ResNet-32 (public re-run)", "resnet32", 76.60, 43.88),
+)
 
 ZOO = {
     **{name: name for name in (*PLAIN, "cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-trades-sce")},
@@ -62,6 +81,8 @@ TITLES = {
 }
 """How tables call a stage of the paper's protocol; 8 and 16 are epsilons in 256ths."""
 OWN_TITLES = {
+    "cifar10-at-sce-tuned-seed0": "AT un 10 (SCE), tuned",
+    "cifar10-at-mmc-tuned-seed0": "AT un 10 (MMC-10), tuned",
     "cifar100-mmc-rand": "MMC-10 (rand)",
     "cifar100-hm": "HM",
     "cifar100-at-sce": "AT (SCE)",

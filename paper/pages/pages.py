@@ -1,77 +1,99 @@
 """The results pages: values for the templates, from summaries alone."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from maxmahal.records.types import AND
 from paper.pages import tables, training
-from paper.pages.claims import Claim, Judgement, claims
-from paper.pages.compare import budgets, clean_pairs, hm_beside_mmc, of_images, other_rates
+from paper.pages.claims import Claim, Judgement, claims, unfair_models
+from paper.pages.compare import budgets, by_epsilon, clean_gaps, hm_beside_mmc, other_rates, over_seeds
 from paper.pages.models import (
     ADVERSARIAL_CIFAR100,
+    ANCHORS,
     DATA,
     DISTANCES,
+    LONG,
     SPSA,
     TABLE_1,
     TABLE_4,
     TABLE_5,
     TABLE_5_CIFAR100,
     TITLES,
+    TUNED,
 )
 from paper.pages.narrow import narrow_runs, narrow_tables, silent_classes
 from paper.pages.results import ENOUGH_IMAGES, PROTOCOL, Published
-from paper.pages.text import render
+from paper.pages.text import anchor, markdown_table, render
 
 Judged = list[tuple[Claim, Judgement]]
+_OPEN = {"undecided", "not measured"}
 _CURVES = {
-    "training.svg": "Test error during training, CIFAR-10",
+    "training.svg": "Test error against training time, each training alone on its GPU, CIFAR-10 (Figure 3a)",
+    "training-epochs.svg": "Test error during training, CIFAR-10",
     "training-cifar100.svg": "Test error during training, CIFAR-100",
     "training-cifar100-at.svg": "Test error during adversarial training, CIFAR-100",
 }
 
 
-def results_pages(results: Published, figures: Sequence[str]) -> dict[str, str]:
-    """Every page by its file's name."""
+def results_pages(
+    results: Published, figures: Sequence[str], others: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Every page by its file's name; other pages hand over their messages, which are their first paragraphs."""
     judged = judge_all(results)
+    messages = {name: page.split("\n\n")[1].replace("\n", " ") for name, page in (others or {}).items()}
     return {
-        "README.md": results_page(results, figures, judged),
+        "README.md": results_page(results, figures, judged, messages),
         "claims.md": claims_page(judged),
         "tables.md": tables_page(results, figures),
         "training.md": training_page(results, figures),
     }
 
 
-def results_page(results: Published, figures: Sequence[str], judged: Judged) -> str:
+def results_page(results: Published, figures: Sequence[str], judged: Judged, messages: Mapping[str, str]) -> str:
     """The message, one table, one figure, the verdicts, and what is missing."""
-    places = [(each.name, str(each.environment.get("device", ""))) for each in results.evaluations]
-    versions = {str(each.environment.get("versions", {}).get("torch", "")) for each in results.evaluations}
-    pairs = {name: clean_pairs(results, f"{data}-mmc", f"{data}-sce") for data, name in DATA.items()}
+    gaps = {name: over_seeds(results, f"{data}-mmc", f"{data}-sce", clean_gaps) for data, name in DATA.items()}
+    tuned = [name for base in TUNED for name in results.seeds(base)[:1]]
+    open_claims = [claim for claim, each in judged if {each.reproduced, each.strong} & _OPEN and claim.gap]
+    body = [[claim.title, claim.gap, str(claim.minutes)] for claim in open_claims]
     return render(
         "results",
-        judged_claims=judged,
-        verdicts=Counter(each.verdict for _, each in judged),
         plain={
             "worst_mmc": results.robust("cifar10-mmc", "autoattack"),
             "worst_sce": results.robust("cifar10-sce", "autoattack"),
             "pgd_mmc": results.measured("cifar10-mmc", "pgd50-un-8"),
             "pgd_sce": results.measured("cifar10-sce", "pgd50-un-8"),
         },
+        small={
+            epsilon: gap for epsilon, gap in by_epsilon(results, "cifar10-mmc", "cifar10-sce").items() if epsilon < 8
+        },
         budgets=budgets(results),
-        clean={name: of_images(found[0]) for name, found in pairs.items() if found},
+        unfair=unfair_models(results, LONG),
+        own={results.title(name): found for name in LONG if (found := results.clean(name)) is not None},
+        anchors=ANCHORS,
+        edges={results.title(name): edge for name in tuned if (edge := training.rate_edge(results, name))},
+        trials=training.longest_trials(results, tuned[0]) if tuned else [],
+        ratio=next((each.facts.get("ratio") for claim, each in judged if claim.key == "cost"), None),
+        clean={name: gap for name, gap in gaps.items() if gap is not None},
         summary=tables.summary_table(results),
         figures=figures,
+        verdict_table=verdict_table(judged, "claims.md"),
+        messages=messages,
         cells=tables.coverage(results),
-        missing=tables.missing_list(results),
-        devices=sorted({device for _, place in places for device in place.split(AND)} - {""}),
-        moved=list(dict.fromkeys(f"`{name}`" for name, place in places if AND in place)),
-        versions=sorted(versions - {""}),
-        days=sorted(str(each.environment.get("started", ""))[:10] for each in results.evaluations) or ["never"],
+        gaps=markdown_table(["claim", "to run", "GPU minutes, about"], body, 2) if body else "",
     )
 
 
+def verdict_table(judged: Judged, page: str = "") -> str:
+    """Each claim with its two verdicts."""
+    body = [
+        [f"[{claim.title}]({page}#{anchor(claim.title)})", f"**{each.reproduced}**", f"**{each.strong}**"]
+        for claim, each in judged
+    ]
+    return markdown_table(["claim", "reproduced under the paper's attacks?", "true under strong attacks?"], body, 3)
+
+
 def claims_page(judged: Judged) -> str:
-    """Each claim: what the paper says, the verdict with its numbers, the rule, and what would change it."""
-    return render("claims", judged_claims=judged, enough_images=ENOUGH_IMAGES)
+    """Each claim: what the paper says, the verdicts with their numbers, the rules, and what would change them."""
+    return render("claims", judged_claims=judged, verdict_table=verdict_table(judged), enough_images=ENOUGH_IMAGES)
 
 
 def judge_all(results: Published) -> Judged:
@@ -93,6 +115,8 @@ def tables_page(results: Published, figures: Sequence[str]) -> str:
         *narrow,
     }
     data = dict.fromkeys(each.data for each in results.evaluations)
+    places = [(each.name, str(each.environment.get("device", ""))) for each in results.evaluations]
+    versions = {str(each.environment.get("versions", {}).get("torch", "")) for each in results.evaluations}
     others = {DATA.get(each, each): models for each in data if (models := tables.other_models(results, each, shown))}
     return render(
         "tables",
@@ -112,8 +136,7 @@ def tables_page(results: Published, figures: Sequence[str]) -> str:
         table5_cifar100=tables.paper_table(results, tables.DEPTH_CIFAR100),
         parameters=training.parameters,
         budget_models=tables.model_table(results, tables.budget_models(results)),
-        budget_pairs=tables.budget_pairs(results),
-        spreads=tables.seed_spreads(results),
+        budgets=budgets(results),
         loss_models=tables.model_table(results, tables.loss_models(results)),
         loss_pairs=tables.loss_pair_table(results),
         other_rates=other_rates(results),
@@ -124,6 +147,11 @@ def tables_page(results: Published, figures: Sequence[str]) -> str:
         silent=silent_classes(results),
         others={name: tables.model_table(results, models) for name, models in others.items()},
         transfers=[name for name in figures if name.startswith("transfer-")],
+        missing=tables.missing_list(results),
+        devices=sorted({device for _, place in places for device in place.split(AND)} - {""}),
+        moved=list(dict.fromkeys(f"`{name}`" for name, place in places if AND in place)),
+        versions=sorted(versions - {""}),
+        days=sorted(str(each.environment.get("started", ""))[:10] for each in results.evaluations) or ["never"],
     )
 
 

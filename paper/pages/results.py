@@ -1,6 +1,5 @@
 """Published results: the summaries in a folder, asked for one number at a time; what was not measured is None."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,13 +34,10 @@ SPSA_SUITE = "spsa-sizes"
 ENOUGH_IMAGES = 1000  # for a verdict
 OTHER_RATE = re.compile(r"-lr[\d.]+$")
 """How the names of models end that were trained like another but for the learning rate."""
-STEP_TIMES = "train_step_cuda.json"
-"""The benchmark of training steps, among the benchmarks' results."""
 _NO_ROW = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-lr[\d.]+|{BEST}$")
 """In names of models that are rows of no table of the paper."""
 _NEARLY_ALL = 0.05  # of the images: if more withstand a minimum-norm attack, its mean distance is not comparable
 _BEST_COMPARED = (*LONG, *SHORT, *ADVERSARIAL_CIFAR100)
-_TIMED_NETWORK = "resnet32"
 
 
 @dataclass(frozen=True)
@@ -99,8 +95,6 @@ class Published:
 
     evaluations: tuple[Summary, ...]
     runs: tuple[RunSummary, ...]
-    steps: tuple[dict[str, Any], ...] = ()
-    """Times of training steps: the rows of their benchmark, each with its device and command."""
 
     def with_enough_images(self) -> "Published":
         """Without evaluations on too few images for a verdict; the rule for SPSA's batches uses intervals instead."""
@@ -276,19 +270,15 @@ class Published:
         return row or OWN_TITLES.get(model) or (rest if prefix in DATA and rest else model)
 
 
-def read_published(folder: Path, benchmarks: Path | None = None) -> Published:
-    """The summaries below a folder, in the order of their files' names; two models under one name are refused.
-
-    The times of training steps come from a folder of benchmarks' results.
-    """
+def read_published(folder: Path) -> Published:
+    """The summaries below a folder, in the order of their files' names; two models under one name are refused."""
     evaluations = {path: read_summary(path) for path in sorted((folder / EVALUATIONS).glob("*.json"))}
     _refuse_two(evaluations, lambda each: each.model_fingerprint, lambda each: (each.name,), "weights")
     _refuse_two(evaluations, lambda each: each.data, lambda each: (each.name,), "data")
     _refuse_two(evaluations, lambda each: each.data_fingerprint, lambda each: (each.name, each.samples), "images")
     runs = tuple(read_run(path) for path in sorted((folder / RUNS).glob("*.json")))
     known = tuple(evaluations.values())
-    steps = () if benchmarks is None else _read_steps(benchmarks / STEP_TIMES)
-    return Published((*known, *_of_best(known, runs)), runs, steps)
+    return Published((*known, *_of_best(known, runs)), runs)
 
 
 def widest_pair(ours: Sequence[Summary], theirs: Sequence[Summary]) -> tuple[Summary, Summary] | None:
@@ -412,23 +402,6 @@ def _of_best(known: Sequence[Summary], runs: Sequence[RunSummary]) -> Iterator[S
 
 def _attacked(summary: Summary) -> tuple[object, ...]:
     return summary.name, summary.suite, summary.norm, summary.radius, summary.samples, summary.seed
-
-
-def _read_steps(path: Path) -> tuple[dict[str, Any], ...]:
-    if not path.exists():
-        return ()
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        rows = tuple(
-            {**row, "device": found["device"], "command": found["command"]}
-            for row in found["rows"]
-            if row["backbone"] == _TIMED_NETWORK
-        )
-        if not rows:
-            raise ValueError(f"no row of {_TIMED_NETWORK}")
-        return rows
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordsError(f"{path} is not a result of the benchmark of training steps ({error}); rerun it.") from error
 
 
 def _refuse_two(

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from maxmahal.report.wording import p_told
 from paper.pages.claims import paper_gap
-from paper.pages.compare import both_worst, checkpoint_ends, loss_pairs, of_images, spread
+from paper.pages.compare import both_worst, by_epsilon, checkpoint_ends, loss_pairs
 from paper.pages.models import (
     ADVERSARIAL_CIFAR100,
     BEYOND,
@@ -25,6 +26,7 @@ from paper.pages.models import (
     TABLE_5,
     TABLE_5_CIFAR100,
     TITLES,
+    TUNED,
     data_of,
     row_title,
 )
@@ -40,12 +42,11 @@ from paper.pages.results import (
     measured_right,
     ours_text,
     paper_text,
-    widest_pair,
     worst_case,
 )
 from paper.pages.text import NOT_RUN, difference, listed, markdown_table, paired_test, rate_text
 from paper.pages.training import constant_loss, is_finished, training_losses
-from paper.summaries import BEST, Summary, pair_up
+from paper.summaries import BEST, Summary
 
 FAR = 10.0  # points from the paper that a reader should know of
 QUARTER = 0.25  # of a distance: likewise
@@ -113,17 +114,22 @@ def spsa_table(results: Published) -> str:
 
 def summary_table(results: Published) -> str:
     """Both data sets in brief: clean, the paper's strongest attack, AutoAttack."""
-    rows = [*TABLE_1, *(f"cifar100-{end}" for end in ("sce", "mmc")), *ADVERSARIAL_CIFAR100]
+    tuned = [name for base in TUNED for name in results.seeds(base)[:1]]
+    rows = [*TABLE_1, *tuned, *(f"cifar100-{end}" for end in ("sce", "mmc")), *ADVERSARIAL_CIFAR100]
     body = []
     for model in rows:
         pgd = _both(results, model, "pgd50-un-8")
-        worst = results.robust(model, "autoattack")
+        worst, strict = results.robust(model, "autoattack"), ""
+        if worst is None:
+            worst, strict = results.robust(model, "strict"), " (strict)"
         if results.clean(model) is not None or worst is not None:
             images = NOT_RUN if worst is None else f"{worst.samples:,}"
-            robust = NOT_RUN if worst is None or worst.rate is None else rate_text(worst.rate).replace(" %", "")
+            robust = (
+                NOT_RUN if worst is None or worst.rate is None else rate_text(worst.rate).replace(" %", "") + strict
+            )
             cells = [_both(results, model, "clean"), pgd, robust, images]
             body.append([DATA[data_of(model)], results.title(model), *cells])
-    return markdown_table(["data", "model", "clean", "PGD-50 un 8/256", "AutoAttack 8/255 (ours)", "images"], body, 2)
+    return markdown_table(["data", "model", "clean", "PGD-50 un 8/256", "AutoAttack 8/255", "images"], body, 2)
 
 
 def _both(results: Published, model: str, stage: str, table: str = "", suites: Sequence[str] = PROTOCOL) -> str:
@@ -205,58 +211,24 @@ def model_table(results: Published, models: Sequence[str]) -> str:
     return markdown_table(header, body)
 
 
-def planned_epochs(summary: Summary) -> int:
-    """How long the training was planned to be; 0 of a model that is not ours."""
-    return int(summary.model.get("settings", {}).get("train", {}).get("epochs", 0))
-
-
 def _epochs(results: Published, model: str) -> str:
     """How long it was trained, and the checkpoint's epoch if that is another."""
     for each in results.evaluations:
         if each.name == model:
-            planned, epoch = planned_epochs(each), each.model.get("epoch", 0)
+            planned, epoch = int(results.settings(model).get("train", {}).get("epochs", 0)), each.model.get("epoch", 0)
             return str(planned) if planned == epoch else f"{epoch} of {planned}"
     run = results.run(model.removesuffix(BEST))
     return str(run.settings.get("train", {}).get("epochs", "")) if run else ""
 
 
 def budget_models(results: Published) -> list[str]:
-    """Last and best checkpoints of AT (SCE) and AT (MMC-10) on CIFAR-10 at both budgets."""
+    """Last and best checkpoints of AT (SCE) and AT (MMC-10) on CIFAR-10 at every budget."""
     measured = {each.name for each in results.evaluations}
     names = []
-    for base in (*LONG, *SHORT):
-        for name in dict.fromkeys([base, *results.seeds(base)]):
+    for base in (*LONG, *TUNED, *SHORT):
+        for name in dict.fromkeys([*([] if base in TUNED else [base]), *results.seeds(base)]):
             names += [name, *(best for best in [f"{name}{BEST}"] if best in measured)]
     return names
-
-
-def budget_pairs(results: Published) -> str:
-    """AT (MMC-10) beside AT (SCE) on the same images, checkpoint by checkpoint and seed by seed."""
-    seeds = sorted({name.removeprefix(base) for base in SHORT for name in results.seeds(base)} | {""})
-    rows = [("long, last", LONG, ""), ("long, best", LONG, BEST)]
-    rows += [(f"short, last{end.replace('-', ', ')}", SHORT, end) for end in seeds]
-    rows += [("short, best", SHORT, BEST)]
-    body = []
-    for what, (sce, mmc), end in rows:
-        for suite in STRONG:
-            pair, cells = results.pair(mmc + end, sce + end, suite), both_worst(results, sce + end, mmc + end, suite)
-            if any(cells):
-                body.append([what, suite, *map(ours_text, cells), *_compared(pair)])
-    header = ["budget, checkpoint", "suite", "AT (SCE)", "AT (MMC-10)", "MMC-10 − SCE", "McNemar's test"]
-    return markdown_table(header, body, 2) if body else ""
-
-
-def _compared(pair: tuple[Summary, Summary] | None) -> list[str]:
-    if pair is None:
-        return [NOT_RUN, "–"]
-    counts = pair_up(*pair)
-    return [difference(100 * counts.difference), paired_test(counts)]
-
-
-def seed_spreads(results: Published) -> list[str]:
-    """Mean and deviation of the short budget's seeds under AutoAttack: AT (SCE), AT (MMC-10)."""
-    found = [[results.robust(name, "autoattack") for name in results.seeds(base)] for base in SHORT]
-    return [spread([each.value for each in values if each is not None]) for values in found]
 
 
 def loss_models(results: Published) -> list[str]:
@@ -311,15 +283,13 @@ def small_epsilon_tables(results: Published, data: str = "cifar10") -> list[str]
     measured = {each.name for each in found}
     names = [name for name in dict.fromkeys([*TABLE_1, *BEYOND, *sorted(measured)]) if name in measured]
     body = [[results.title(name), *(ours_text(worst_case(at(name, place))) for place in places)] for name in names]
-    tests = []
-    for sce, mmc in ((PLAIN[0], PLAIN[-1]), LONG):
-        for place, words in places.items():
-            pair = widest_pair(at(mmc, place), at(sce, place))
-            if pair is not None:
-                counts = pair_up(*pair)
-                title = f"{results.title(mmc)} − {results.title(sce)}"
-                tests.append([title, words, of_images(counts).text, paired_test(counts)])
-    header = ["on the same images", "attacked by", "difference [95 %]", "McNemar's test"]
+    tests = [
+        [f"{results.title(mmc)} − {results.title(sce)}", f"{epsilon:g}/255", gap.text, p_told(gap.p_value)]
+        for sce, mmc in ((PLAIN[0], PLAIN[-1]), LONG)
+        for epsilon, gap in by_epsilon(results, mmc, sce).items()
+        if any(math.isclose(radius, epsilon / 255, rel_tol=1e-3) for _, radius in places)
+    ]
+    header = ["on the same images", "epsilon", "difference [95 %]", "McNemar's test"]
     tables = [markdown_table(["worst case", *places.values()], body)] if body else []
     return [*tables, *([markdown_table(header, tests, 2)] if tests else [])]
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report import wording
-from maxmahal.report.wording import p_told, percent, points
+from maxmahal.report.wording import p_told, points
 from paper import reproduce
 
 NOT_RUN = "not run"
@@ -31,7 +32,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         autoescape=False,  # Markdown, from our own records
     )
-    functions = (listed, difference, points, plural, percent, p_told, paired_test, rate_cell, rate_text, markdown_table)
+    functions = (
+        listed,
+        difference,
+        points,
+        plural,
+        percent,
+        rounded,
+        p_told,
+        paired_test,
+        rate_cell,
+        rate_text,
+        markdown_table,
+    )
     for function in (*functions, wording.counted, wording.duration):
         environment.globals[function.__name__] = environment.filters[function.__name__] = function
     environment.globals["NOT_RUN"] = NOT_RUN
@@ -77,8 +90,20 @@ def difference(size: float, interval: tuple[float, float] | None = None) -> str:
 
 
 def _signed(size: float) -> str:
-    digits = next((count for count in (1, 2, 3) if round(abs(size), count)), 1)
-    return f"{'−' if round(size, digits) < 0 else '+'}{abs(size):.{digits}f}"
+    digits = next((count for count in (1, 2, 3) if float(rounded(size, count))), 1)
+    text = rounded(size, digits)
+    return f"−{text[1:]}" if text.startswith("-") and float(text) else f"+{text.removeprefix('-')}"
+
+
+def rounded(value: float, digits: int = 1) -> str:
+    """Halves away from zero: 0.25 is 0.3 and 0.35 is 0.4, though binary fractions are slightly off."""
+    exact = Decimal(repr(round(float(value), 9)))
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):f}"
+
+
+def percent(share: float) -> str:
+    """One digit, without the sign."""
+    return rounded(100 * share)
 
 
 def paired_test(pair: Comparison, p_value: float | None = None) -> str:
@@ -96,7 +121,7 @@ def rate_cell(rate: Rate) -> str:
         return f"0.0 (≤ {100 * rate.interval[1]:.2f})"
     if rate.value < _SHOWN:
         return f"{100 * rate.value:.2g} ({rate.count:g} of {rate.total:,})"
-    return rate.with_interval.replace(" %", "") if rate.count == rate.total else percent(rate.value)
+    return rate_text(rate).replace(" %", "") if rate.count == rate.total else percent(rate.value)
 
 
 @lru_cache(maxsize=4096)  # an exact interval is slow, and many cells repeat
@@ -104,7 +129,7 @@ def rate_text(rate: Rate) -> str:
     """A share with its interval: "43.7 % [42.8, 44.7]"."""
     if not rate.count:
         return f"0.0 % (≤ {100 * rate.interval[1]:.2f} %)"
-    if rate.value >= _SHOWN:
-        return rate.with_interval
     low, high = (100 * end for end in rate.interval)
+    if rate.value >= _SHOWN:
+        return f"{percent(rate.value)} % [{rounded(low)}, {rounded(high)}]"
     return f"{100 * rate.value:.2g} % [{low:.2f}, {high:.2f}] ({rate.count:g} of {rate.total:,})"

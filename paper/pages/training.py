@@ -10,7 +10,6 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.errors import MaxmahalError
 from maxmahal.losses import LOSSES, takes_centers
 from maxmahal.models import BACKBONES
-from maxmahal.report.wording import duration
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
 from paper.pages.models import DATA, TUNING, data_of
@@ -180,7 +179,7 @@ def _taken(run: RunSummary) -> tuple[object, ...]:
     """What a training takes over from a trial."""
     method = run.settings.get("method", {}).get("name")
     settings = (train_setting(run, key) for key in ("batch_size", "lr", "weight_decay"))
-    return (_data(run), network_of(run), _loss(run), method, *settings, train_setting(run, "ema") or 0.0)
+    return (_data(run), network_of(run), _loss(run), method, *settings, _averaging(run))
 
 
 def _data(run: RunSummary) -> str:
@@ -232,20 +231,24 @@ def tested(run: RunSummary) -> list[dict[str, Any]]:
     return [entry for entry in run.epochs if entry.get("test_accuracy") is not None and entry["train_seconds"] > 0]
 
 
-def why_not_timed(runs: Sequence[RunSummary]) -> str:
+def alone(results: Published, name: str) -> RunSummary | None:
+    """The training of that name, or the repetition of it that had its GPU to itself."""
+    return results.run(f"{name}-alone") or results.run(name)
+
+
+def why_not_timed(runs: Sequence[RunSummary], one_batch: bool = True) -> str:
     """Why the times of some runs do not belong on one axis, in few words; empty if they do."""
     if any(run.sharing > 1 for run in runs):
         return "not every training was alone on its GPU" if len(runs) > 1 else "the training was not alone on its GPU"
     if not all(run.gpu for run in runs):
         return "on which GPU the training ran is not known"
-    if len({batch_of(run) for run in runs}) > 1:
+    if one_batch and len({batch_of(run) for run in runs}) > 1:
         return "the batches differ"
     return "the devices or networks differ" if len({_machine(run) for run in runs}) > 1 else ""
 
 
 def _machine(run: RunSummary) -> tuple[object, ...]:
-    data = run.settings.get("data", {}).get("source")
-    return (run.gpu, run.device, network_of(run), train_setting(run, "batch_size"), data)
+    return (run.gpu, run.device, network_of(run), run.settings.get("data", {}).get("source"))
 
 
 def reaches(run: RunSummary, level: float) -> list[tuple[int, bool]]:
@@ -256,21 +259,33 @@ def reaches(run: RunSummary, level: float) -> list[tuple[int, bool]]:
     return [(int(entry["epoch"]), error <= level) for entry, error in zip(entries, errors, strict=True)]
 
 
-def first_epoch(run: RunSummary, level: float) -> int | None:
-    """The first epoch at or below a test error in percent."""
-    return next((epoch for epoch, below in reaches(run, level) if below), None)
+def first_epoch(run: RunSummary, level: float, last: float = math.inf) -> int | None:
+    """The first epoch at or below a test error in percent, of those up to a last one."""
+    return next((epoch for epoch, below in reaches(run, level) if below and epoch <= last), None)
 
 
-def reached_text(run: RunSummary, level: float, *, timed: bool) -> str:
-    """The first epoch at a level, its time if times can be compared, and the epoch after which it stays there."""
-    epoch = first_epoch(run, level)
-    if epoch is None:
-        return "never"
-    seconds = next(float(entry["train_seconds"]) for entry in run.epochs if entry["epoch"] == epoch)
-    text = f"epoch {epoch}" + (f" ({duration(seconds)})" if timed else "")
-    below = reaches(run, level)
-    states = [state for _, state in below]
-    since = max(place for place, state in enumerate([False, *states]) if not state)  # counts the epochs before it
-    if since == states.index(True):
-        return text
-    return f"{text}, permanently from {below[since][0]}" if since < len(states) else f"{text}, not permanently"
+def steady_epochs(run: RunSummary) -> int:
+    """How many epochs pass before the learning rate first falls; none if it falls all the time."""
+    schedule, planned = train_setting(run, "schedule") or "constant", len(run.epochs)
+    if schedule == "step":
+        return int(planned * min(train_setting(run, "milestones") or [1.0]))
+    return planned if schedule == "constant" else 0
+
+
+def longest_trials(results: Published, name: str) -> list[RunSummary]:
+    """The longest trials of a training's kind and averaging: those that its settings were chosen from."""
+    run = results.run(name)
+    kind = None if run is None else (kind_of(run), _averaging(run))
+    alike = [each for each in trials(results) if (kind_of(each), _averaging(each)) == kind]
+    longest = max((len(each.epochs) for each in alike), default=0)
+    return [each for each in alike if len(each.epochs) == longest]
+
+
+def rate_edge(results: Published, name: str) -> Edge | None:
+    """Whether a training's learning rate is the highest or the lowest of those trials."""
+    run = results.run(name)
+    return None if run is None else edge_of(learning_rate(run), map(learning_rate, longest_trials(results, name)))
+
+
+def _averaging(run: RunSummary) -> float:
+    return train_setting(run, "ema") or 0.0
