@@ -372,21 +372,20 @@ def over_kinds(kinds: Sequence[Sequence[compare.Lead]]) -> Verdict:
 
 def judge_rotation(results: Published) -> Judgement:
     """Rotated images: MMC beside SCE, and adversarial training below both."""
-    beside = compare.columns(results, _MMC, (_SCE,), ("rotation",)).get("rotation", {})
-    gap = next(iter(beside.values()), None)
-    trained = {
-        results.title(model): each
-        for model in ADVERSARIAL
-        for each in compare.columns(results, model, (_MMC,), ("rotation",)).get("rotation", {}).values()
-        if each is not None
-    }
+
+    def beside(model: str, other: str) -> compare.Gap | None:
+        rates = results.stage_rates(model, other, "rotation")
+        return None if rates is None else compare.of_counts(*rates)
+
+    gap = beside(_MMC, _SCE)
+    trained = [each for model in ADVERSARIAL if (each := beside(model, _MMC)) is not None]
     if gap is None or not trained:
         return not_measured("rotations of SCE, MMC-10 and a model with adversarial training")
-    (low, high), ends = gap.interval(), [each.interval() for each in trained.values()]
+    (low, high), ends = gap.interval(), [each.interval() for each in trained]
     shown = [low >= -POINT, all(end < 0 for _, end in ends)]
     refuted = [high < -POINT, any(start > 0 for start, _ in ends)]
     verdict: Verdict = "yes" if all(shown) else "in part" if any(shown) else "no" if any(refuted) else "undecided"
-    facts: dict[str, object] = {"beside": gap, "best": max(trained.values(), key=lambda each: each.size)}
+    facts: dict[str, object] = {"beside": gap, "best": max(trained, key=lambda each: each.size)}
     missing = lacking(results, ADVERSARIAL, ("rotation",)), ("the worst angle of each image",)
     return settle((verdict, "not measured"), facts, missing, models=(_SCE, _MMC, *ADVERSARIAL))
 
@@ -471,8 +470,12 @@ def judge_convergence(results: Published, benchmark: Benchmark) -> Judgement:
         return not_measured(
             "test errors of SCE and MMC-10 over the same epochs with one batch size", strong="no attack"
         )
-    firsts = {level: [training.first_epoch(run, level, last) for run in runs] for level in _LEVELS}
-    places = {level: place for level, (theirs, ours) in firsts.items() if (place := _first(ours, theirs)) is not None}
+    firsts = {level: [training.first_epoch(run, float(level), last) for run in runs] for level in _LEVELS}
+    places = {
+        level: place
+        for level, (theirs, ours) in firsts.items()
+        if (place := _first(ours, theirs)) is not None and (theirs, ours) != (1, 1)
+    }
     if not places:
         return not_measured("test errors of SCE and MMC-10 at a constant learning rate", strong="no attack")
     seen = set(places.values())
@@ -563,11 +566,12 @@ def _lead_and_worst(results: Published, model: str, others: Sequence[str], stage
 
 
 def by_gaps(gaps: Sequence[compare.Gap | compare.Crossed]) -> Verdict:
-    """Every interval above zero, one of them, all below a point, or neither."""
-    ends = [gap.interval() for gap in gaps]
-    if any(low > 0 for low, _ in ends):
-        return "yes" if all(low > 0 for low, _ in ends) else "in part"
-    return "not measured" if not ends else "no" if all(high < POINT for _, high in ends) else "undecided"
+    """Every interval above zero by a difference of at least a point, one of them, all below a point, or neither."""
+    ahead = [gap.size >= POINT and gap.interval()[0] > 0 for gap in gaps]
+    if any(ahead):
+        return "yes" if all(ahead) else "in part"
+    below = [gap.interval()[1] < POINT for gap in gaps]
+    return "not measured" if not gaps else "no" if all(below) else "undecided"
 
 
 def judge_centers(results: Published) -> Judgement:
@@ -593,7 +597,7 @@ def _by_seeds(gap: compare.Crossed | None) -> Verdict:
     if gap is None or not gap.enough:
         return "undecided"
     low, high = gap.interval()
-    return "yes" if low > 0 and gap.mean >= POINT else "no" if high < POINT else "undecided"
+    return "yes" if low > 0 and gap.size >= POINT else "no" if high < POINT else "undecided"
 
 
 def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
@@ -631,7 +635,8 @@ def judge_threats(results: Published, benchmark: Benchmark) -> Judgement:
     facts["epsilons"] = {epsilon: gap for epsilon, gap in by_epsilon.items() if epsilon <= _USUAL}
     strong = by_gaps([gap for epsilon, gap in by_epsilon.items() if epsilon <= _USUAL])
     verdict = over_kinds([[lead for lead in found if lead.title in kind] for kind in kinds])
-    return settle((verdict, strong), facts, (missing, ()), [leads_table(found)], models)
+    worst = lacking(results, (), pairs=[(benchmark.mmc, benchmark.sce)])
+    return settle((verdict, strong), facts, (missing, worst), [leads_table(found)], models)
 
 
 # SPSA with larger batches.
@@ -707,7 +712,8 @@ def judge_spsa(results: Published) -> Judgement:
         low, high = below.interval()
         strong = "no" if low > POINT else "yes" if high < POINT else "undecided"
     facts: dict[str, object] = {"modes": seen, "pgd50": pgd50, "below": below}
-    return settle((_spsa_verdict(seen), strong), facts, (missing, ()), models=(_MMC,))
+    worst = [] if below else ["strict or AutoAttack on the images of PGD-10"]
+    return settle((_spsa_verdict(seen), strong), facts, (missing, worst), models=(_MMC,))
 
 
 def _below_pgd(results: Published) -> compare.Gap | None:

@@ -33,8 +33,6 @@ from paper.summaries import BEST, StageSummary, Summary, pair_clean, pair_stage,
 
 FARTHER = 5.0  # percent of a mean distance: likewise
 SUITE = "autoattack"
-COUNTED = (*SPSA, "rotation")
-"""Stages on a part of the images, which are compared as counts if they cannot be paired."""
 State = Literal["ahead", "no lead", "open", "not tested"]
 
 
@@ -154,7 +152,7 @@ def _gap(results: Published, stage: str, ours: tuple[str, Measured], theirs: tup
     pair = results.stage_pair(ours[0], theirs[0], stage)
     if pair is not None:
         return of_images(pair)
-    counts = results.stage_rates(ours[0], theirs[0], stage) if stage in COUNTED else None
+    counts = results.stage_rates(ours[0], theirs[0], stage) if stage in SPSA else None
     return None if counts is None else of_counts(*counts)
 
 
@@ -225,7 +223,7 @@ def hm_beside_mmc(results: Published) -> Gap | None:
 class Crossed:
     """A mean difference in points over training seeds and images; its interval is for the sampling of both."""
 
-    mean: float
+    size: float
     error: float
     freedom: float
     seeds: int
@@ -234,7 +232,7 @@ class Crossed:
     def interval(self) -> tuple[float, float]:
         """Of 95 %."""
         reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.error
-        return self.mean - reach, self.mean + reach
+        return self.size - reach, self.size + reach
 
     @property
     def enough(self) -> bool:
@@ -245,7 +243,7 @@ class Crossed:
     def text(self) -> str:
         """ "+0.9 points [−0.7, +2.5], 3 training seeds, 1,000 images"."""
         low, high = map(difference, self.interval())
-        size = f"{difference(self.mean)} points [{low}, {high}]"
+        size = f"{difference(self.size)} points [{low}, {high}]"
         return f"{size}, {plural(self.seeds, 'training seed')}, {self.images:,} images"
 
 
@@ -263,13 +261,13 @@ def crossed(values: Sequence[Float[np.ndarray, " n"]]) -> Crossed | None:
     by_seed, by_image = table.mean(axis=1), table.mean(axis=0)
     of_image = (np.square(by_image).sum() + 100**2 - by_image.sum() ** 2 / (images + 2)) / (images + 2) ** 2
     if seeds == 1:
-        return Crossed(float(table.mean()), math.sqrt(of_image), images - 1, 1, images)
+        return Crossed(float(table.mean()), math.sqrt(of_image), float(images - 1), 1, images)
     rest = table - by_seed[:, None] - by_image + table.mean()
     shared = np.square(rest).sum() / ((seeds - 1) * (images - 1)) / table.size
     of_seed = by_seed.var(ddof=1) / seeds
     variance = max(of_seed + of_image - shared, of_seed, of_image)
     freedom = variance**2 / (of_seed**2 / (seeds - 1) + of_image**2 / (images - 1))
-    return Crossed(float(table.mean()), math.sqrt(variance), freedom, seeds, images)
+    return Crossed(float(table.mean()), math.sqrt(variance), float(freedom), seeds, images)
 
 
 Measure = Callable[[Published, str, str], "Float[np.ndarray, ' n'] | None"]

@@ -30,7 +30,6 @@ _CURVES = {
 
 _TICKS = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 50, 70, 100)
 """Test errors in percent beside a logarithmic axis."""
-_FEWEST = 10  # points of a curve in an enlarged chart
 
 _SLOTS = {"sce": 0, "mmc": 1, "mmlda": 2, "lgm": 3, "center": 4, "mmc-rand": 7}
 """Colours of the losses without adversarial training."""
@@ -74,26 +73,7 @@ def training(results: Published, names: Sequence[str]) -> str:
         chart.line([x for x, _ in curve], [y for _, y in curve], slot)
     legend = [Key(f"s{slot}", label) for slot, label in zip(slots, _labels(runs), strict=True)]
     note = _note(why, {title: run for title, run in known.items() if not is_finished(run)})
-    return arranged(chart.title, [chart, *_last_half(curves, slots, across.label)], 1, legend, note).file()
-
-
-def _last_half(curves: Sequence[Sequence[tuple[float, float]]], slots: Sequence[int], label: str) -> list[Chart]:
-    """The second half on axes of its own, where the ends of curves can be distinguished.
-
-    Empty if a curve has too few points there.
-    """
-    last = max(x for curve in curves for x, _ in curve)
-    ends = [[(x, error) for x, error in curve if 2 * x > last] for curve in curves]
-    if min(map(len, ends)) < _FEWEST:
-        return []
-    errors = [error for end in ends for _, error in end]
-    room = (max(errors) - min(errors) or 0.01) / 20
-    across = Axis(label, min(x for end in ends for x, _ in end), last)
-    upward = Axis("test error in %", max(min(errors) - room, 0.0), max(errors) + room, text=_percent)
-    chart = Chart("The last half, enlarged", across, upward, width=402.0, height=340.0)
-    for slot, end in zip(slots, ends, strict=True):
-        chart.line([x for x, _ in end], [error for _, error in end], slot)
-    return [chart]
+    return arranged(chart.title, [chart], 1, legend, note).file()
 
 
 def _percent(share: float) -> str:
@@ -175,23 +155,16 @@ def trade(results: Published) -> str:
         return ""
     ends = [100 * end for _, worst, _ in dots for end in worst.interval]
     across = Axis.around("clean accuracy in %", [*(clean for clean, *_ in dots), *(row.clean for row in ANCHORS)])
-    chart = Chart(
-        _TITLE, across, Axis.around("AutoAttack 8/255 in %", [*ends, min(ends) - 2]), width=640.0, height=290.0
-    )
+    upward = Axis.around("AutoAttack 8/255 in %", [*ends, min(ends) - 2])
+    chart = Chart(_TITLE, across, upward, width=402.0, height=250.0)
     for (kind, loss), group in found.items():
         for clean, worst, _ in group:
             chart.line([clean, clean], [100 * end for end in worst.interval], loss)
             chart.points([clean], [100 * worst.value], loss)
         for clean, worst, strict in group[-1:]:
             x, y = chart.place(clean, 100 * worst.interval[loss])
-            chart.parts.append(
-                Text(
-                    x,
-                    y + (-5 if loss else 14),
-                    kind.replace("untargeted", "un").replace("targeted", "tar") + strict,
-                    anchor="middle",
-                )
-            )
+            words = kind.replace("untargeted", "un").replace("targeted", "tar") + strict
+            chart.parts.append(Text(x, y + (-5 if loss else 14), words, anchor="middle"))
     for row in ANCHORS:
         x, y = chart.place(row.clean, row.autoattack)
         chart.parts += [*cross(x, y), Text(x, y - 10, f"{row.clean:.2f}", "ink", anchor="middle")]

@@ -259,7 +259,7 @@ def reaches(run: RunSummary, level: float) -> list[tuple[int, bool]]:
     return [(int(entry["epoch"]), error <= level) for entry, error in zip(entries, errors, strict=True)]
 
 
-def first_epoch(run: RunSummary, level: float, last: float = math.inf) -> int | None:
+def first_epoch(run: RunSummary, level: float, last: float | int = math.inf) -> int | None:
     """The first epoch at or below a test error in percent, of those up to a last one."""
     return next((epoch for epoch, below in reaches(run, level) if below and epoch <= last), None)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from made_up_summaries import IMAGES, published, run, stage, summary
 
-from paper.pages.claims import CIFAR10, CIFAR100, RULES, Judgement, Verdict, claims, on_both
-from paper.pages.models import ADVERSARIAL, DISTANCES, OTHER_LOSSES, PGD_8, PGD_16, SPSA, TABLE_4
+from paper.pages.claims import RULES, Judgement, Verdict, claims, on_both, unfair_models
+from paper.pages.models import ADVERSARIAL, DISTANCES, LONG, OTHER_LOSSES, PGD_8, PGD_16, SPSA, TABLE_4
 from paper.pages.pages import claims_page, judge_all
 from paper.pages.results import Published
 from paper.summaries import RunSummary, Summary
@@ -27,15 +27,15 @@ def strong(model: str, value: float, suite: str = "autoattack", **changes: objec
     return summary(model, suite, robust=value, **changes)  # type: ignore[arg-type]
 
 
-def at(sce: float, mmc: float, *, clean: float = 80.0, pgd: float = 45.0, mmc_clean: float = 80.0) -> Things:
-    """The long budget under AutoAttack, with what makes AT (SCE) a fair baseline."""
-    fair = summary("cifar10-at-un-sce", "paper-table1", clean=clean, stages={"pgd50-un-8": pgd})
-    return [fair, strong("cifar10-at-un-sce", sce, clean=clean), strong("cifar10-at-un-mmc", mmc, clean=mmc_clean)]
+def at(sce: float, mmc: float, *, clean: float = 80.0, mmc_clean: float = 80.0) -> Things:
+    """The untargeted pair under AutoAttack."""
+    return [strong("cifar10-at-un-sce", sce, clean=clean), strong("cifar10-at-un-mmc", mmc, clean=mmc_clean)]
 
 
-def trained(clean: float = 80.0, pgd: float = 45.0) -> Summary:
-    """What the floor of the baseline asks of AT (MMC-10)."""
-    return summary("cifar10-at-un-mmc", "paper-table1", clean=clean, stages={"pgd50-un-8": pgd})
+def pairs(sce: float, mmc: float, stages: tuple[str, ...] = PGD_8, **changes: float) -> Things:
+    """All four adversarial trainings under the paper's PGD."""
+    values = zip(ADVERSARIAL, (sce, mmc) * 2, strict=True)
+    return [summary(name, "paper-table1", stages={**dict.fromkeys(stages, value), **changes}) for name, value in values]
 
 
 def short(sce: list[float], mmc: list[float], mmc_clean: float = 80.0) -> Things:
@@ -46,12 +46,8 @@ def short(sce: list[float], mmc: list[float], mmc_clean: float = 80.0) -> Things
     return list(found)
 
 
-def best(sce: float, mmc: float) -> Things:
-    return [strong("cifar10-at-un-sce-best", sce), strong("cifar10-at-un-mmc-best", mmc)]
-
-
-AHEAD, WIDE = short([40, 40.5, 39.5], [43, 43.4, 42.6]), short([40, 43.5, 39.5], [43, 42, 44])
-EQUAL, BEHIND = short([40, 41, 42], [40.1, 40.9, 42]), short([43, 43.4, 42.6], [40, 40.5, 39.5])
+GOOD_SEEDS = short([45, 45.5, 44.5], [48, 48.4, 47.6])
+"""Three seeds above the public row of their network."""
 LOSSES = [table1(name, 5) for name in OTHER_LOSSES]
 AS_PRINTED = [table1(name, 40 if name == "cifar10-lgm" else 20) for name in OTHER_LOSSES]
 """No model below what the paper prints."""
@@ -118,6 +114,12 @@ def draws(random: list[float], optimal: list[float], worst: tuple[list[float], l
     return found
 
 
+def small(sce: float, mmc: float, epsilon: int = 8) -> Things:
+    """In the worst case at one epsilon."""
+    ball = {"epsilon": f"{epsilon}/255", "radius": epsilon / 255}
+    return [strong(SCE, sce, **ball), strong(MMC, mmc, **ball)]
+
+
 def few(*names: str) -> Things:
     """On other images than all others."""
     return [summary(name, "paper-table1", stages=dict.fromkeys(PGD, 30.0), clean=90.0, samples=1000) for name in names]
@@ -128,17 +130,14 @@ def rotations(sce: float, mmc: float, trained: float) -> Things:
     return [summary(name, "paper-table2", stages={"rotation": value}) for name, value in values.items()]
 
 
-def mmc_trained_to(clean: float, things: Things) -> Things:
-    """The same, with a long AT (MMC-10) of this accuracy on clean images."""
-    *others, mmc = things
-    done = trained(clean)
-    own = [stage for stage in mmc.stages if done.stage(stage.name) is None]
-    return [*others, replace(mmc, stages=(*own, *done.stages), clean=done.clean)]
-
-
 def beyond(sce: float, mmc: float, **changes: float) -> Things:
-    pairs = zip(ADVERSARIAL, (sce, mmc) * 2, strict=True)
-    return [summary(name, "paper-table1", stages={**dict.fromkeys(PGD_16, value), **changes}) for name, value in pairs]
+    return pairs(sce, mmc, PGD_16, **changes)
+
+
+def twice(sce: float, mmc: float) -> Things:
+    """All four under AutoAttack at 16/255."""
+    values = zip(ADVERSARIAL, (sce, mmc) * 2, strict=True)
+    return [strong(name, value, epsilon="16/255", radius=16 / 255) for name, value in values]
 
 
 def both(model: str, value: float, **changes: object) -> Things:
@@ -150,155 +149,170 @@ TABLE_2 = [table2(name, 10) for name in OTHER_LOSSES]
 SUMMARIES = [each for each in draws([20, 21, 19], [30, 31, 30]) if isinstance(each, Summary)]
 
 WHOLE: dict[str, Things] = {
-    "at": [*at(45, 48), *short([40, 40.5, 39.5], [43, 43.4, 42.6])],
-    "reliable": both(MMC, 26),
+    "at": [*pairs(45, 48), *GOOD_SEEDS],
+    "reliable": [summary(MMC, "paper-table1", stages=dict.fromkeys(PGD_8, 60.0)), *both(MMC, 26)],
     "clean": [summary(SCE, "paper-table1"), summary(MMC, "paper-table1")],
     "cost": [run(SCE, [10.0]), run(MMC, [10.0])],
     "convergence": [run(SCE, [40.0] * 5 + [29.0]), run(MMC, [29.0, 9.0, *[9.0] * 4])],
     "white-box": [*AS_PRINTED, *WEAK, table1(MMC, 60), strong(MMC, 20)],
     "centers": draws([20, 21, 19], [30, 31, 30], worst=([10, 11, 9], [20, 21, 20])),
-    "threats": [*TABLE_2, table2(MMC, 50), transfer(SCE, 20), transfer(MMC, 30)],
-    "spsa": sizes([57, 41, 37], [57, 41, 38], 36),
+    "threats": [*TABLE_2, table2(MMC, 50), transfer(SCE, 20), transfer(MMC, 30), *small(10, 20)],
+    "spsa": [*sizes([57, 41, 37], [57, 41, 38], 36), strong(MMC, 36)],
     "capacity": depth(40, 3),
-    "beyond": beyond(20, 30),
+    "beyond": [*beyond(20, 30), *twice(20, 30)],
     "rotation": rotations(83, 86, 75),
 }
 """For each rule what it asks for and nothing else, with numbers that it is content with."""
 
+ENDS = {**dict.fromkeys(("clean", "cost", "convergence"), "no attack"), "rotation": "not measured"}
+"""What the second verdicts of some claims always are."""
+
 CASES: list[tuple[str, str, Things]] = [
-    *((key, "holds", things) for key, things in WHOLE.items()),
-    ("at", "holds", [*at(45, 48), *best(48, 45), *AHEAD]),  # the best checkpoints decide nothing
-    ("at", "holds", [*at(45, 48, mmc_clean=79), *AHEAD]),
-    ("at", "holds in part", [*at(45, 48, mmc_clean=78.9), *AHEAD]),
-    ("at", "holds in part", [*at(45, 48), *short([40, 40.5, 39.5], [43, 43.4, 42.6], mmc_clean=78.9)]),
-    ("at", "holds in part", [*at(45, 48), *WIDE]),
-    ("at", "holds in part", [*at(45, 48), *EQUAL]),
-    ("at", "holds in part", at(45, 48)),
-    ("at", "holds in part", [*at(45, 48), *short([40], [43])]),  # one pair of seeds has no interval
-    ("at", "holds in part", [*at(45, 48), *short([40, 40.5], [43, 43.4])]),  # nor have two, which may agree by chance
-    ("at", "holds in part", [*at(45, 48), *short([40, 43.5], [43])]),
-    ("at", "holds in part", [*at(45, 45), *AHEAD]),
-    ("at", "does not hold", [*at(45, 42), trained(), *AHEAD]),
-    ("at", "does not hold", [*at(45, 48), trained(), *BEHIND]),
-    ("at", "does not hold", [*at(45, 45), trained(), *EQUAL]),
-    ("at", "does not hold", [*at(45, 45.1), trained(), *EQUAL]),
-    ("at", "does not hold", [*at(48, 45), trained()]),
-    ("at", "does not hold", [*at(45, 45, mmc_clean=75.4), trained(75.4, 45.0), *EQUAL]),
-    ("at", "undecided", [*at(45, 45), trained(), *WIDE]),
-    ("at", "undecided", [*at(45, 45), trained()]),
-    ("at", "undecided", [*at(45, 45), trained(), *short([40], [40])]),
-    ("at", "undecided", [*at(45, 45, mmc_clean=74.9), trained(74.9), *EQUAL]),
-    ("at", "undecided", [*at(48, 45), trained(pgd=39.9), *BEHIND]),
-    ("at", "undecided", [*at(45, 45), *EQUAL]),  # whether MMC was trained well is not known
-    ("at", "not measured", AHEAD),
-    ("at", "not measured", [*at(45, 48, clean=74.9), *AHEAD]),
-    ("at", "not measured", [*at(45, 48, pgd=39.9), *AHEAD]),
-    ("at", "not measured", [*at(45, 48)[:2], *AHEAD]),
-    ("reliable", "holds", [strong(MMC, 26, "strict", trust="mended"), strong(MMC, 26, trust="unchecked")]),
-    ("reliable", "holds in part", both(MMC, 26, trust="unchecked")),
-    ("reliable", "holds in part", both(MMC, 26, trust="unresolved")),
-    ("reliable", "holds in part", [strong(MMC, 26, "strict"), strong(MMC, 26, trust="unresolved")]),
-    ("reliable", "holds in part", both(MMC, 15)),
-    ("reliable", "does not hold", both(MMC, 10.5)),
-    ("reliable", "does not hold", [strong(MMC, 1)]),
-    ("reliable", "does not hold", [strong(MMC, 30, "strict"), strong(MMC, 1)]),
-    ("reliable", "not measured", [table1(MMC, 30)]),
-    ("clean", "holds", clean([92], [91.5])),
-    ("clean", "holds in part", clean([92], [91.1])),  # within a point, but not with its interval
-    ("clean", "does not hold", clean([92], [89])),
-    ("clean", "undecided", clean([92, 93, 92], [91.1, 95, 89])),
-    ("clean", "holds", clean([92, 92, 92], [91.7, 91.8, 91.7])),
-    ("clean", "holds in part", clean([92, 92, 92], [91.1, 90.9, 91.2])),
-    ("clean", "does not hold", clean([92, 92, 92], [90.1, 90.2, 90.1])),
-    ("clean", "holds", [*clean([92], [91.5]), table1(f"{MMC}-seed1", 1, clean=60)]),  # no SCE of that seed
-    ("clean", "not measured", [table1(SCE, 1), summary(MMC, "strict", samples=1000)]),
-    ("clean", "not measured", [table1(SCE, 1)]),
-    ("cost", "holds", [run(SCE, [10.0], 10), run(MMC, [10.0], 10.4)]),
-    ("cost", "holds in part", [run(SCE, [10.0], 10), run(MMC, [10.0], 12)]),
-    ("cost", "does not hold", [run(SCE, [10.0], 10), run(MMC, [10.0], 13)]),
-    ("cost", "not measured", [run(SCE, [10.0], 10), run(MMC, [10.0], 10, device="cpu")]),
-    ("cost", "not measured", [run(SCE, [10.0], 10)]),
-    ("cost", "not measured", [replace(each, finished=False) for each in WHOLE["cost"]]),
-    ("cost", "not measured", [replace(each, finished=False, device="", gpu="") for each in WHOLE["cost"]]),
-    ("cost", "not measured", [replace(each, gpu="") for each in WHOLE["cost"]]),
-    ("cost", "not measured", [run(SCE, [10.0]), run(MMC, [10.0], gpu="NVIDIA A100")]),
-    ("cost", "not measured", [run(SCE, [10.0], sharing=2), run(MMC, [10.0], sharing=2)]),
-    ("convergence", "holds", [run(SCE, [40.0] * 5 + [9.0]), run(MMC, [29.0] + [9.0] * 5)]),
-    ("convergence", "holds in part", [run(SCE, [40.0] * 5 + [7.0]), run(MMC, [29.0] * 5 + [7.0])]),
-    ("convergence", "does not hold", [run(SCE, [29.0, 7.0]), run(MMC, [29.0, 7.0])]),
-    ("convergence", "not measured", [run(MMC, [29.0, 7.0])]),
-    ("convergence", "not measured", [run(SCE, [60.0], finished=False), run(MMC, [29.0, 7.0])]),
-    ("convergence", "not measured", [run(SCE, [60.0]), run(MMC, [29.0, 7.0])]),
-    ("convergence", "not measured", [run(SCE, [60.0, 50.0]), run(MMC, [60.0, 50.0])]),
+    *((key, f"yes / {ENDS.get(key, 'yes')}", things) for key, things in WHOLE.items()),
+    ("at", "yes / in part", [*pairs(45, 48), *at(45, 48)]),
+    ("at", "in part / not measured", [*pairs(45, 48)[2:], *pairs(45, 45)[:2]]),
+    ("at", "no / no", [*pairs(45, 45), *at(45, 45)]),
+    ("at", "undecided / undecided", [*at(45, 45, clean=74), *pairs(45, 45)]),
+    ("at", "undecided / in part", [*pairs(45, 45.9), *at(45, 48, mmc_clean=78)]),
+    ("at", "yes / no", [*pairs(45, 48), *at(48, 45)]),
+    ("at", "not measured / in part", at(45, 48)),
+    ("at", "not measured / no", at(45, 45.2)),
+    ("at", "not measured / undecided", at(45, 48, clean=74)),
+    ("at", "not measured / undecided", at(41, 48)),
+    ("at", "not measured / in part", [*at(45, 48), *short([45, 45.5], [48, 48.4])]),
+    ("at", "not measured / in part", [*at(45, 48), *short([45, 48, 44], [48, 45.5, 49])]),
+    ("at", "not measured / undecided", short([45, 48, 44], [48, 45.5, 49])),
+    ("at", "not measured / not measured", []),
+    ("reliable", "not measured / yes", [strong(MMC, 26, "strict", trust="mended"), strong(MMC, 26, trust="unchecked")]),
+    ("reliable", "not measured / in part", both(MMC, 26, trust="unchecked")),
+    ("reliable", "not measured / in part", both(MMC, 26, trust="unresolved")),
+    ("reliable", "not measured / in part", [strong(MMC, 26, "strict"), strong(MMC, 26, trust="unresolved")]),
+    ("reliable", "not measured / in part", both(MMC, 15)),
+    ("reliable", "not measured / no", both(MMC, 10.5)),
+    ("reliable", "not measured / no", [strong(MMC, 1)]),
+    ("reliable", "not measured / no", [strong(MMC, 30, "strict"), strong(MMC, 1)]),
+    ("reliable", "in part / not measured", [table1(MMC, 30)]),
+    ("reliable", "yes / yes", [table1(MMC, 60), *both(MMC, 26)]),
+    ("reliable", "no / yes", [table1(MMC, 9), *both(MMC, 26)]),
+    ("reliable", "not measured / not measured", [summary(SCE, "paper-table1")]),
+    ("clean", "yes / no attack", clean([92], [91.5])),
+    ("clean", "in part / no attack", clean([92], [91.1])),  # within a point, but not with its interval
+    ("clean", "no / no attack", clean([92], [89])),
+    ("clean", "undecided / no attack", clean([92, 93, 92], [91.1, 95, 89])),
+    ("clean", "yes / no attack", clean([92, 92, 92], [91.7, 91.8, 91.7])),
+    ("clean", "in part / no attack", clean([92, 92, 92], [91.1, 90.9, 91.2])),
+    ("clean", "no / no attack", clean([92, 92, 92], [90.1, 90.2, 90.1])),
+    ("clean", "yes / no attack", [*clean([92], [91.5]), table1(f"{MMC}-seed1", 1, clean=60)]),  # no SCE of that seed
+    ("clean", "not measured / no attack", [table1(SCE, 1), summary(MMC, "strict", samples=1000)]),
+    ("clean", "not measured / no attack", [table1(SCE, 1)]),
+    ("cost", "yes / no attack", [run(SCE, [10.0], 10), run(MMC, [10.0], 10.4)]),
+    ("cost", "in part / no attack", [run(SCE, [10.0], 10), run(MMC, [10.0], 12)]),
+    ("cost", "no / no attack", [run(SCE, [10.0], 10), run(MMC, [10.0], 13)]),
+    ("cost", "not measured / no attack", [run(SCE, [10.0], 10), run(MMC, [10.0], 10, device="cpu")]),
+    ("cost", "not measured / no attack", [run(SCE, [10.0], 10)]),
+    ("cost", "not measured / no attack", [replace(each, finished=False) for each in WHOLE["cost"]]),
+    ("cost", "not measured / no attack", [replace(each, finished=False, device="", gpu="") for each in WHOLE["cost"]]),
+    ("cost", "not measured / no attack", [replace(each, gpu="") for each in WHOLE["cost"]]),
+    ("cost", "not measured / no attack", [run(SCE, [10.0]), run(MMC, [10.0], gpu="NVIDIA A100")]),
+    ("cost", "not measured / no attack", [run(SCE, [10.0], sharing=2), run(MMC, [10.0], sharing=2)]),
+    ("convergence", "yes / no attack", [run(SCE, [40.0] * 5 + [9.0]), run(MMC, [29.0] + [9.0] * 5)]),
+    ("convergence", "in part / no attack", [run(SCE, [40.0] * 5 + [7.0]), run(MMC, [29.0] * 5 + [7.0])]),
+    ("convergence", "no / no attack", [run(SCE, [29.0, 7.0]), run(MMC, [29.0, 7.0])]),
+    ("convergence", "not measured / no attack", [run(MMC, [29.0, 7.0])]),
+    ("convergence", "not measured / no attack", [run(SCE, [60.0], finished=False), run(MMC, [29.0, 7.0])]),
+    ("convergence", "not measured / no attack", [run(SCE, [60.0]), run(MMC, [29.0, 7.0])]),
+    ("convergence", "no / no attack", [run(SCE, [60.0, 50.0]), run(MMC, [60.0, 50.0])]),
     (
         "convergence",
-        "not measured",
+        "not measured / no attack",
         [run(SCE, [40.0, 29.0], settings={"train": {"epochs": 2, "batch_size": 128}}), run(MMC, [29.0, 7.0])],
     ),
-    ("white-box", "holds in part", [summary(SCE, "paper-table1", stages={"pgd10-un-8": 5}), table1(MMC, 30), *WEAK]),
-    ("white-box", "holds in part", [*LOSSES, *WEAK, table1(MMC, 30), strong(MMC, 0.5)]),
-    ("white-box", "holds in part", [*LOSSES, table1(MMC, 30)]),
-    ("white-box", "does not hold", [*LOSSES, *WEAK, table1(MMC, 5), strong(MMC, 0)]),
-    ("white-box", "does not hold", [*LOSSES, *WEAK, table1(MMC, 5, **{"pgd50-un-8": 30}), strong(MMC, 20)]),
-    ("white-box", "does not hold", [*LOSSES, *WEAK, table1(MMC, 30, **{"pgd50-un-8": 5}), strong(MMC, 20)]),
-    ("white-box", "undecided", [*LOSSES, *WEAK, table1(MMC, 30, **{"pgd50-un-8": 5.9}), strong(MMC, 20)]),
-    ("white-box", "undecided", [older(each) for each in (*LOSSES, table1(MMC, 30))]),
-    ("white-box", "not measured", [table1(MMC, 5)]),
-    ("centers", "holds in part", draws([20, 21, 19], [30, 31, 30], worst=([0, 0, 0], [0, 0, 0]))),
-    ("centers", "holds in part", draws([20, 21, 19], [30, 31, 30], worst=([2, 6, 6], [5, 1, 1]))),  # seed 0 is luck
-    ("centers", "holds in part", draws([20, 21, 19], [30, 31, 30], worst=([10], [20]))),
-    ("centers", "holds in part", draws([20, 21, 19], [30, 31, 30])),
-    ("centers", "does not hold", draws([20, 21, 19], [20.2, 21.2, 19.3])),
-    ("centers", "does not hold", draws([30, 31, 30], [20, 21, 19])),
-    ("centers", "undecided", draws([20, 30, 10], [30, 21, 25])),
-    ("centers", "undecided", draws([20, 20, 20], [20.5, 20.9, 21.3])),  # above zero, but by less than a point
-    ("centers", "undecided", draws([20], [30])),  # one draw, however far behind or ahead
-    ("centers", "undecided", draws([30], [20])),
-    ("centers", "undecided", draws([20, 21], [30, 31])),
+    (
+        "white-box",
+        "in part / not measured",
+        [summary(SCE, "paper-table1", stages={"pgd10-un-8": 5}), table1(MMC, 30), *WEAK],
+    ),
+    ("white-box", "in part / no", [*LOSSES, *WEAK, table1(MMC, 30), strong(MMC, 0.5)]),
+    ("white-box", "in part / not measured", [*LOSSES, table1(MMC, 30)]),
+    ("white-box", "no / no", [*LOSSES, *WEAK, table1(MMC, 5), strong(MMC, 0)]),
+    ("white-box", "no / yes", [*LOSSES, *WEAK, table1(MMC, 5, **{"pgd50-un-8": 30}), strong(MMC, 20)]),
+    ("white-box", "no / yes", [*LOSSES, *WEAK, table1(MMC, 30, **{"pgd50-un-8": 5}), strong(MMC, 20)]),
+    ("white-box", "undecided / yes", [*LOSSES, *WEAK, table1(MMC, 30, **{"pgd50-un-8": 5.9}), strong(MMC, 20)]),
+    ("white-box", "undecided / not measured", [older(each) for each in (*LOSSES, table1(MMC, 30))]),
+    ("white-box", "not measured / not measured", [table1(MMC, 5)]),
+    ("centers", "yes / no", draws([20, 21, 19], [30, 31, 30], worst=([0, 0, 0], [0, 0, 0]))),
+    ("centers", "yes / undecided", draws([20, 21, 19], [30, 31, 30], worst=([2, 6, 6], [5, 1, 1]))),  # seed 0 is luck
+    ("centers", "yes / undecided", draws([20, 21, 19], [30, 31, 30], worst=([10], [20]))),
+    ("centers", "yes / not measured", draws([20, 21, 19], [30, 31, 30])),
+    ("centers", "no / not measured", draws([20, 21, 19], [20.2, 21.2, 19.3])),
+    ("centers", "no / not measured", draws([30, 31, 30], [20, 21, 19])),
+    ("centers", "undecided / not measured", draws([20, 30, 10], [30, 21, 25])),
     (
         "centers",
-        "undecided",
+        "undecided / not measured",
+        draws([20, 20, 20], [20.5, 20.9, 21.3]),
+    ),  # above zero, but by less than a point
+    ("centers", "undecided / not measured", draws([20], [30])),  # one draw, however far behind or ahead
+    ("centers", "undecided / not measured", draws([30], [20])),
+    ("centers", "undecided / not measured", draws([20, 21], [30, 31])),
+    (
+        "centers",
+        "undecided / not measured",
         [drawn(each, 0) for each in draws([20, 21, 19], [30, 31, 30]) if isinstance(each, Summary)],
     ),
-    ("centers", "undecided", [*draws([20, 21, 19], [30]), table1(f"{MMC}-seed7", 30)]),
+    ("centers", "undecided / not measured", [*draws([20, 21, 19], [30]), table1(f"{MMC}-seed7", 30)]),
     (
         "centers",
-        "undecided",
+        "undecided / not measured",
         [*draws([20], [30]), *(table1(f"{RAND}-seed{n}", 20) for n in (1, 2)), *few(f"{MMC}-seed1", f"{MMC}-seed2")],
     ),
-    ("centers", "not measured", [table1(MMC, 19)]),
-    ("threats", "holds in part", [*TABLE_2, table2(MMC, 50), transfer(SCE, 30), transfer(MMC, 20)]),
-    ("threats", "holds in part", [*TABLE_2, table2(MMC, 50), transfer(SCE, 20, ("PGD-10",)), transfer(MMC, 30)]),
-    ("threats", "holds in part", [table2(SCE, 10), table2(MMC, 50), transfer(SCE, 20), transfer(MMC, 30)]),
-    ("threats", "holds in part", [table2(SCE, 10), table2(MMC, 50, **{"cw-un": 0.01})]),
-    ("threats", "does not hold", [table2(SCE, 10), table2(MMC, 5)]),
-    ("threats", "undecided", [table2(SCE, 10), table2(MMC, 10.9, **dict.fromkeys(DISTANCES, 0.104))]),
-    ("threats", "holds in part", [older(table2(SCE, 10)), older(table2(MMC, 50))]),  # SPSA by counts
-    ("threats", "not measured", [table2(MMC, 5)]),
-    ("spsa", "holds in part", sizes([57, 41, 37], [57, 41, 38], 36, images=100)),
-    ("spsa", "holds in part", sizes([57, 41, 37], [57, 41, 38.5], 34)),
-    ("spsa", "undecided", sizes([42, 41, 37], [57, 41, 37], 36, images=100)),
-    ("spsa", "holds in part", sizes([57, 50, 48], [57, 41, 37], 36)),
-    ("spsa", "does not hold", sizes([37, 41, 37], [57, 41, 37], 36)),
-    ("spsa", "not measured", sizes([57, 41, 37], [57, 41, 37], 36)[1:]),
-    ("capacity", "holds in part", depth(40, 6)),
-    ("capacity", "holds in part", depth(40, 3, worst=30)),
-    ("capacity", "does not hold", depth(20, 3, worst=30)),
-    ("capacity", "holds in part", [each if SCE not in each.name else older(each) for each in depth(40, 3)]),
-    ("capacity", "undecided", depth(30.9, 3)),
-    ("capacity", "not measured", [table1(MMC, 30)]),
-    ("beyond", "does not hold", mmc_trained_to(80, beyond(20, 30, **{"pgd50-un-16": 20}))),
-    ("beyond", "does not hold", mmc_trained_to(80, beyond(20, 20, **{"pgd50-un-16": 30}))),
-    ("beyond", "undecided", mmc_trained_to(74, beyond(20, 20))),
-    ("beyond", "holds in part", [*beyond(20, 30)[:2], *beyond(20, 20)[2:]]),
-    ("beyond", "undecided", [*beyond(20, 20.9)[:2], *beyond(20, 20)[2:]]),
-    ("beyond", "undecided", [older(each) for each in beyond(20, 30)]),
-    ("beyond", "holds in part", [table1(ADVERSARIAL[2], 20), table1(ADVERSARIAL[3], 30)]),
-    ("beyond", "does not hold", mmc_trained_to(80, [table1(ADVERSARIAL[2], 20), table1(ADVERSARIAL[3], 20)])),
-    ("beyond", "not measured", [table1(ADVERSARIAL[0], 20), table1(ADVERSARIAL[3], 20)]),
-    ("rotation", "holds in part", rotations(83, 80, 75)),
-    ("rotation", "does not hold", rotations(90, 80, 85)),
-    ("rotation", "not measured", rotations(83, 86, 75)[:2]),
+    ("centers", "not measured / not measured", [table1(MMC, 19)]),
+    ("threats", "in part / not measured", [*TABLE_2, table2(MMC, 50), transfer(SCE, 30), transfer(MMC, 20)]),
+    (
+        "threats",
+        "in part / not measured",
+        [*TABLE_2, table2(MMC, 50), transfer(SCE, 20, ("PGD-10",)), transfer(MMC, 30)],
+    ),
+    ("threats", "in part / not measured", [table2(SCE, 10), table2(MMC, 50), transfer(SCE, 20), transfer(MMC, 30)]),
+    ("threats", "in part / not measured", [table2(SCE, 10), table2(MMC, 50, **{"cw-un": 0.01})]),
+    ("threats", "no / not measured", [table2(SCE, 10), table2(MMC, 5)]),
+    ("threats", "undecided / not measured", [table2(SCE, 10), table2(MMC, 10.9, **dict.fromkeys(DISTANCES, 0.104))]),
+    ("threats", "in part / not measured", [older(table2(SCE, 10)), older(table2(MMC, 50))]),  # SPSA by counts
+    ("threats", "not measured / not measured", [table2(MMC, 5)]),
+    ("threats", "in part / no", [*TABLE_2, table2(MMC, 50), strong(SCE, 0), strong(MMC, 0)]),
+    ("threats", "in part / yes", [*TABLE_2, table2(MMC, 50), strong(SCE, 10), strong(MMC, 20)]),
+    ("threats", "in part / in part", [*TABLE_2, table2(MMC, 50), *small(0, 0), *small(10, 20, 1)]),
+    ("threats", "in part / undecided", [*TABLE_2, table2(MMC, 50), *small(10, 10.8, 2)]),
+    ("spsa", "in part / not measured", sizes([57, 41, 37], [57, 41, 38], 36, images=100)),
+    ("spsa", "in part / not measured", sizes([57, 41, 37], [57, 41, 38.5], 34)),
+    ("spsa", "undecided / not measured", sizes([42, 41, 37], [57, 41, 37], 36, images=100)),
+    ("spsa", "in part / not measured", sizes([57, 50, 48], [57, 41, 37], 36)),
+    ("spsa", "no / not measured", sizes([37, 41, 37], [57, 41, 37], 36)),
+    ("spsa", "not measured / not measured", sizes([57, 41, 37], [57, 41, 37], 36)[1:]),
+    ("spsa", "yes / no", [*sizes([57, 41, 37], [57, 41, 38], 36), strong(MMC, 0)]),
+    ("spsa", "yes / yes", [*sizes([57, 41, 37], [57, 41, 38], 36), strong(MMC, 36)]),
+    ("spsa", "yes / undecided", [*sizes([57, 41, 37], [57, 41, 38], 36), strong(MMC, 35)]),
+    ("capacity", "in part / yes", depth(40, 6)),
+    ("capacity", "yes / no", depth(40, 3, worst=30)),
+    ("capacity", "no / no", depth(20, 3, worst=30)),
+    ("capacity", "in part / yes", [each if SCE not in each.name else older(each) for each in depth(40, 3)]),
+    ("capacity", "undecided / yes", depth(30.9, 3)),
+    ("capacity", "not measured / not measured", [table1(MMC, 30)]),
+    ("beyond", "no / not measured", [*beyond(20, 30, **{"pgd50-un-16": 20}), *at(45, 45)]),
+    ("beyond", "no / no", [*beyond(20, 20), *at(45, 45), *twice(20, 20)]),
+    ("beyond", "undecided / undecided", [*at(45, 45, clean=74), *beyond(20, 20), *twice(20, 20)]),
+    ("beyond", "yes / yes", [*beyond(20, 30), *twice(20, 23)]),
+    ("beyond", "yes / in part", [*beyond(20, 30), *twice(20, 23)[:2], *twice(20, 20)[2:]]),
+    ("beyond", "yes / in part", [*beyond(20, 30), *twice(20, 23)[:2]]),
+    ("beyond", "in part / not measured", [*beyond(20, 30)[:2], *beyond(20, 20)[2:]]),
+    ("beyond", "undecided / not measured", [*beyond(20, 20.9)[:2], *beyond(20, 20)[2:]]),
+    ("beyond", "undecided / not measured", [older(each) for each in beyond(20, 30)]),
+    ("beyond", "in part / not measured", [table1(ADVERSARIAL[2], 20), table1(ADVERSARIAL[3], 30)]),
+    ("beyond", "not measured / not measured", [table1(ADVERSARIAL[0], 20), table1(ADVERSARIAL[3], 20)]),
+    ("rotation", "in part / not measured", rotations(83, 80, 75)),
+    ("rotation", "no / not measured", rotations(90, 80, 85)),
+    ("rotation", "undecided / not measured", rotations(83, 83.1, 83.3)),
+    ("rotation", "not measured / not measured", rotations(83, 86, 75)[:2]),
 ]
 
 
@@ -313,28 +327,34 @@ def section(key: str, results: Published) -> str:
     """What the page says of one claim, without its rule."""
     claim = CLAIMS[key]
     page = claims_page([(claim, claim.judge(results))])
-    return page.partition(f"## {claim.title}\n")[2].partition("*Rule:*")[0]
+    return page.partition(f"## {claim.title}\n")[2].partition("*Reproduced:*")[0]
 
 
-@pytest.mark.parametrize(("key", "verdict", "things"), CASES, ids=[f"{k}-{v}-{n}" for n, (k, v, _) in enumerate(CASES)])
-def test_numbers_decide(key: str, verdict: str, things: Things) -> None:
+def verdicts(found: Judgement) -> str:
+    return f"{found.reproduced} / {found.strong}"
+
+
+@pytest.mark.parametrize(("key", "wanted", "things"), CASES, ids=[f"{k}-{v}-{n}" for n, (k, v, _) in enumerate(CASES)])
+def test_numbers_decide(key: str, wanted: str, things: Things) -> None:
     found = judged(key, *things)
-    assert found.verdict == verdict, found
+    assert verdicts(found) == wanted, found
     shown = section(key, published(*things))
-    assert f"**Verdict: {verdict}.**" in shown
+    first, _, second = wanted.partition(" / ")
+    assert f"**Reproduced under the paper's attacks: {first}. True under strong attacks: {second}.**" in shown
     assert not re.search(r"\b(nan|inf|None)\b", shown)
 
 
 @pytest.mark.parametrize("key", list(RULES))
 def test_every_rule_reaches_every_verdict_in_these_tests(key: str) -> None:
-    known = {"holds", "holds in part", "does not hold", "not measured"}
-    leads = {"at", "clean", "white-box", "centers", "threats", "spsa", "capacity", "beyond"}
-    assert {verdict for each, verdict, _ in CASES if each == key} == known | ({"undecided"} if key in leads else set())
+    pairs = [each.split(" / ") for name, each, _ in CASES if name == key]
+    known = {"yes", "in part", "no", "not measured"}
+    assert {first for first, _ in pairs} >= known - ({"in part"} if key == "centers" else set())
+    assert key in ENDS or {second for _, second in pairs} >= {"yes", "no", "not measured"}
 
 
 def test_every_claim_has_a_rule_and_every_rule_a_claim() -> None:
     assert [claim.key for claim in claims()] == list(RULES)
-    assert all(claim.rule.startswith("Holds if") for claim in claims())
+    assert all(claim.reproduced and claim.strong and claim.change for claim in claims())
 
 
 def without_a_part(things: Things) -> list[Things]:
@@ -352,19 +372,17 @@ def without_a_part(things: Things) -> list[Things]:
 def test_no_claim_holds_without_every_part_of_its_data(key: str) -> None:
     for things in without_a_part(WHOLE[key]):
         found = judged(key, *things)
-        assert found.verdict in ("holds in part", "undecided", "not measured")
-        assert found.missing
+        assert verdicts(found) != f"yes / {ENDS.get(key, 'yes')}"
+        assert found.missing or found.reproduced == "not measured"
 
 
 @pytest.mark.parametrize(
     ("key", "things", "said"),
     [
-        ("at", [*at(45, 48), *short([40], [43])], "AutoAttack on 3 pairs of training seeds at the short budget"),
-        ("at", at(45, 48, clean=70), "a fair AT (SCE): clean at least 76 %, PGD-50 on true labels at least 41 %"),
+        ("at", [*at(45, 48), *short([45], [48])], "3 training seeds of both losses at a fair budget"),
         ("reliable", [strong(MMC, 26, "strict")], "MMC-10 (autoattack)"),
         ("clean", WHOLE["clean"][:1], "SCE and MMC-10 on the same clean images"),
         ("convergence", [run(SCE, [60.0], finished=False), run(MMC, [29.0])], "finished trainings of SCE and MMC-10"),
-        ("convergence", [run(SCE, [60.0]), run(MMC, [50.0])], "a test error below 30 % of SCE or MMC-10"),
         ("white-box", [*LOSSES[:1], *WEAK, table1(MMC, 30), strong(MMC, 20)], "MMLDA (every column)"),
         (
             "white-box",
@@ -396,60 +414,71 @@ def test_times_that_cannot_be_compared_say_why(runs: Things, why: str) -> None:
     assert why in judged("cost", *runs).missing[0]
 
 
-MEASURED = {"pairs": 200, "low_quartile": 0.9, "high_quartile": 1.4, "device": "NVIDIA H200", "command": "python it.py"}
-TIMED = tuple(
-    {"batch_size": batch, "mmc_over_sce": ratio, **MEASURED} for batch, ratio in ((50, 1.1), (128, 1.0), (512, 1.3))
-)
-
-
-@pytest.mark.parametrize(
-    ("batches", "batch", "verdict"),
-    [
-        ((128, 128), 128, "holds"),
-        ((50, 50), 50, "holds in part"),
-        ((256, 256), 512, "does not hold"),  # the runs' batch was not timed: the largest
-        ((50, 128), 512, "does not hold"),  # the runs have no batch in common
-    ],
-)
-def test_steps_of_a_benchmark_replace_runs_that_shared_a_gpu(
-    batches: tuple[int, int], batch: int, verdict: str
-) -> None:
-    settings = [{"train": {"epochs": 1, "batch_size": each}, "model": {"backbone": "resnet32"}} for each in batches]
-    runs = [run(name, [9.0], sharing=2, settings=each) for name, each in zip((SCE, MMC), settings, strict=True)]
-    results = replace(published(*runs), steps=TIMED)
-    found = RULES["cost"](results)
-    timed = next(each for each in TIMED if each["batch_size"] == batch)
-    assert (found.verdict, found.facts["steps"]) == (verdict, timed)
-    assert "times as long as one of SCE: the median of 200 pairs" in section("cost", results).replace("\n", " ")
-
-
-def test_runs_that_can_be_compared_come_before_a_benchmark() -> None:
-    alone = RULES["cost"](replace(published(run(SCE, [9.0], 10), run(MMC, [9.0], 12)), steps=TIMED))
-    assert (alone.verdict, alone.facts["steps"], alone.facts["ratio"]) == ("holds in part", None, pytest.approx(1.2))
+def test_a_repetition_alone_on_its_gpu_is_timed_instead() -> None:
+    shared = [run(name, [9.0], 10, sharing=3) for name in (SCE, MMC)]
+    assert judged("cost", *shared).reproduced == "not measured"
+    found = judged("cost", *shared, run(f"{SCE}-alone", [9.0], 10), run(f"{MMC}-alone", [9.0], 12))
+    assert (found.reproduced, found.facts["ratio"]) == ("in part", pytest.approx(1.2))
 
 
 def test_the_numbers_of_adversarial_training_are_shown() -> None:
-    shown = section("at", published(*at(45, 48, mmc_clean=78), *AHEAD))
-    assert "at the long budget +3.0 points [+2.2, +3.8], p < 0.001, 60 to 0 of 2,000 images" in shown
-    assert "at the short budget +3.0 [+2.8, +3.2] points over 3 pairs of training seeds, 2,000 images each" in shown
-    assert "On clean images: −2.0 points (long), +0.0 points (short)." in shown
-    assert "AT (SCE): clean 80.0 %, PGD-50 on true labels 45.0 %." in shown
-    few = section("at", published(*at(45, 48), *short([40, 40.5], [43, 43.4])))
-    assert "+3.0 points over 2 pairs of training seeds" in few
+    shown = section("at", published(*at(45, 48, mmc_clean=78), *GOOD_SEEDS))
+    assert "untargeted (200 epochs, autoattack) +3.0 points [+2.2, +3.8], 1 training seed, 2,000 images" in shown
+    assert "clean −2.0 points [−2.6, −1.4], 1 training seed, 2,000 images" in shown
+    assert "+3.0 points [+2.3, +3.7], 3 training seeds, 2,000 images" in shown
+    assert "Untargeted: fair." in shown
 
 
-def test_a_tolerance_and_too_little_training_are_reported() -> None:
-    shown = section("at", published(*at(45, 45, clean=75.5, mmc_clean=74), trained(74), *EQUAL))
-    assert "This tolerance was set after measuring" in shown
-    assert "PGD-50 on true labels 45.0 %, too low by the same measure" in shown
-    beyond_told = section("beyond", published(*mmc_trained_to(74, beyond(20, 20))))
-    assert "because AT (MMC-10) misses the numbers asked of a fair baseline" in beyond_told
+@pytest.mark.parametrize(
+    ("things", "why"),
+    [
+        (at(45, 48), ""),
+        (at(45, 48, clean=74), "has clean 74.0 % [72.0, 75.9], below 76.60 %"),
+        (at(45, 48, clean=75), ""),  # within the interval
+        (at(41, 48), "has AutoAttack 41.0 % [38.8, 43.2], below 43.88 %"),
+    ],
+)
+def test_a_fair_pair_reaches_the_public_row_within_its_interval(things: Things, why: str) -> None:
+    found = unfair_models(published(*things), LONG)
+    assert bool(found) == bool(why)
+    assert why in "".join(found)
+
+
+def test_a_rate_at_the_edge_of_the_trials_is_not_fair() -> None:
+    def trained(name: str, rate: float, epochs: int = 3) -> RunSummary:
+        settings = {"train": {"lr": rate, "epochs": epochs}, "loss": {"name": "sce"}}
+        return run(name, [50.0] * epochs, settings=settings)
+
+    longest = [trained("tune-a", 0.1, 2), trained("tune-b", 0.2, 2), trained("tune-c", 0.4, 1)]
+    for rate, edge in ((0.2, "the learning rate of AT un 10 (SCE) is the highest tried"), (0.15, "")):
+        found = unfair_models(published(*at(45, 48), *longest, trained(LONG[0], rate)), LONG)
+        assert "".join(found) == edge
+
+
+def test_different_learning_rates_leave_convergence_open_and_are_named() -> None:
+    settings = [{"train": {"epochs": 12, "batch_size": 50, "lr": rate}} for rate in (0.1, 0.05)]
+    things = [
+        run(name, errors, settings=each) for name, errors, each in zip((SCE, MMC), (SLOW, FAST), settings, strict=True)
+    ]
+    assert judged("convergence", *things).reproduced == "undecided"
+    assert "not equal: learning rate 0.1 (SCE), 0.05 (MMC-10)" in section("convergence", published(*things))
+
+
+def test_what_falls_with_the_learning_rate_is_no_evidence() -> None:
+    settings = {"train": {"epochs": 12, "batch_size": 50, "schedule": "step", "milestones": [0.25, 0.75]}}
+    late = [run(SCE, SLOW, settings=settings), run(MMC, FAST, settings=settings)]
+    assert judged("convergence", *late).reproduced == "not measured", "both fall after the first step alone"
+    linear = {"train": {**settings["train"], "schedule": "linear"}}
+    falling = [replace(each, settings=linear) for each in late]
+    assert judged("convergence", *falling).reproduced == "not measured"
 
 
 def test_centers_are_judged_by_the_spread_over_trainings() -> None:
     found = judged("centers", *WHOLE["centers"]).facts["attacked"]
-    assert (found.n, found.mean) == (3, pytest.approx(31 / 3))  # of 10, 10 and 11
-    assert found.interval == pytest.approx((31 / 3 - 4.30265 / 3, 31 / 3 + 4.30265 / 3), abs=1e-3)
+    assert (found.seeds, found.size) == (3, pytest.approx(31 / 3))  # of 10, 10 and 11
+    low, high = found.interval()
+    assert high - 31 / 3 == pytest.approx(31 / 3 - low)
+    assert low < 31 / 3 - 1.4, "no narrower than over images alone"
 
 
 def test_wrong_images_that_an_attack_turns_right_are_not_kept() -> None:
@@ -457,7 +486,7 @@ def test_wrong_images_that_an_attack_turns_right_are_not_kept() -> None:
     assert isinstance(first, Summary)
     turned = [replace(each, right=~first.right) for each in first.stages]
     found = judged("centers", replace(first, stages=tuple(turned)), *others).facts["attacked"]
-    assert found.mean == pytest.approx(17)  # of 30, 10 and 11
+    assert found.size == pytest.approx(17)  # of 30, 10 and 11
 
 
 def test_transfer_is_compared_on_images_that_both_saw_and_neither_was_attacked_for() -> None:
@@ -485,7 +514,7 @@ def test_other_losses_far_below_the_paper_take_part_of_a_lead() -> None:
     assert judged("white-box", *WHOLE["white-box"]).facts["weak"] == []
     lower = [table1("cifar10-lgm", 30) if each.name == "cifar10-lgm" else each for each in AS_PRINTED]
     found = judged("white-box", *lower, *WHOLE["white-box"][len(lower) :])
-    assert (found.verdict, found.facts["weak"]) == ("holds in part", ["L-GM (PGD-10 tar 8)"])
+    assert (found.reproduced, found.facts["weak"]) == ("in part", ["L-GM (PGD-10 tar 8)"])
 
 
 def test_models_without_a_surviving_image_are_named() -> None:
@@ -493,9 +522,9 @@ def test_models_without_a_surviving_image_are_named() -> None:
     assert "AutoAttack and strict break every image of SCE, Center loss, MMLDA, L-GM and MMC-10." in section(
         "white-box", published(*floor)
     )
-    assert not judged("white-box", *floor[:-1], strong(MMC, 0.5)).facts["all_broken"]
+    assert not judged("white-box", *floor[:-1], strong(MMC, 0.5)).facts["broken"]
     known = judged("white-box", table1(SCE, 5), strong(SCE, 0), table1(MMC, 30), strong(MMC, 0))
-    assert known.facts["compared"] == ["SCE"], "models that were not attacked are not broken"
+    assert known.facts["broken"] == ["SCE", "MMC-10"], "models that were not attacked are not broken"
     assert "the worst cases of MMC-10 and L-GM on the same images" in known.missing
 
 
@@ -503,33 +532,33 @@ def test_models_without_a_surviving_image_are_named() -> None:
 def test_broken_models_need_no_pairing_and_others_do(other: dict[str, Any]) -> None:
     attacked = depth(40, 3)[:-2]
     fallen = judged("capacity", *attacked, strong(f"{MMC}-resnet110", 0, **other), strong(MMC, 0))
-    assert (fallen.verdict, fallen.facts["all_broken"], fallen.missing) == ("holds in part", True, ())
+    assert (fallen.strong, len(fallen.facts["broken"]), fallen.missing) == ("no", 2, ())
     unpaired = judged("capacity", *attacked, strong(f"{MMC}-resnet110", 9, **other), strong(MMC, 0))
-    assert unpaired.facts["worst"] == ""
+    assert unpaired.strong == "not measured"
     assert unpaired.missing == ("the worst cases of MMC (Res.110) and MMC-10 on the same images",)
 
 
 def test_a_few_broken_images_are_not_all_while_another_suite_leaves_some() -> None:
     few, many = strong(f"{MMC}-resnet110", 0, samples=1000), strong(f"{MMC}-resnet110", 0.5, "strict")
-    assert not judged("capacity", *depth(40, 3)[:-2], few, many, strong(MMC, 0)).facts["all_broken"]
+    assert not judged("capacity", *depth(40, 3)[:-2], few, many, strong(MMC, 0)).facts["broken"]
 
 
 def test_a_first_look_at_a_few_images_decides_nothing() -> None:
     def verdict(**changes: Any) -> str:
         things = published(summary(MMC, "strict", robust=1, **changes))
-        return {claim.key: found.verdict for claim, found in judge_all(things)}["reliable"]
+        return {claim.key: found.strong for claim, found in judge_all(things)}["reliable"]
 
     assert verdict(samples=200, limited=True) == "not measured"
     assert verdict(samples=200) == "not measured"
-    assert verdict(samples=1000, limited=True) == "does not hold"
+    assert verdict(samples=1000, limited=True) == "no"
 
 
 def test_the_batches_of_spsa_may_be_few_and_nothing_else_is_read_from_them() -> None:
     few = sizes([57, 41, 37], [57, 41, 38], 36, images=100)
     things = published(*few, table2(SCE, 10), summary(SCE, "paper-table1", clean=10))
-    found = {claim.key: judgement.verdict for claim, judgement in judge_all(things)}
-    assert (found["spsa"], found["threats"]) == ("holds in part", "not measured")
-    alone = {claim.key: judgement.verdict for claim, judgement in judge_all(published(few[0], table1(SCE, 1)))}
+    found = {claim.key: judgement.reproduced for claim, judgement in judge_all(things)}
+    assert (found["spsa"], found["threats"]) == ("in part", "not measured")
+    alone = {claim.key: judgement.reproduced for claim, judgement in judge_all(published(few[0], table1(SCE, 1)))}
     assert alone["clean"] == "not measured"
 
 
@@ -537,19 +566,20 @@ def test_the_batches_of_spsa_may_be_few_and_nothing_else_is_read_from_them() -> 
     ("ten", "hundred", "verdict"),
     [
         ("undecided", "undecided", "undecided"),
-        ("undecided", "does not hold", "undecided"),
-        ("does not hold", "undecided", "undecided"),
-        ("undecided", "holds", "holds in part"),
-        ("holds in part", "undecided", "holds in part"),
+        ("undecided", "no", "undecided"),
+        ("no", "undecided", "undecided"),
+        ("undecided", "yes", "in part"),
+        ("in part", "undecided", "in part"),
         ("undecided", "not measured", "undecided"),
         ("not measured", "undecided", "undecided"),
-        ("not measured", "holds", "holds in part"),
-        ("holds", "holds", "holds"),
+        ("not measured", "yes", "in part"),
+        ("yes", "yes", "yes"),
     ],
 )
 def test_two_data_sets_that_differ(ten: Verdict, hundred: Verdict, verdict: Verdict) -> None:
     shown = {"cifar10": ten, "cifar100": hundred}
-    assert on_both(published(), lambda _, benchmark: Judgement(shown[benchmark.data])).verdict == verdict
+    found = on_both(published(), lambda _, benchmark: Judgement(shown[benchmark.data], shown[benchmark.data]))
+    assert verdicts(found) == f"{verdict} / {verdict}"
 
 
 # Convergence
@@ -564,15 +594,15 @@ def convergence(sce: list[float], mmc: list[float]) -> Judgement:
 @pytest.mark.parametrize(
     ("sce", "mmc", "verdict", "first", "behind"),
     [
-        (SLOW, FAST, "holds", 5, 0),
-        (SLOW, [29.0] * 6 + [7.0] * 6, "holds in part", 1, 0),
-        (SLOW, [29.0] * 12, "undecided", 1, 4),
-        (SLOW, SLOW, "does not hold", 0, 0),
-        (FAST, SLOW, "does not hold", 0, 5),
-        ([40.0] * 12, [25.0] * 12, "holds", 1, 0),  # the other never comes down
-        (SLOW, [40.0] * 12, "does not hold", 0, 5),
-        (SLOW, [40.0] * 4 + [7.0] * 8, "does not hold", 0, 0),  # two epochs apart are a tie
-        (SLOW, [40.0] * 2 + [7.0] + [40.0] * 3 + [7.0] * 6, "does not hold", 0, 0),  # one dip: medians are compared
+        (SLOW, FAST, "yes", 6, 0),
+        (SLOW, [29.0] * 6 + [7.0] * 6, "in part", 2, 0),
+        (SLOW, [29.0] * 12, "undecided", 2, 4),
+        (SLOW, SLOW, "no", 0, 0),
+        (FAST, SLOW, "no", 0, 6),
+        ([40.0] * 12, [25.0] * 12, "yes", 3, 0),  # the other never comes down
+        (SLOW, [40.0] * 12, "no", 0, 6),
+        (SLOW, [40.0] * 4 + [7.0] * 8, "no", 0, 0),  # two epochs apart are a tie
+        (SLOW, [40.0] * 2 + [7.0] + [40.0] * 3 + [7.0] * 6, "no", 0, 0),  # one dip: medians are compared
     ],
 )
 def test_a_training_is_first_tied_or_behind(
@@ -580,21 +610,14 @@ def test_a_training_is_first_tied_or_behind(
 ) -> None:
     found = convergence(sce, mmc)
     levels = found.facts["levels"]
-    assert (found.verdict, len(levels["first"]), len(levels["behind"])) == (verdict, first, behind)
-
-
-def test_the_rule_names_the_levels_of_both_data_sets() -> None:
-    rule = next(claim.rule for claim in claims() if claim.key == "convergence")
-    for benchmark in (CIFAR10, CIFAR100):
-        *most, last = (f"{level:g}" for level in benchmark.levels)
-        assert f"{', '.join(most)} and {last} %" in rule
+    assert (found.reproduced, len(levels["first"]), len(levels["behind"])) == (verdict, first, behind)
 
 
 def test_test_errors_that_were_not_recorded_are_not_measured() -> None:
     blind = run(SCE, SLOW)
     for entry in blind.epochs:
         entry["test_accuracy"] = None
-    assert judged("convergence", blind, run(MMC, FAST)).verdict == "not measured"
+    assert judged("convergence", blind, run(MMC, FAST)).reproduced == "not measured"
 
 
 # Both data sets
@@ -642,27 +665,31 @@ BAD: dict[str, tuple[Things, Things]] = {
 }
 
 
+def verdict_of(key: str, found: Judgement) -> str:
+    return found.strong if key == "reliable" else found.reproduced
+
+
 @pytest.mark.parametrize("key", list(GOOD))
 def test_both_data_sets_have_to_agree(key: str) -> None:
     verdicts = {
-        (first, second): judged(key, *ten, *more).verdict
+        (first, second): verdict_of(key, judged(key, *ten, *more))
         for first, ten in (("good", GOOD[key][0]), ("bad", BAD[key][0]))
         for second, more in (("good", GOOD[key][1]), ("bad", BAD[key][1]))
     }
     assert verdicts == {
-        ("good", "good"): "holds",
-        ("good", "bad"): "holds in part",
-        ("bad", "good"): "holds in part",
-        ("bad", "bad"): "does not hold",
+        ("good", "good"): "yes",
+        ("good", "bad"): "in part",
+        ("bad", "good"): "in part",
+        ("bad", "bad"): "no",
     }
-    assert judged(key, *GOOD[key][1]).verdict == "holds in part", "half of what the claim is about"
-    assert judged(key, *BAD[key][1]).verdict == "does not hold"
+    assert verdict_of(key, judged(key, *GOOD[key][1])) == "in part", "half of what the claim is about"
+    assert verdict_of(key, judged(key, *BAD[key][1])) == "no"
     shown = section(key, published(*GOOD[key][0], *BAD[key][1]))
-    assert shown.index("**CIFAR-10: holds.**") < shown.index("**CIFAR-100: does not hold.**")
+    assert shown.index("**CIFAR-10: ") < shown.index("**CIFAR-100: ")
 
 
 def test_no_other_claim_is_decided_by_cifar100() -> None:
     for key in RULES.keys() - GOOD.keys() - {"threats"}:
         ten = [each for each in WHOLE[key] if "cifar100" not in each.name]
         more = [replace(each, name=each.name.replace("cifar10-", "cifar100-")) for each in BAD["white-box"][1]]
-        assert judged(key, *ten, *more).verdict == "holds"
+        assert verdicts(judged(key, *ten, *more)) == f"yes / {ENDS.get(key, 'yes')}"

@@ -51,33 +51,33 @@ def both(un: Part, tar: Part, **changes: Any) -> list[Summary]:
 @pytest.mark.parametrize(
     ("un", "tar", "verdict"),
     [
-        (NEAR, NEAR, "holds"),
-        (NEAR, HALFWAY, "holds in part"),
-        (HALFWAY, HALFWAY, "holds in part"),
-        ((114, 76, 70), NEAR, "holds in part"),  # three points above, but perhaps more than five
+        (NEAR, NEAR, "yes"),
+        (NEAR, HALFWAY, "in part"),
+        (HALFWAY, HALFWAY, "in part"),
+        ((114, 76, 70), NEAR, "in part"),  # three points above, but perhaps more than five
         (NEAR, (114, 72, 78), "undecided"),  # three points below, but perhaps more than five
         (NEAR, (114, 68, 76), "undecided"),  # four points below beyond chance: less than five, but perhaps more
         (NEAR, (76, 76, 74), "undecided"),  # no fall, but one of a point is not ruled out
         (NEAR, (114, 108, 107), "undecided"),  # six images fewer: p = 0.031 is not enough for one of two modes
-        (BELOW, NEAR, "does not hold"),
-        (HALFWAY, BELOW, "does not hold"),
-        ((76, 80, 80), NEAR, "does not hold"),  # near PGD-10, but by no fall
+        (BELOW, NEAR, "no"),
+        (HALFWAY, BELOW, "no"),
+        ((76, 80, 80), NEAR, "no"),  # near PGD-10, but by no fall
     ],
 )
 def test_the_rule(un: Part, tar: Part, verdict: str) -> None:
-    assert judge_spsa(published(*both(un, tar))).verdict == verdict
+    assert judge_spsa(published(*both(un, tar))).reproduced == verdict
 
 
 def test_a_fall_of_less_than_a_point_is_none_however_sure() -> None:
     un, tar = (507, 500, 500), (570, 500, 500)  # seven images fewer have p = 0.016
     found = judge_spsa(published(few(un, tar, 1000), many(un, tar, 1000)))
-    assert (found.verdict, found.facts["modes"]["un"].fall) == ("undecided", "open")
+    assert (found.reproduced, found.facts["modes"]["un"].fall) == ("undecided", "open")
 
 
 def test_on_few_images_below_pgd_is_neither_shown_nor_ruled_out() -> None:
     un, tar = (54, 27, 38), (60, 40, 41)
     found = judge_spsa(published(few(un, tar, 100), many(un, tar, 100, shift=14, late=400)))
-    assert found.verdict == "undecided"
+    assert found.reproduced == "undecided"
     below, near = (found.facts["modes"][mode] for mode in ("un", "tar"))
     assert (below.end, below.beside_pgd) == ("perhaps below", Comparison(14, 25, 100))
     assert below.interval == pytest.approx((-24.5, 2.9), abs=0.05)
@@ -87,7 +87,7 @@ def test_on_few_images_below_pgd_is_neither_shown_nor_ruled_out() -> None:
 
 def test_images_that_spsa_did_not_see_decide_nothing() -> None:
     found = [judge_spsa(published(*both(NEAR, NEAR, late=late))) for late in (0, 900, 1800)]
-    assert {(each.verdict, each.facts["modes"]["un"].pgd.mean()) for each in found} == {("holds", 0.37)}
+    assert {(each.reproduced, each.facts["modes"]["un"].pgd.mean()) for each in found} == {("yes", 0.37)}
 
 
 def unlike(things: list[Summary], **changes: Any) -> list[Summary]:
@@ -128,20 +128,20 @@ WHOLE = both(NEAR, NEAR)
     ids=["no PGD", "no SPSA", "weights", "data", "answers", "SPSA untold", "PGD untold", "fewer", "skipped"],
 )
 def test_pgd_on_other_images_is_no_measure(things: list[Summary]) -> None:
-    assert judge_spsa(published(*things)).verdict == "not measured"
+    assert judge_spsa(published(*things)).reproduced == "not measured"
 
 
-@pytest.mark.parametrize(("images", "verdict"), [("images 200", "holds"), ("other images", "not measured")])
+@pytest.mark.parametrize(("images", "verdict"), [("images 200", "yes"), ("other images", "not measured")])
 def test_as_many_images_are_the_same_by_their_fingerprint(images: str, verdict: str) -> None:
     stages = {"pgd10-un-8": 37.0, "pgd10-tar-8": 37.0}
     white_box = summary(MMC, "paper-table1", stages=stages, samples=200, data_fingerprint=images)
-    assert judge_spsa(published(WHOLE[0], white_box)).verdict == verdict
+    assert judge_spsa(published(WHOLE[0], white_box)).reproduced == verdict
 
 
 def test_one_mode_on_the_same_images_is_a_part() -> None:
     alone = replace(WHOLE[1], stages=tuple(each for each in WHOLE[1].stages if each.name != "pgd10-tar-8"))
     found = judge_spsa(published(WHOLE[0], alone))
-    assert (found.verdict, found.missing) == ("holds in part", ("SPSA tar and PGD-10 tar on the same images",))
+    assert (found.reproduced, found.missing) == ("in part", ("SPSA tar and PGD-10 tar on the same images",))
 
 
 def test_the_table_has_pgd_on_the_same_images_and_on_all() -> None:

@@ -12,6 +12,7 @@ from paper.pages.claims import Verdict, counted, leads_table, over_kinds
 from paper.pages.compare import (
     Gap,
     budgets,
+    crossed,
     hm_beside_mmc,
     holm,
     judge_columns,
@@ -21,10 +22,9 @@ from paper.pages.compare import (
     of_distances,
     of_images,
     other_rates,
-    spread,
     state_of,
 )
-from paper.pages.models import ADVERSARIAL_CIFAR100, PGD_8, SHORT
+from paper.pages.models import ADVERSARIAL_CIFAR100, PGD_8, SHORT, TUNED
 from paper.pages.results import Measured
 from paper.summaries import Summary
 
@@ -182,10 +182,10 @@ def test_only_attacks_on_the_true_label_are_compared_by_counts() -> None:
 @pytest.mark.parametrize(
     ("kinds", "verdict"),
     [
-        (("aa", "aa"), "holds"),
-        (("aa", ""), "holds"),
-        (("aa", "an"), "holds in part"),
-        (("an", "nn"), "does not hold"),
+        (("aa", "aa"), "yes"),
+        (("aa", ""), "yes"),
+        (("aa", "an"), "in part"),
+        (("an", "nn"), "no"),
         (("an", "ao"), "undecided"),
         (("ao", ""), "undecided"),
     ],
@@ -205,22 +205,51 @@ def test_columns_are_counted_by_what_was_seen() -> None:
     assert "| a | SCE | +3.0 points (400 to 100 of 10,000 images) | < 0.001 | yes |" in leads_table(found)
 
 
-def test_clean_accuracies_of_two_budgets_mix_no_sizes() -> None:
+def test_the_interval_over_one_seed_is_that_of_paired_images() -> None:
+    one = crossed([np.repeat([1.0, -1.0, 0.0], [60, 40, 900])])
+    assert one is not None
+    assert one.size == pytest.approx(2.0)
+    assert one.interval() == pytest.approx(gap(60, 40, 1000).interval(), abs=0.02)
+    assert crossed([]) is None
+
+
+@pytest.mark.parametrize(("of_seeds", "of_images"), [(0.03, 0.0), (0.0, 0.3), (0.02, 0.2), (0.0, 0.0)])
+def test_the_interval_over_seeds_and_images_covers_the_truth(of_seeds: float, of_images: float) -> None:
+    """Seeds and images are drawn again and again around a difference of five points."""
+    rng, covered, times = np.random.default_rng(0), 0, 400
+    for _ in range(times):
+        mean = 0.05 + of_seeds * rng.normal(size=(4, 1)) + of_images * rng.normal(size=(1, 300))
+        found = crossed(list(mean + 0.3 * rng.normal(size=(4, 300))))
+        assert found is not None
+        low, high = found.interval()
+        covered += low <= 5.0 <= high
+    assert covered / times >= 0.925
+
+
+def test_seeds_that_saw_fewer_images_are_left_out() -> None:
+    found = crossed([np.zeros(100), np.ones(200), np.zeros(200)])
+    assert found is not None
+    assert (found.seeds, found.images, found.size) == (2, 200, pytest.approx(50.0))
+
+
+def test_budgets_are_over_the_seeds_that_both_losses_have() -> None:
     sce, mmc = SHORT
-    few = summary(f"{mmc}-seed1", "strict", clean=99, samples=1000, limited=True)
-    things = [summary(sce, "strict", clean=90), summary(mmc, "strict", clean=91), few]
-    things.append(summary(f"{sce}-seed1", "strict", clean=92))
-    assert budgets(published(*things)).clean == pytest.approx({"short": 91 - 91})
-    more = summary(f"{mmc}-seed1", "autoattack", clean=93)
-    assert budgets(published(*things, more)).clean == pytest.approx({"short": 92 - 91})
-
-
-def test_the_spread_over_seeds() -> None:
-    assert [spread(values) for values in ([], [41.0], [40.0, 41.0, 42.0])] == [
-        "not measured",
-        "41.0 (1 seed)",
-        "41.0 ± 1.0 (3 seeds)",
+    things = [
+        summary(f"{name}{end}", "autoattack", robust=value)
+        for name, end, value in (
+            (sce, "", 40),
+            (mmc, "", 41),
+            (sce, "-seed1", 40),
+            (mmc, "-seed1", 43),
+            (sce, "-seed2", 40),
+        )
     ]
+    tuned = [summary(f"{base}-seed0", "strict", robust=44) for base in TUNED]
+    found = budgets(published(*things, *tuned))
+    assert list(found) == ["untargeted, tuned", "untargeted, short"]
+    short = found["untargeted, short"]
+    assert (short.suite, short.robust.seeds, short.robust.size) == ("autoattack", 2, pytest.approx(2.0))
+    assert found["untargeted, tuned"].suite == "strict"
 
 
 AT_SCE, AT_MMC, AT_HM = ADVERSARIAL_CIFAR100

@@ -25,10 +25,19 @@ def test_rates_show_what_one_digit_would_hide(rate, cell, full):
 
 def test_differences_and_paired_tests():
     assert text.difference(0.24) == "+0.2"
-    assert text.difference(-1.25, (-3.0, 0.5)) == "−1.2 [−3.0, +0.5]"
+    assert text.difference(-1.25, (-3.0, 0.5)) == "−1.3 [−3.0, +0.5]"
     assert [text.difference(size) for size in (-0.04, 0.004, 0.0, -1e-9)] == ["−0.04", "+0.004", "+0.0", "+0.0"]
     assert text.paired_test(Comparison(362, 338, 10000)) == "p = 0.385, 362 to 338 of 10,000 images"
     assert text.paired_test(Comparison(5, 0, 10), 0.0001) == "p < 0.001, 5 to 0 of 10 images"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.25, "0.3"), (0.35, "0.4"), (-0.25, "-0.3"), (43.65, "43.7"), (43.75, "43.8"), (43.649, "43.6")],
+)
+def test_halves_are_rounded_away_from_zero(value, shown):
+    assert text.rounded(value) == shown
+    assert text.rate_cell(Rate(9255.0, 10000)) == "92.6"
 
 
 def test_lists_and_counts():

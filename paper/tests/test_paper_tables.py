@@ -18,7 +18,6 @@ from paper.pages.tables import (
     HUNDRED,
     THREATS,
     WHITE_BOX,
-    budget_pairs,
     coverage,
     far_from_paper,
     loss_pair_table,
@@ -36,7 +35,7 @@ from paper.summaries import Summary
 
 SCE, MMC = "cifar10-sce", "cifar10-mmc"
 SHARES = {"pgd10-tar-8": 47.0, "pgd10-un-8": 35.5}
-FIGURES = ["budgets.svg", "training.svg", "transfer-x.svg"]
+FIGURES = ["trade.svg", "training.svg", "transfer-x.svg"]
 
 
 def cells(table: str, row: str) -> list[str]:
@@ -139,22 +138,6 @@ def test_models_are_shown_with_epochs_and_rates() -> None:
     assert cells(table, "`y`")[3:] == ["not run"] * 4
 
 
-def test_every_pair_of_budgets_is_a_row() -> None:
-    pairs = {"cifar10-at-un-{}": (45, 48), "cifar10-at-{}-short": (40, 43), "cifar10-at-{}-short-seed2": (40, 40)}
-    things = [
-        summary(name.format(loss), "autoattack", robust=value)
-        for name, values in pairs.items()
-        for loss, value in zip(("sce", "mmc"), values, strict=True)
-    ]
-    rows = [line.split(" | ") for line in budget_pairs(published(*things)).splitlines()[2:]]
-    assert [(row[0], row[1], row[4], row[5].rstrip(" |")) for row in rows] == [
-        ("| long, last", "autoattack", "+3.0", "p < 0.001, 60 to 0 of 2,000 images"),
-        ("| short, last", "autoattack", "+3.0", "p < 0.001, 60 to 0 of 2,000 images"),
-        ("| short, last, seed2", "autoattack", "+0.0", "p = 1.000, 0 to 0 of 2,000 images"),
-    ]
-    assert budget_pairs(published()) == ""
-
-
 def test_every_two_losses_are_a_row() -> None:
     things = [summary(f"cifar100-at-{name}", "autoattack", robust=value) for name, value in (("sce", 20), ("mmc", 23))]
     things += [summary("cifar100-at-sce", "strict", robust=20)]
@@ -182,9 +165,9 @@ def test_smaller_epsilons_have_tables_of_their_own() -> None:
     models, pairs = small_epsilon_tables(things)
     assert cells(models, "SCE")[1:] == ["30.0 % [27.2, 32.9] (first 1,000)", "6.2 % [4.8, 7.9] (first 1,000)"]
     rows = [line.split(" | ") for line in pairs.splitlines()[2:]]
-    assert [row[1] for row in rows] == ["strict at Linf 1/255", "strict at Linf 2/255"]
-    assert (rows[0][0], rows[0][3]) == ("| MMC-10 − SCE", "p < 0.001, 100 to 0 of 1,000 images |")
-    assert rows[1][3] == "p = 0.500, 0 to 2 of 1,000 images |"
+    assert [row[1] for row in rows] == ["1/255", "2/255"]
+    assert (rows[0][0], rows[0][3]) == ("| MMC-10 − SCE", "p < 0.001 |")
+    assert rows[1][2:] == ["−0.2 points [−0.5, +0.1]", "p = 0.500 |"]
     other = published(small(MMC, 1, 40.0), small(SCE, 1, 30.0, seed=1))
     assert len(small_epsilon_tables(other)) == 1, "other attacks are not paired"
     assert small_epsilon_tables(published()) == []
@@ -237,17 +220,18 @@ def test_every_page_has_its_tables_and_every_number() -> None:
         assert f"\n## {title}" in pages["tables.md"]
     assert "Not measured yet: `maxmahal reproduce table2` fills this table." in pages["tables.md"]
     assert "(figures/transfer-x.svg)" in pages["tables.md"]
-    assert "(figures/budgets.svg)" in pages["README.md"]
+    assert "(figures/trade.svg)" in pages["README.md"]
     assert "(figures/training.svg)" in pages["training.md"]
     assert "training-cifar100.svg" not in pages["training.md"]
-    assert "Measured on NVIDIA H200, torch 2.11, 2026-11-01 to 2026-11-01." in pages["README.md"]
-    assert pages["README.md"].index("| CIFAR-10 | SCE |") < 1600, "the message and its table come first"
+    assert "Measured on NVIDIA H200, torch 2.11, 2026-11-01 to 2026-11-01." in pages["tables.md"]
+    assert pages["README.md"].index("| CIFAR-10 | SCE |") < 2200, "the message and its table come first"
 
 
 def test_pages_can_be_written_with_nothing_measured() -> None:
     pages = results_pages(published(), [])
-    assert "0 of the paper's 275 cells in Tables 1 to 5 are measured." in pages["README.md"]
-    assert pages["README.md"].count("| not measured |") == 12
+    assert "0 of the paper's 275 cells in Tables 1 to 5 are measured (" in pages["README.md"]
+    assert pages["README.md"].count("| **not measured** |") == 12
+    assert pages["README.md"].count("| **no attack** |") == 3
     assert pages["tables.md"].count("Not measured yet") == 6
 
 

@@ -1,6 +1,5 @@
 """What the published makes of several evaluations of one model: the worst case of all, and all images where known."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,20 +246,6 @@ def read_made_up(
         path.parent.mkdir(exist_ok=True)
         path.touch()
     return read_published(tmp_path)
-
-
-def test_the_steps_of_training_are_read_from_their_benchmark(tmp_path: Path) -> None:
-    ratios = {"mmc_over_sce": 0.993, "low_quartile": 0.97, "high_quartile": 1.03}
-    rows = [{"backbone": name, "batch_size": 128, "pairs": 200, **ratios} for name in ("resnet110", "resnet32")]
-    content = {"device": "NVIDIA H200", "command": "python it.py", "rows": rows}
-    assert read_published(tmp_path).steps == read_published(tmp_path, tmp_path).steps == ()
-    (tmp_path / reading.STEP_TIMES).write_text(json.dumps(content))
-    wanted = {**rows[1], "device": "NVIDIA H200", "command": "python it.py"}
-    assert read_published(tmp_path, tmp_path).steps == (wanted,)
-    for damaged in ("{", "[]", *(json.dumps({**content, **other}) for other in ({"rows": rows[:1]}, {"rows": [{}]}))):
-        (tmp_path / reading.STEP_TIMES).write_text(damaged)
-        with pytest.raises(RecordsError, match="is not a result of the benchmark of training steps"):
-            read_published(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("end", ["-short", "-short-seed1", "-seed2", "-best"])

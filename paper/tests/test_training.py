@@ -14,9 +14,9 @@ from paper.pages.pages import training_page
 from paper.pages.training import (
     constant_loss,
     edge_of,
+    first_epoch,
     medians,
     one_weight_decay,
-    reached_text,
     tuning_table,
     untuned,
     why_not_timed,
@@ -150,14 +150,11 @@ def test_medians_look_two_epochs_to_either_side() -> None:
     assert medians([9.0, 1.0, 8.0, 7.0, 6.0, 0.0]) == [9.0, 8.0, 7.0, 6.0, 6.0, 0.0]
 
 
-def test_the_epoch_of_a_level_and_from_when_on_it_stays() -> None:
-    falls = [40.0] * 3 + [14.0] * 5
-    again, rises = run(SCE, [*falls, *[16.0] * 5, *[14.0] * 5]), run(MMC, [*falls, *[16.0] * 10])
-    assert reached_text(again, 15.0, timed=True) == "epoch 4 (40.0 s), permanently from 14"
-    assert reached_text(rises, 15.0, timed=False) == "epoch 4, not permanently"
-    assert reached_text(rises, 20.0, timed=False) == "epoch 4"
-    assert reached_text(rises, 10.0, timed=False) == "never"
-    assert reached_text(run(SCE, [15.0] * 3), 15.0, timed=False) == "epoch 1"  # 100 * (1 - 0.85) > 15
+def test_the_first_epoch_of_a_level() -> None:
+    falls = run(SCE, [40.0] * 3 + [14.0] * 5)
+    assert [first_epoch(falls, level) for level in (40.0, 15.0, 10.0)] == [1, 4, None]
+    assert first_epoch(falls, 15.0, last=3) is None
+    assert first_epoch(run(SCE, [15.0] * 3), 15.0) == 1  # 100 * (1 - 0.85) > 15
 
 
 def test_the_loss_of_a_constant_model() -> None:
