@@ -53,7 +53,6 @@ def results_page(results: Published, figures: Sequence[str], judged: Judged, mes
     gaps = {name: over_seeds(results, f"{data}-mmc", f"{data}-sce", clean_gaps) for data, name in DATA.items()}
     tuned = [name for base in TUNED for name in results.seeds(base)[:1]]
     open_claims = [claim for claim, each in judged if {each.reproduced, each.strong} & _OPEN and claim.gap]
-    body = [[claim.title, claim.gap, str(claim.minutes)] for claim in open_claims]
     return render(
         "results",
         plain={
@@ -78,7 +77,7 @@ def results_page(results: Published, figures: Sequence[str], judged: Judged, mes
         verdict_table=verdict_table(judged, "claims.md"),
         messages=messages,
         cells=tables.coverage(results),
-        gaps=markdown_table(["claim", "to run", "GPU minutes, about"], body, 2) if body else "",
+        open_claims=open_claims,
     )
 
 
