@@ -163,7 +163,7 @@ def trade(results: Published) -> str:
         for clean, worst, strict in group[-1:]:
             x, y = chart.place(clean, 100 * worst.interval[loss])
             words = kind.replace("untargeted", "un").replace("targeted", "tar") + strict
-            chart.parts.append(Text(x, y + (-5 if loss else 14), words, anchor="middle"))
+            chart.parts.append(Text(x, y + (-5 if loss else 24 if strict else 14), words, anchor="middle"))
     for row in ANCHORS:
         x, y = chart.place(row.clean, row.autoattack)
         chart.parts += [*cross(x, y), Text(x, y - 10, f"{row.clean:.2f}", "ink", anchor="middle")]

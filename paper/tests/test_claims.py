@@ -464,6 +464,20 @@ def test_different_learning_rates_leave_convergence_open_and_are_named() -> None
     assert "not equal: learning rate 0.1 (SCE), 0.05 (MMC-10)" in section("convergence", published(*things))
 
 
+@pytest.mark.parametrize(
+    ("changes", "verdict"), [({}, "yes"), ({"batch_size": 256}, "undecided"), ({"lr": 0.2}, "undecided")]
+)
+def test_depth_is_no_cause_where_the_recipes_differ(changes: dict[str, float], verdict: str) -> None:
+    things = [
+        replace(each, model={**each.model, "settings": {"train": {"lr": 0.1, "batch_size": 128, **changes}}})
+        if isinstance(each, Summary) and "resnet110" in each.name
+        else replace(each, model={**each.model, "settings": {"train": {"lr": 0.1, "batch_size": 128}}})
+        for each in depth(40, 3)
+        if isinstance(each, Summary)
+    ]
+    assert judged("capacity", *things).reproduced == verdict
+
+
 def test_what_falls_with_the_learning_rate_is_no_evidence() -> None:
     settings = {"train": {"epochs": 12, "batch_size": 50, "schedule": "step", "milestones": [0.25, 0.75]}}
     late = [run(SCE, SLOW, settings=settings), run(MMC, FAST, settings=settings)]

@@ -216,7 +216,7 @@ def test_the_interval_over_one_seed_is_that_of_paired_images() -> None:
 @pytest.mark.parametrize(("of_seeds", "of_images"), [(0.03, 0.0), (0.0, 0.3), (0.02, 0.2), (0.0, 0.0)])
 def test_the_interval_over_seeds_and_images_covers_the_truth(of_seeds: float, of_images: float) -> None:
     """Seeds and images are drawn again and again around a difference of five points."""
-    rng, covered, times = np.random.default_rng(0), 0, 400
+    rng, covered, times, variances = np.random.default_rng(0), 0, 400, []
     for _ in range(times):
         mean = 0.05 + of_seeds * rng.normal(size=(4, 1)) + of_images * rng.normal(size=(1, 300))
         found = crossed(list(mean + 0.3 * rng.normal(size=(4, 300))))

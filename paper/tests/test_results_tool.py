@@ -102,14 +102,14 @@ def test_a_model_that_was_trained_again_and_not_evaluated_since_is_named_on_the_
     root, remark = tmp_path / "root", "evaluated with other weights than those of the published training"
     tool.collect(out, root)
     tool.write(root)
-    assert remark not in (root / "paper/results" / "README.md").read_text()
+    assert remark not in (root / "paper/results" / "tables.md").read_text()
     retrained = out / "models" / "cifar10-at-un-mmc"
     shutil.copy(retrained / "last.safetensors", out / "models" / "cifar10-sce")
     tool.collect(out, root)
-    with pytest.raises(SystemExit, match=r"paper/results/README.md does not say"):
+    with pytest.raises(SystemExit, match=r"paper/results/tables.md does not say"):
         tool.check(root)
     tool.write(root)
-    assert f"- `cifar10-sce`: {remark}\n" in (root / "paper/results" / "README.md").read_text()
+    assert f"- `cifar10-sce`: {remark}\n" in (root / "paper/results" / "tables.md").read_text()
 
 
 def test_a_training_that_is_only_begun_leaves_a_finished_one_as_it_was(
@@ -208,7 +208,7 @@ def test_a_checkpoint_other_than_the_one_evaluated_is_refused(tool: Any, out: Pa
 
 @pytest.mark.parametrize(
     "name",
-    [f"paper/results/{name}" for name in ("README.md", "tables.md", "figures/training.svg")] + ["zoo/cifar10-sce.md"],
+    [f"paper/results/{name}" for name in ("README.md", "tables.md", "figures/training-epochs.svg")] + ["zoo/cifar10-sce.md"],
 )
 def test_a_number_changed_by_hand_is_noticed(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
     root = published(tool, out, tmp_path / "root")
@@ -229,7 +229,7 @@ def test_a_summary_that_changes_changes_the_pages(tool: Any, out: Path, tmp_path
     content = json.loads(path.read_text())
     content["robust"] = [59, 60]
     path.write_text(json.dumps(content))
-    with pytest.raises(SystemExit, match=r"paper/results/tables.md does not say"):
+    with pytest.raises(SystemExit, match=r"paper/results/README.md does not say"):
         tool.check(root)
 
 
