@@ -223,7 +223,10 @@ def test_the_interval_over_seeds_and_images_covers_the_truth(of_seeds: float, of
         assert found is not None
         low, high = found.interval()
         covered += low <= 5.0 <= high
+        variances.append(found.error**2)
     assert covered / times >= 0.925
+    truth = 100**2 * (of_seeds**2 / 4 + of_images**2 / 300 + 0.3**2 / 1200)
+    assert 0.85 <= np.mean(variances) / truth <= 1.7, "neither part is left out, and none is counted twice"
 
 
 def test_seeds_that_saw_fewer_images_are_left_out() -> None:

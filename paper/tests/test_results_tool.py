@@ -208,7 +208,8 @@ def test_a_checkpoint_other_than_the_one_evaluated_is_refused(tool: Any, out: Pa
 
 @pytest.mark.parametrize(
     "name",
-    [f"paper/results/{name}" for name in ("README.md", "tables.md", "figures/training-epochs.svg")] + ["zoo/cifar10-sce.md"],
+    [f"paper/results/{name}" for name in ("README.md", "tables.md", "figures/training-epochs.svg")]
+    + ["zoo/cifar10-sce.md"],
 )
 def test_a_number_changed_by_hand_is_noticed(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
     root = published(tool, out, tmp_path / "root")
