@@ -10,7 +10,7 @@ from torch import nn
 from maxmahal.attacks import own_loss, pgd
 from maxmahal.data import ImageData, to_unit_range
 from maxmahal.errors import CheckpointError
-from maxmahal.imports import names_a_function, only_named
+from maxmahal.imports import exits_as_errors, names_a_function, only_named
 from maxmahal.models import Classifier, accuracy, eval_mode
 from maxmahal.random import stream_key
 from maxmahal.settings import Table, from_table, to_table
@@ -54,7 +54,8 @@ def train_model(
         folder.refuse_overwriting()
     data = load_splits(settings.data, data_dir, device)
     forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with only_named(to_table(settings)), forked, deterministic_algorithms(settings.on(device)):
+    determinism = deterministic_algorithms(settings.on(device))
+    with only_named(to_table(settings)), exits_as_errors(), forked, determinism:
         # Dropout in a user's network uses torch's global generators, so they are part of the run.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)
