@@ -18,7 +18,7 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,14 +41,15 @@ _TOO_DEEP = f"it is nested more than {_MOST_DEPTH} deep"
 
 
 def user_path(path: str | Path) -> Path:
-    """A path that somebody wrote, with ``~`` replaced by the home folder."""
+    """A path that somebody wrote, with ``~`` replaced by the home folder; it need not exist, but it must be able to."""
     try:
         str(path).encode()  # fails for half a character
         found = Path(path).expanduser()
-    except (RuntimeError, ValueError) as error:
-        raise SettingsError(f"{str(path)!r} is not a path here ({error}); write it in full.") from error
-    if "\0" in str(found):
-        raise SettingsError(f"{str(path)!r} holds a null byte, so it is not a path; correct it.")
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(found)  # fails for a null byte and for a long name
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{str(path)!r} cannot be a path here ({reason}); correct it.") from error
     return found
 
 

@@ -15,6 +15,7 @@ from maxmahal.files import (
     read_text,
     remove_temporary_files,
     storage_errors,
+    user_path,
     writable,
     write_text_atomically,
 )
@@ -26,7 +27,7 @@ class RunFolder:
     """The files of one run; all are written atomically."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = user_path(path)
         self.settings = self.path / "settings.toml"
         self.metrics = self.path / "metrics.jsonl"
         self.state = self.path / "state.safetensors"
