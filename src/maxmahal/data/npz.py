@@ -51,5 +51,5 @@ def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
         raise DataError(f"{name}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")
     try:
         return tuple(str(text) for text in names)
-    except ValueError as error:
+    except (ValueError, SystemError) as error:  # numpy's for a character that does not exist
         raise DataError(f"{name}: a class name is not a text ({error}); {_WAY_OUT}") from error
