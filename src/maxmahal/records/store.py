@@ -277,23 +277,11 @@ def finding_from_json(text: str) -> Finding:
 
 
 def _rows_of(columns: Columns, evaluation: int, stage: int) -> Iterator[tuple[object, ...]]:
-    unknown = np.full(len(columns), -1)
-    rounded = unknown if columns.broken_8bit is None else columns.broken_8bit
-    costs = (columns.iterations, columns.forward, columns.backward, columns.queries, rounded)
-    return zip(
-        [evaluation] * len(columns),
-        [stage] * len(columns),
-        columns.sample.tolist(),
-        columns.label.tolist(),
-        columns.clean_prediction.tolist(),
-        columns.prediction.tolist(),
-        columns.right_before.tolist(),
-        columns.broken.tolist(),
-        columns.right_share.tolist(),
-        [value if np.isfinite(value) else None for value in columns.distortion.tolist()],
-        *([value if value >= 0 else None for value in cost.tolist()] for cost in costs),
-        strict=True,
-    )
+    """The rows of the table, which has the columns in the same order; what is not known is null."""
+    values = [getattr(columns, field.name) for field in fields(Columns)]
+    values = [np.full(len(columns), -1) if value is None else value for value in values]
+    known = ([each if each >= 0 and each < np.inf else None for each in value.tolist()] for value in values)
+    return zip([evaluation] * len(columns), [stage] * len(columns), *known, strict=True)
 
 
 def _picture_rows(pictures: ChunkPictures, evaluation: int, stage: int) -> Sequence[tuple[object, ...]]:
