@@ -84,8 +84,9 @@ class Reader:
     """Whether it is a request, which may name code and files outside."""
 
 
-def make_examples(folder: Path) -> None:
+def make_examples(path: str | Path) -> None:
     """A valid file of every kind, made by the library itself where it writes such files."""
+    folder = Path(path)
     make_files(folder)
     with contextlib.chdir(folder):
         Path("small.toml").write_text(SUITE)
