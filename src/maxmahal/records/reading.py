@@ -4,6 +4,7 @@ import io
 import math
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,60 +34,39 @@ def read_numbers(folder: Path, numbers: Sequence[int]) -> list[Evaluation]:
 
 
 def _read_folder(folder: Path, where: str = "", *values: int) -> list[Evaluation]:
-    connection = open_for_reading(folder)
-    try:
-        with record_errors(folder / FILE):
-            connection.execute("BEGIN")  # a consistent view of a file that others may be writing
-            query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations"
-            rows = connection.execute(f"{query} {where} ORDER BY id", values).fetchall()
-            return [_evaluation(connection, *row) for row in rows]
-    finally:
-        connection.close()
+    with closing(open_for_reading(folder)) as connection, record_errors(folder / FILE):
+        connection.row_factory = sqlite3.Row
+        connection.execute("BEGIN")  # a consistent view of a file that others may be writing
+        rows = connection.execute(f"SELECT * FROM evaluations {where} ORDER BY id", values).fetchall()
+        return [_evaluation(connection, row) for row in rows]
 
 
-def _evaluation(
-    connection: sqlite3.Connection,
-    number: int,
-    name: str,
-    data: str,
-    suite: str,
-    seed: int,
-    samples: int,
-    body: str,
-    finished: int,
-    plane: bytes | None,
-) -> Evaluation:
-    facts = parse_body("evaluations", body)
-    described = facts["same"]["suite"]
+def _evaluation(connection: sqlite3.Connection, row: sqlite3.Row) -> Evaluation:
+    number, facts = row["id"], parse_body("evaluations", row["body"])
+    same, suite = facts["same"], facts["same"]["suite"]
     stages = _stages(connection, number)
     findings = connection.execute("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", (number,))
-    kind, _, _, centers = ("", None, None, np.empty((0, 2))) if plane is None else read_plane(plane)
+    kind, centers = "", np.empty((0, 2))
+    if row["plane"] is not None:
+        kind, _, _, centers = read_plane(row["plane"])
     return Evaluation(
-        name=name,
-        target=facts["target"],
-        data=data,
-        suite=suite,
-        suite_version=described["version"],
-        suite_about=described["about"],
-        seed=seed,
-        samples=samples,
-        norm=described["norm"],
-        epsilon=described["epsilon"],
-        radius=facts["radius"],
-        model_fingerprint=facts["same"]["model"],
-        data_fingerprint=facts["same"]["data"],
+        **{name: row[name] for name in ("name", "data", "suite", "seed", "samples")},
+        **{name: facts[name] for name in ("target", "radius", "model", "training")},
+        **{name: suite[name] for name in ("norm", "epsilon")},
+        suite_version=suite["version"],
+        suite_about=suite["about"],
+        model_fingerprint=same["model"],
+        data_fingerprint=same["data"],
         class_names=tuple(facts["class_names"]),
-        model=facts["model"],
         environment={**facts["environment"], "device": _devices(connection, number, facts["environment"])},
-        training=facts["training"],
         stages=tuple(stages.values()),
         findings=tuple(finding_from_json(text) for (text,) in findings),
         pictures=tuple(_pictures(connection, number, stages)),
         points=tuple(_points(connection, number, stages)),
         centers_xy=centers if len(centers) else None,
         plane=kind,
-        finished=bool(finished),
-        comparison=facts.get("comparison", suite in _BY_NAME or _NOT_A_MEASURE in described["about"]),
+        finished=bool(row["finished"]),
+        comparison=facts.get("comparison", row["suite"] in _BY_NAME or _NOT_A_MEASURE in suite["about"]),
     )
 
 
@@ -147,7 +127,7 @@ def _columns(connection: sqlite3.Connection, evaluation: int, stage: int) -> Col
 
 def _pictures(connection: sqlite3.Connection, evaluation: int, stages: dict[int, StageRecords]) -> list[Picture]:
     query = "SELECT stage, sample, shape, clean, adversarial FROM pictures WHERE evaluation = ? ORDER BY sample, stage"
-    pictures = []
+    pictures, facts = [], ("label", "clean_prediction", "prediction", "distortion")
     for stage, sample, shape, clean, adversarial in connection.execute(query, (evaluation,)):
         if stage not in stages:
             raise ValueError(f"an image belongs to stage {stage}, which does not exist")
@@ -160,10 +140,7 @@ def _pictures(connection: sqlite3.Connection, evaluation: int, stages: dict[int,
             Picture(
                 sample=sample,
                 stage=stages[stage].name,
-                label=int(columns.label[row]),
-                clean_prediction=int(columns.clean_prediction[row]),
-                prediction=int(columns.prediction[row]),
-                distortion=float(columns.distortion[row]),
+                **{name: getattr(columns, name)[row].item() for name in facts},
                 clean=np.frombuffer(clean, dtype="<f4").reshape(size),
                 adversarial=np.frombuffer(adversarial, dtype="<f4").reshape(size),
             )

@@ -4,7 +4,6 @@ import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -248,21 +247,10 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with record_errors(self.path), transaction(self._connection):
-            return work(self._connection)
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction; the lock is taken at once, so that two writers wait for each other."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        """One transaction; the lock is taken at once, so that two writers wait for each other."""
+        with record_errors(self.path), self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            return work(connection)
 
 
 def _own_columns(identity: Identity) -> tuple[str, str, str, int, int]:
