@@ -14,13 +14,14 @@ import stat
 import tempfile
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxmahal.errors import MaxmahalError, SettingsError
+from maxmahal.errors import DataError, MaxmahalError, SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,12 +77,43 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
         yield stream
 
 
+@contextmanager
+def reading(path: Path, way_out: str) -> Iterator[None]:
+    """Turn an error about a data file, or a ValueError about its content, into a sentence that says what to do."""
+    try:
+        yield
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing; {way_out}") from error
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); {way_out}") from error
+    except OSError as error:
+        raise DataError(f"Cannot read {path} ({error.strerror or error}); {way_out}") from error
+
+
 def read_limited(stream: io.BufferedIOBase, most: int = MOST_BYTES) -> bytes:
     """All that is left of a stream, unpacked or not, if that is not too much."""
     content = stream.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB")
     return content
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The whole file, decompressed if its name ends in ``.gz``; it may hold ``most`` bytes."""
+    with opened(path) as stream:
+        content = read_limited(stream, most)
+    if path.suffix != ".gz":
+        return content
+    unpacking = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # not gzip, which skips zeros at the end byte by byte
+    try:
+        unpacked = unpacking.decompress(content, most + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(unpacked) <= most and not unpacking.eof:
+        raise ValueError("it ends too early")
+    return read_limited(io.BytesIO(unpacked), most)
 
 
 def read_text(path: Path, errors: str = "strict") -> str:

@@ -65,7 +65,7 @@ def test_a_gzip_file(tmp_path: Path) -> None:
         for _ in range(300):
             stream.write(bytes(1 << 20))
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(b"")
-    with pytest.raises(DataError, match="it unpacks to more than 64 MiB"):
+    with pytest.raises(DataError, match="it holds more than 64 MiB"):
         load_dataset("mnist", "train", tmp_path)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from maxmahal.data.pickles import images_in, labels_in, names_in, read_pickle
-from maxmahal.data.reading import reading
 from maxmahal.data.source import DatasetSource, Download, OfficialFile, Split, way_out
 from maxmahal.data.types import ImageData
+from maxmahal.files import reading
 
 CIFAR100_SUPERCLASSES: tuple[int, ...] = (
     4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11,

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from maxmahal.data.reading import reading
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, recorded_path, user_path
+from maxmahal.files import opened, reading, recorded_path, user_path
 
 _ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 _FORMATS = ("PNG", "JPEG")  # whatever a file is called: for some others, Pillow starts other programs

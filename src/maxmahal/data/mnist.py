@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from maxmahal.data.reading import read_bytes, reading
 from maxmahal.data.source import DatasetSource, Download, OfficialFile, Split, way_out
 from maxmahal.data.types import ImageData
+from maxmahal.files import read_bytes, reading
 
 _SIDE = 28
 _CLASSES = 10

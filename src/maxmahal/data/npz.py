@@ -3,11 +3,10 @@
 import numpy as np
 
 from maxmahal.data.arrays import as_images, as_labels, numbered_classes
-from maxmahal.data.reading import reading
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, read_arrays, recorded_path, user_path
+from maxmahal.files import opened, read_arrays, reading, recorded_path, user_path
 
 _WAY_OUT = "save it again with numpy.savez(path, images=…, labels=…, test_images=…, test_labels=…)."
 _PREFIXES: dict[Split, str] = {"train": "", "test": "test_"}

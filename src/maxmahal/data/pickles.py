@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import UInt8
 
-from maxmahal.data.reading import read_bytes
+from maxmahal.files import read_bytes
 
 _DTYPE, _ENCODE = "numpy dtype", "_codecs encode"  # Python 3 writes a byte string in an old pickle by the second
 _ARRAYS = ("numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct")

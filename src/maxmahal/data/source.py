@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from maxmahal.data.reading import read_bytes, reading
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, read_limited
+from maxmahal.files import opened, read_bytes, read_limited, reading
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, Split] = ("train", "test")

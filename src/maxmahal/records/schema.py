@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import StorageError, parse_json, writable
+from maxmahal.files import StorageError, parse_json, storage_errors, writable
 
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
@@ -136,11 +136,8 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     """The file of records in ``folder``, which is created if there is none."""
     path = folder / FILE
     with record_errors(path):
-        try:
+        with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
         for ending in ("", *_SIDE_FILES):
             writable(folder / f"{FILE}{ending}", folder)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
