@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,9 @@ def _write_csv(blocks: Iterator[_Block], path: Path) -> None:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
         for block in blocks:
-            writer.writerows(zip(*(map(_csv_field, column) for column in block.values()), strict=True))
+            texts = {name for name, kind in COLUMNS.items() if kind in ("string", "bool")}
+            columns = [map(_csv_field, each) if name in texts else each for name, each in block.items()]
+            writer.writerows(zip(*columns, strict=True))
 
 
 def _write_json(blocks: Iterator[_Block], path: Path) -> None:
@@ -228,6 +231,7 @@ def csv_text(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
+@cache  # most rows of a stage have the same texts
 def _csv_field(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
