@@ -54,7 +54,7 @@ def read_file() -> None:
 
 
 KNOWN = {kind: kind.encode() for kind in READS}
-READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=2)}
+READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=5)}
 
 
 def test_every_kind_of_failure_is_seen(tmp_path: Path) -> None:
