@@ -12,7 +12,7 @@ from tests.processes import run
 @pytest.fixture(scope="session")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
-    # In a process of its own, without the shapes that tests check: that takes a fifth of the time.
+    # In a process of its own, which does not check shapes at run time as the tests do.
     done = run("import sys; from tests.fuzz.readers import make_examples; make_examples(sys.argv[1])", folder)
     assert done.returncode == 0, done.stderr
     return folder
