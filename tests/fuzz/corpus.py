@@ -182,11 +182,11 @@ PICKLES = NO_FILES | {
 
 
 def _gzip_bomb(path: Path) -> None:
-    """A few megabytes that unpack to more than a gigabyte."""
-    with gzip.open(path, "wb", compresslevel=1) as stream:
-        stream.write(struct.pack(">BBBB3I", 0, 0, 8, 3, 80 * len(ZEROS) // 784, 28, 28))
-        for _ in range(80):
-            stream.write(ZEROS)
+    """A megabyte that unpacks to more than a gigabyte: one block many times, without the checksum at the end."""
+    packer = zlib.compressobj(wbits=31)
+    start = packer.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, 80 * len(ZEROS) // 784, 28, 28))
+    start += packer.flush(zlib.Z_FULL_FLUSH)
+    path.write_bytes(start + (packer.compress(ZEROS) + packer.flush(zlib.Z_FULL_FLUSH)) * 80)
 
 
 GZIP = NO_FILES | {

@@ -102,7 +102,7 @@ def load_target(
         return _own(target, name or _word(target), "a function passed from Python")
     text = str(target)
     with only_named(text, trusted):
-        if not Path(text).exists():
+        if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
                 return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))

@@ -1,7 +1,6 @@
 """Evaluate models under a suite into a folder of records; after a kill at any moment the same call continues."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -18,7 +17,7 @@ from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.files import check_folder_name, recorded_path, user_path
-from maxmahal.imports import only_named
+from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.records.reading import read_numbers
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
@@ -95,7 +94,7 @@ def evaluate_models(
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with _exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
+    with exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
         models = _load_models(targets, trusted, device)
         images = _data(data, models, data_dir)
         some = _some(images, limit, chosen)
@@ -123,18 +122,6 @@ def evaluate_models(
         }
         reporter = SilentReporter() if reporter is None else reporter
         return _run(user_path(out), models, bodies, chosen, some, transfer, save_images, reporter, until)
-
-
-@contextmanager
-def _exits_as_errors() -> Iterator[None]:
-    """The user's code that ends the process, perhaps with exit code 0, would look like an evaluation that is done."""
-    try:
-        yield
-    except SystemExit as stop:
-        raise ArgumentError(
-            f"The code of a model, its data or an attack tried to end the program (SystemExit: {stop.code}); "
-            "let it return or raise an error."
-        ) from stop
 
 
 def _run(
