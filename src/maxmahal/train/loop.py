@@ -42,20 +42,8 @@ class Reporter(Protocol):
         """A message for the user."""
 
 
-class Silent:
+class Silent(Reporter):
     """A reporter that prints nothing."""
-
-    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
-        """Nothing."""
-
-    def step(self) -> None:
-        """Nothing."""
-
-    def epoch(self, metrics: Metrics) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True)
