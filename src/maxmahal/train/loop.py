@@ -42,8 +42,20 @@ class Reporter(Protocol):
         """A message for the user."""
 
 
-class Silent(Reporter):
+class Silent:
     """A reporter that prints nothing."""
+
+    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
+        """Nothing."""
+
+    def step(self) -> None:
+        """Nothing."""
+
+    def epoch(self, metrics: Metrics) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True)
