@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from maxmahal.attacks import Prepared, straight_through
-from maxmahal.attacks.prepare.speedups import NO_SPEEDUPS
+from maxmahal.attacks.prepare.prepared import NO_SPEEDUPS
 from maxmahal.evaluate.diagnose.probe import pull_back
 from maxmahal.random import own_stream
 
