@@ -69,8 +69,8 @@ def test_a_convolution_and_the_gradient_of_its_images_are_torchs(
     gradient, exact = normal(count, outs, height, width), images.double().requires_grad_()
     expected = F.conv2d(exact, weight.double(), padding=1)
     (for_images,) = torch.autograd.grad(expected, exact, gradient.double())
-    assert distance(kernels.convolve(images, weight, None, None, False), expected.detach()) < TOLERANCE
-    assert distance(kernels.convolve_back(gradient, weight, None, None), for_images) < TOLERANCE
+    assert distance(kernels.convolve(images, weight), expected.detach()) < TOLERANCE
+    assert distance(kernels.convolve_back(gradient, weight), for_images) < TOLERANCE
 
 
 @looping
@@ -93,18 +93,18 @@ def test_what_follows_a_convolution_is_torchs_too(has_bias: bool, has_addend: bo
     expected = F.conv2d(images.double(), weight.double(), None if bias is None else bias.double(), padding=1)
     expected = expected if addend is None else expected + addend.double()
     expected = expected.relu() if relu else expected
-    assert distance(kernels.convolve(images, weight, bias, addend, relu), expected) < TOLERANCE
+    assert distance(kernels.convolve_and_add(images, weight, bias, addend, relu), expected) < TOLERANCE
 
     gradient, other = normal(3, 20, 6, 5), normal(3, 16, 6, 5) if has_addend else None
     expected = F.conv_transpose2d(gradient.double(), weight.double(), padding=1)
     expected = torch.where(source <= 0, 0.0, expected if other is None else expected + other.double())
-    assert distance(kernels.convolve_back(gradient, weight, other, source), expected) < TOLERANCE
+    assert distance(kernels.convolve_back_and_add(gradient, weight, other, source), expected) < TOLERANCE
 
 
 def test_a_relu_hides_no_nan() -> None:
     images = normal(1, 16, 4, 4)
     images[0, 3, 1, 1] = torch.nan
-    found = kernels.convolve(images, normal(16, 16, 3, 3), None, None, True)
+    found = kernels.convolve_and_add(images, normal(16, 16, 3, 3), None, None, True)
     assert found[:, :, :3, :3].isnan().all()
     assert not found[:, :, 3].isnan().any()
 
@@ -190,9 +190,9 @@ def counted(targets: list[str], *names: str) -> list[int]:
 def test_the_pass_replaces_what_is_small_and_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     targets = replaced_in(Network(), monkeypatch, trained=True)
-    assert counted(targets, "maxmahal.convolve") == [3]
+    assert counted(targets, "maxmahal.convolve", "maxmahal.convolve_and_add") == [2, 1]
     biased = int(DEVICE == "cuda")  # there torch takes a bias's gradient out of the operator, which leaves it to us
-    assert counted(targets, "maxmahal.convolve_back") == [2 + biased]
+    assert counted(targets, "maxmahal.convolve_back", "maxmahal.convolve_back_and_add") == [1 + biased, 1]
     assert counted(targets, "maxmahal.convolve_weight") == [2 + biased]
     assert counted(targets, "aten.convolution", "aten.convolution_backward") == [3, 4 - biased]
 
@@ -200,6 +200,6 @@ def test_the_pass_replaces_what_is_small_and_changes_no_result(monkeypatch: pyte
 def test_the_pass_takes_what_follows_into_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     targets = replaced_in(Folded(), monkeypatch, trained=False)
-    assert counted(targets, "maxmahal.convolve", "aten.convolution") == [6, 0]
+    assert counted(targets, "maxmahal.convolve_and_add", "maxmahal.convolve", "aten.convolution") == [6, 0, 0]
     assert counted(targets, "aten.relu") == [2]  # the one after the broadcast sum, and once more for its gradient
-    assert counted(targets, "maxmahal.convolve_back") == [6]
+    assert counted(targets, "maxmahal.convolve_back_and_add", "maxmahal.convolve_back") == [3, 3]

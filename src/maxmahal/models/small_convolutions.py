@@ -53,10 +53,12 @@ def _replace_forth(graph: fx.Graph, node: fx.Node, images: fx.Node, weight: fx.N
     added, addend = _sum(node)
     end = _only_user(added)
     if end is not None and end.target is aten.relu.default:
-        _replace(graph, end, kernels.convolve._opoverload, images, weight, bias, addend, True)
+        _replace(graph, end, kernels.convolve_and_add._opoverload, images, weight, bias, addend, True)
         _erase_between(graph, added, node)
+    elif bias is not None:
+        _replace(graph, node, kernels.convolve_and_add._opoverload, images, weight, bias, None, False)
     else:
-        _replace(graph, node, kernels.convolve._opoverload, images, weight, bias, None, False)
+        _replace(graph, node, kernels.convolve._opoverload, images, weight)
 
 
 def _replace_back(graph: fx.Graph, node: fx.Node, gradient: fx.Node, weight: fx.Node) -> None:
@@ -64,10 +66,10 @@ def _replace_back(graph: fx.Graph, node: fx.Node, gradient: fx.Node, weight: fx.
     end = _only_user(added)
     source = None if end is None else _through_relu(end, added)
     if end is not None and source is not None and source.meta["val"].dtype == node.meta["val"].dtype:
-        _replace(graph, end, kernels.convolve_back._opoverload, gradient, weight, addend, source)
+        _replace(graph, end, kernels.convolve_back_and_add._opoverload, gradient, weight, addend, source)
         _erase_between(graph, added, node)
     else:
-        _replace(graph, node, kernels.convolve_back._opoverload, gradient, weight, None, None)
+        _replace(graph, node, kernels.convolve_back._opoverload, gradient, weight)
 
 
 def _sum(node: fx.Node) -> tuple[fx.Node, fx.Node | None]:
