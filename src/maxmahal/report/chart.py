@@ -322,26 +322,10 @@ def moved(part: DrawingPart, dx: float, dy: float) -> DrawingPart:
     return replace(part, x=part.x + dx, y=part.y + dy)
 
 
-def haloed(points: Sequence[Point], ink: str, width: float = 2.0, dash: bool = False) -> list[DrawingPart]:
-    """A line that stays visible on top of others: a wider one in the background's colour is below it."""
-    return [Line(points, "card", width + 2.5), Line(points, ink, width, dash)]
-
-
 def cross(x: float, y: float, ink: str = "ink", size: float = 5.0) -> list[DrawingPart]:
     """An x, for a class center."""
     arms = [[(x - size, y - size), (x + size, y + size)], [(x - size, y + size), (x + size, y - size)]]
     return [*(Line(arm, "card", 4.5) for arm in arms), *(Line(arm, ink, 2.0) for arm in arms)]
-
-
-def arrow(start: Point, end: Point, ink: str, width: float = 1.3, head: float = 4.5) -> list[DrawingPart]:
-    """A line with a head at its end."""
-    length = math.dist(start, end)
-    if length < 1e-9:
-        return [Dots([start], ink, width)]
-    ux, uy = (end[0] - start[0]) / length, (end[1] - start[1]) / length
-    foot, side = (end[0] - head * ux, end[1] - head * uy), 0.55 * head
-    tip = [end, (foot[0] - side * uy, foot[1] + side * ux), (foot[0] + side * uy, foot[1] - side * ux)]
-    return [Line([start, foot], ink, width), Area(tip, ink)]
 
 
 def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
