@@ -10,14 +10,7 @@ Reading order: ``volumes`` (balls and shells), ``contours`` (level sets), ``meas
 """
 
 from maxmahal.density.compare import compare_models, render_density_page, table, write_density_page
-from maxmahal.density.contours import (
-    CenterSpheres,
-    Contours,
-    PairSpheres,
-    head_centers,
-    head_contours,
-    pair_contours,
-)
+from maxmahal.density.contours import CenterSpheres, Contours, PairSpheres, head_centers, head_contours, pair_contours
 from maxmahal.density.measure import DensityRecord, log_neighbour_density, measure_features, measure_model, runners_up
 from maxmahal.density.volumes import log_ball_volume, log_shell_volume
 
