@@ -7,6 +7,7 @@ rounding and similar functions keep their values and pass the gradient on as if 
 
 import copy
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,7 +66,7 @@ def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     handles = []
     for name, module in model.named_modules():
         if name and not any(True for _ in module.parameters()):
-            handles.append(module.register_forward_hook(_keeper(found, name)))
+            handles.append(module.register_forward_hook(partial(_keep, found, name)))
     try:
         with torch.no_grad(), torch.random.fork_rng([images.device] if images.is_cuda else []):
             model(images)
@@ -75,14 +76,12 @@ def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     return {name: seen for name, seen in found.items() if not any(name.startswith(f"{other}.") for other in found)}
 
 
-def _keeper(found: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
-    def keep(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:  # noqa: ARG001
-        first = inputs[0] if len(inputs) == 1 else None
-        both = [tensor for tensor in (first, output) if isinstance(tensor, Tensor) and tensor.is_floating_point()]
-        if len(both) == 2 and both[0].shape == both[1].shape:
-            found[name] = both[0].detach().clone()
-
-    return keep
+def _keep(found: dict[str, Tensor], name: str, _: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+    """Keep the input of a module whose output has its shape."""
+    first = inputs[0] if len(inputs) == 1 else None
+    both = [tensor for tensor in (first, output) if isinstance(tensor, Tensor) and tensor.is_floating_point()]
+    if len(both) == 2 and both[0].shape == both[1].shape:
+        found[name] = both[0].detach().clone()
 
 
 def _misleads(module: nn.Module, inputs: Tensor) -> bool:
@@ -157,11 +156,10 @@ class StraightThroughMode(TorchFunctionMode):
         value = func(*args, **kwargs)
         if source is None or not isinstance(value, Tensor) or value.shape != source.shape:
             return value
-        origin = source if source.requires_grad else self._origin(source)
+        # Not by get, which has no types.
+        known = self._made_from[source] if source in self._made_from else None  # noqa: SIM401
+        origin = source if source.requires_grad else known
         return value if origin is None else self._carry(func, origin, value, source, args)
-
-    def _origin(self, source: Tensor) -> Tensor | None:
-        return self._made_from[source] if source in self._made_from else None  # noqa: SIM401 - its get has no types
 
     def _carry(self, func: Any, origin: Tensor, value: Tensor, source: Tensor, args: tuple[Any, ...]) -> Tensor:
         """The value with the gradient of its origin; an integer value remembers its origin for later."""
