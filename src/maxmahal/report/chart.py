@@ -373,11 +373,6 @@ def palette(dark: bool = False) -> dict[str, str]:
     return dict(re.findall(r"--([a-z0-9-]+):\s*(#[0-9a-f]{6})", sheet[start : sheet.index("}", start)]))
 
 
-def distinct(points: Sequence[Point]) -> list[Point]:
-    """The points to half a unit: dots that look the same are drawn once."""
-    return list(dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in points))
-
-
 def _svg(part: DrawingPart) -> Markup:
     if isinstance(part, Pixels):
         size, look = {"width": part.side, "height": part.side}, "image-rendering:pixelated"
@@ -393,7 +388,9 @@ def _svg(part: DrawingPart) -> Markup:
     if isinstance(part, Area):
         return element("path", d=f"{_path(part.points)}z", fill=ink, opacity=faint, data_tip=part.tip or None)
     if isinstance(part, Dots):
-        d = "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct(part.points))
+        # To half a unit: dots that look the same are drawn once.
+        distinct = dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in part.points)
+        d = "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct)
         width, dash = 2 * part.radius, None
     else:
         d, width, dash = _path(part.points), part.width, "5 4" if part.dash else None
