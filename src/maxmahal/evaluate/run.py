@@ -110,27 +110,17 @@ def evaluate_models(
         some = _some(images, limit, chosen)
         for model in models.values():
             check_fit(model, some)
+        settings = {"seed": seed, "norm": norm, "epsilon": epsilon}
         command = as_command(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
             recorded_path(data) if isinstance(data, str) else images.name,
-            {
-                "trust": list(trusted),
-                "limit": limit,
-                "seed": seed,
-                "norm": norm,
-                "epsilon": epsilon,
-                "transfer": transfer,
-                "save-images": save_images,
-            },
+            {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images},
             recorded_path(str(out)),
         )
+        folder, sources = user_path(out), sorted(models) if transfer else []
+        bodies = {name: _describe(model, chosen, some, command, sources) for name, model in models.items()}
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        bodies = {
-            Identity(name, *common): _describe(model, chosen, some, command, sorted(models) if transfer else [])
-            for name, model in models.items()
-        }
-        folder = user_path(out)
         begin = partial(
             EvaluationRun,
             suite=chosen,
@@ -141,7 +131,7 @@ def evaluate_models(
             reporter=SilentReporter() if reporter is None else reporter,
             until=until,
         )
-        return _run(folder, bodies, begin)
+        return _run(folder, {Identity(name, *common): body for name, body in bodies.items()}, begin)
 
 
 @contextmanager
