@@ -9,10 +9,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report import wording
-from maxmahal.report.wording import p_told, percent, points
+from maxmahal.report.wording import duration, p_value, percent, points
 from paper import reproduce
 
 NOT_RUN = "not run"
+_NUMBERS = ("no", *["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"])
 _SHOWN = 0.0005  # a smaller share reads as 0.0 % with one digit
 
 
@@ -32,7 +33,7 @@ def _environment() -> Environment:
         autoescape=False,  # Markdown, from our own records
     )
     functions = (listed, difference, points, plural, percent, p_told, paired_test, rate_cell, rate_text, markdown_table)
-    for function in (*functions, wording.counted, wording.duration):
+    for function in (*functions, counted, duration):
         environment.globals[function.__name__] = environment.filters[function.__name__] = function
     environment.globals["NOT_RUN"] = NOT_RUN
     environment.globals["reproduce"] = reproduce
@@ -108,3 +109,16 @@ def rate_text(rate: Rate) -> str:
         return rate.with_interval
     low, high = (100 * end for end in rate.interval)
     return f"{100 * rate.value:.2g} % [{low:.2f}, {high:.2f}] ({rate.count:g} of {rate.total:,})"
+
+
+def p_told(value: float) -> str:
+    """ "p = 0.385" or "p < 0.001", in a sentence."""
+    text = p_value(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def counted(noun: str, *counts: int) -> str:
+    """ "no seeds", "one seed", "three seeds", "three to five seeds", "14 seeds": from the fewest to the most."""
+    ends = dict.fromkeys((min(counts), max(counts)))
+    told = [_NUMBERS[each] if each < len(_NUMBERS) else str(each) for each in ends]
+    return f"{' to '.join(told)} {noun}{'' if max(counts) == 1 else 's'}"

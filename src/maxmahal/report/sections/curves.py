@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmahal.records.types import StageRecords
 from maxmahal.report.chart import Axis, Chart
-from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import percent, short, whole
 
 _DRAWN = 240  # points of an exact curve: its drawing has no more pixels
@@ -45,14 +45,11 @@ class CurveChart:
     lines: tuple[Curve, ...]
 
 
-def curves_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no finding holds a curve and no attack searched for the smallest distortion."""
+def curves_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no finding holds a curve and no attack searched for the smallest distortion."""
     groups = [(group, curve_charts(group)) for group in group_models(models)]
     shown = [(group, _drawn_in(group, curves), curves) for group, curves in groups if curves]
-    if not shown:
-        return None
-    body = render("sections/curves.html.j2", groups=shown)
-    return Section("curves", "Accuracy against epsilon and effort", "Curves", body)
+    return {"groups": shown} if shown else {}
 
 
 def _drawn_in(group: ModelGroup, curves: list[CurveChart]) -> list[ReportedModel]:
