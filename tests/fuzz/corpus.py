@@ -61,6 +61,7 @@ GRIDS = TOML | {
     "many seeds": b"model = [{name = 'a', preset = 'digits-mmc', seeds = 2000000000}]",
     "outside": b"model = [{name = '../../x', preset = 'digits-mmc'}]",
     "null in a name": b'model = [{name = "a\\u0000b", preset = "digits-mmc"}]',
+    "long name of a preset": f"model = [{{name = 'a', preset = '{'x' * 300}'}}]".encode(),
     "includes itself many times": b"include = ['grid.toml', 'grid.toml', 'grid.toml']",
 }  # fmt: skip
 LINES = NO_FILES | {
