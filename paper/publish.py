@@ -22,7 +22,7 @@ from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from paper import readme, reproduce
-from paper.gallery.page import gallery_pages
+from paper.gallery.registry import gallery_pages
 from paper.pages.cards import card, index
 from paper.pages.figures import figures
 from paper.pages.models import ZOO

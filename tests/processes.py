@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["maxmahal.cli", "maxmahal.train", "maxmahal.evaluate", "sklearn.datasets", "torch._dynamo"]
+    ["maxmahal.cli", "maxmahal.train", "maxmahal.evaluate", "sklearn.datasets", "torch._dynamo", "tests.fuzz.readers"]
 )
 COMMAND_LINE = "from maxmahal.cli import main; main()"
 

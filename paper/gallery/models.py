@@ -112,10 +112,7 @@ def follow(
 
 
 def zero_gradients(
-    model: Classifier,
-    images: Float[Tensor, "n c h w"],
-    labels: Int[Tensor, " n"],
-    objective: Objective,
+    model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], objective: Objective
 ) -> float:
     """The share of the images at which the objective's gradient is exactly zero, pixel by pixel."""
     asked = images.clone().requires_grad_()

@@ -1,5 +1,6 @@
-"""A square window on a plane of features: decision regions, features, centers."""
+"""A square window on a plane of features: decision regions, features, centers, paths."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -101,3 +102,19 @@ def _clip(corners: np.ndarray, normal: np.ndarray, offset: float) -> np.ndarray:
             share = heights[here] / (heights[here] - heights[there])
             kept.append(corners[here] + share * (corners[there] - corners[here]))
     return np.array(kept) if len(kept) >= 3 else np.zeros((0, 2))
+
+
+def haloed(points: Sequence[Point], ink: str, width: float = 2.0, dash: bool = False) -> list[DrawingPart]:
+    """A line that stays visible on top of others: a wider one in the background's colour is below it."""
+    return [Line(points, "card", width + 2.5), Line(points, ink, width, dash)]
+
+
+def arrow(start: Point, end: Point, ink: str, width: float = 1.3, head: float = 4.5) -> list[DrawingPart]:
+    """A line with a head at its end."""
+    length = math.dist(start, end)
+    if length < 1e-9:
+        return [Dots([start], ink, width)]
+    ux, uy = (end[0] - start[0]) / length, (end[1] - start[1]) / length
+    foot, side = (end[0] - head * ux, end[1] - head * uy), 0.55 * head
+    tip = [end, (foot[0] - side * uy, foot[1] + side * ux), (foot[0] + side * uy, foot[1] - side * ux)]
+    return [Line([start, foot], ink, width), Area(tip, ink)]

@@ -268,8 +268,7 @@ def judge_adversarial(results: Published) -> Judgement:
     if not found and not known:
         return not_measured("PGD, strict or AutoAttack on AT (SCE) and AT (MMC-10), on the same images")
     pair = next(
-        (each for each in compare.loss_pairs(results) if {each.first, each.second} <= {*ADVERSARIAL_CIFAR100[:2]}),
-        None,
+        (each for each in compare.loss_pairs(results) if {each.first, each.second} <= {*ADVERSARIAL_CIFAR100[:2]}), None
     )
     unfair = {name: unfair_models(results, each.models) for name, each in known.items()}
     fair = [each for name, each in known.items() if not unfair[name]]

@@ -7,16 +7,7 @@ from maxmahal.records.statistics import Rate
 from maxmahal.report.chart import SERIES, Axis, Chart, Key, Text, arranged, cross, heat_map
 from maxmahal.report.wording import listed
 from paper.pages.compare import BUDGETS, SUITE, crafting, is_transfer
-from paper.pages.models import (
-    ADVERSARIAL,
-    ADVERSARIAL_CIFAR100,
-    ANCHORS,
-    DATA,
-    PLAIN,
-    TABLE_1,
-    TABLE_4,
-    data_of,
-)
+from paper.pages.models import ADVERSARIAL, ADVERSARIAL_CIFAR100, ANCHORS, DATA, PLAIN, TABLE_1, TABLE_4, data_of
 from paper.pages.results import Published, has_own_threat
 from paper.pages.training import AROUND, batch_of, is_finished, medians, state_of, tested, why_not_timed
 from paper.summaries import RunSummary

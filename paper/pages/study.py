@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from maxmahal.records.statistics import Rate
-from maxmahal.report.wording import counted
 from paper.pages.paired import EQUAL, POINT, Difference, Verdict, paired, survives_correction
-from paper.pages.text import NOT_RUN, difference, markdown_table
+from paper.pages.text import NOT_RUN, counted, difference, markdown_table
 from paper.summaries.severity import Severity
 
 Metric = Literal["clean", "worst", "early", "superclass", "near", "worst-superclass", "worst-near"]

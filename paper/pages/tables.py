@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from maxmahal.report.wording import p_told
 from paper.pages.claims import paper_gap
 from paper.pages.compare import both_worst, by_epsilon, checkpoint_ends, loss_pairs
 from paper.pages.models import (
@@ -44,7 +43,7 @@ from paper.pages.results import (
     paper_text,
     worst_case,
 )
-from paper.pages.text import NOT_RUN, difference, listed, markdown_table, paired_test, rate_text
+from paper.pages.text import NOT_RUN, difference, listed, markdown_table, p_told, paired_test, rate_text
 from paper.pages.training import constant_loss, is_finished, training_losses
 from paper.summaries import BEST, Summary
 

@@ -10,10 +10,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.report import wording
-from maxmahal.report.wording import p_told, points
+from maxmahal.report.wording import duration, p_value, points
 from paper import reproduce
 
 NOT_RUN = "not run"
+_NUMBERS = ("no", *["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"])
 _SHOWN = 0.0005  # a smaller share reads as 0.0 % with one digit
 
 
@@ -32,20 +33,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         autoescape=False,  # Markdown, from our own records
     )
-    functions = (
-        listed,
-        difference,
-        points,
-        plural,
-        percent,
-        rounded,
-        p_told,
-        paired_test,
-        rate_cell,
-        rate_text,
-        markdown_table,
-    )
-    for function in (*functions, wording.counted, wording.duration):
+    texts = (listed, difference, points, plural, percent, rounded, p_told, paired_test, counted, duration)
+    for function in (*texts, rate_cell, rate_text, markdown_table):
         environment.globals[function.__name__] = environment.filters[function.__name__] = function
     environment.globals["NOT_RUN"] = NOT_RUN
     environment.globals["reproduce"] = reproduce
@@ -133,3 +122,16 @@ def rate_text(rate: Rate) -> str:
     if rate.value >= _SHOWN:
         return f"{percent(rate.value)} % [{rounded(low)}, {rounded(high)}]"
     return f"{100 * rate.value:.2g} % [{low:.2f}, {high:.2f}] ({rate.count:g} of {rate.total:,})"
+
+
+def p_told(value: float) -> str:
+    """ "p = 0.385" or "p < 0.001", in a sentence."""
+    text = p_value(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def counted(noun: str, *counts: int) -> str:
+    """ "no seeds", "one seed", "three seeds", "three to five seeds", "14 seeds": from the fewest to the most."""
+    ends = dict.fromkeys((min(counts), max(counts)))
+    told = [_NUMBERS[each] if each < len(_NUMBERS) else str(each) for each in ends]
+    return f"{' to '.join(told)} {noun}{'' if max(counts) == 1 else 's'}"

@@ -9,7 +9,6 @@ from typing import Any
 from maxmahal.data import CIFAR100_SUPERCLASSES
 from maxmahal.records.statistics import Rate
 from maxmahal.report.chart import SERIES, Axis, Chart, Key, arranged
-from maxmahal.report.wording import counted
 from paper import reproduce
 from paper.pages import trees_scan as scan
 from paper.pages.models import network_title
@@ -33,7 +32,7 @@ from paper.pages.study import (
     tally,
 )
 from paper.pages.study_files import read_results
-from paper.pages.text import NOT_RUN, difference, markdown_table, rate_text, render
+from paper.pages.text import NOT_RUN, counted, difference, markdown_table, rate_text, render
 from paper.pages.trees_study import (
     AT_MMC,
     AT_ORTHOGONAL,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maxmahal.report.chart import Axis, Chart, Key, arranged
-from maxmahal.report.wording import counted
 from paper import reproduce
 from paper.pages.paired import ENOUGH, EQUAL, POINT
 from paper.pages.study import (
@@ -28,7 +27,7 @@ from paper.pages.study import (
     tally,
 )
 from paper.pages.study_files import read_results
-from paper.pages.text import NOT_RUN, listed, markdown_table, render
+from paper.pages.text import NOT_RUN, counted, listed, markdown_table, render
 
 _NAMES: dict[Metric, str] = {"clean": "clean", "worst": "worst case", "early": "first epochs"}
 _COMPARED: tuple[Metric, ...] = ("worst", "clean")

@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from maxmahal.report.chart import CLASSES, Dots, Line
+from maxmahal.report.chart import CLASSES, Area, Dots, Line
 from paper.gallery.figure import FigureRecord
-from paper.gallery.plane import Window, decision_regions
+from paper.gallery.plane import Window, arrow, decision_regions
 from paper.gallery.registry import FIGURES
 
 NAMES = [name for name in FIGURES if name != "figure3b"]
@@ -57,3 +57,11 @@ def test_decision_regions_tile_the_window() -> None:
 def test_the_window_keeps_up_up() -> None:
     window = Window([1.0, 1.0, 2.0], side=100.0)
     assert window.place(np.array([[1.0, 1.0], [3.0, 3.0], [-1.0, -1.0]])) == [(50, 50), (100, 0), (0, 100)]
+
+
+def test_an_arrow_ends_where_it_points() -> None:
+    line, head = arrow((0.0, 0.0), (10.0, 0.0), "ink")
+    assert isinstance(line, Line)
+    assert isinstance(head, Area)
+    assert head.points[0] == (10.0, 0.0)
+    assert arrow((1.0, 1.0), (1.0, 1.0), "ink") == [Dots([(1.0, 1.0)], "ink", 1.3)]

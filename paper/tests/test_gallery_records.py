@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maxmahal.records.schema import RecordsError
 from paper.gallery.__main__ import main
 from paper.gallery.figure import FigureOptions, GalleryFigure, pack, quantise, restore, square_around, unpack
-from paper.gallery.page import gallery_pages
-from paper.gallery.registry import FIGURES, FigureRecordError, make_record, read_record, record_path
+from paper.gallery.registry import FIGURES, gallery_pages, make_record, read_record, record_path
 
 
 def refuse(*arguments: object, **options: object) -> Any:
@@ -91,7 +91,7 @@ def test_a_record_with_a_nan_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "maxmahal-figure-1", "figure": "figure6", "record": {}}'])
 def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
     record_path(tmp_path, "figure5").write_text(text, encoding="utf-8")
-    with pytest.raises(FigureRecordError, match=r"figure5\.json is not a record of figure5 .* makes one"):
+    with pytest.raises(RecordsError, match=r"figure5\.json is not a record of figure5 .* makes one"):
         read_record(tmp_path, "figure5")
 
 

@@ -11,19 +11,17 @@ import math
 import os
 import re
 import stat
-import struct
 import tempfile
-import tokenize
 import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxmahal.errors import MaxmahalError, SettingsError
+from maxmahal.errors import DataError, MaxmahalError, SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,14 +39,15 @@ _TOO_DEEP = f"it is nested more than {_MOST_DEPTH} deep"
 
 
 def user_path(path: str | Path) -> Path:
-    """A path that somebody wrote, with ``~`` replaced by the home folder."""
+    """A path that somebody wrote, with ``~`` replaced by the home folder; it need not exist, but it must be able to."""
     try:
         str(path).encode()  # fails for half a character
         found = Path(path).expanduser()
-    except (RuntimeError, ValueError) as error:
-        raise SettingsError(f"{str(path)!r} is not a path here ({error}); write it in full.") from error
-    if "\0" in str(found):
-        raise SettingsError(f"{str(path)!r} holds a null byte, so it is not a path; correct it.")
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(found)  # fails for a null byte and for a long name
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{str(path)!r} cannot be a path here ({reason}); correct it.") from error
     return found
 
 
@@ -78,12 +77,43 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
         yield stream
 
 
+@contextmanager
+def reading(path: Path, way_out: str) -> Iterator[None]:
+    """Turn an error about a data file, or a ValueError about its content, into a sentence that says what to do."""
+    try:
+        yield
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing; {way_out}") from error
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); {way_out}") from error
+    except OSError as error:
+        raise DataError(f"Cannot read {path} ({error.strerror or error}); {way_out}") from error
+
+
 def read_limited(stream: io.BufferedIOBase, most: int = MOST_BYTES) -> bytes:
     """All that is left of a stream, unpacked or not, if that is not too much."""
     content = stream.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB")
     return content
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The whole file, decompressed if its name ends in ``.gz``; it may hold ``most`` bytes."""
+    with opened(path) as stream:
+        content = read_limited(stream, most)
+    if path.suffix != ".gz":
+        return content
+    unpacking = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # not gzip, which skips zeros at the end byte by byte
+    try:
+        unpacked = unpacking.decompress(content, most + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(unpacked) <= most and not unpacking.eof:
+        raise ValueError("it ends too early")
+    return read_limited(io.BytesIO(unpacked), most)
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
@@ -134,18 +164,13 @@ def _parse(parse: Callable[[str], Any], text: str, most: int) -> Any:
     raise ValueError(_TOO_DEEP)
 
 
-# What zipfile and numpy raise on a file that is no npz, is cut short or has a header that is no literal.
-_DAMAGE = (
-    ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError,
-    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-
-
 def read_arrays(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
     """The wanted arrays of an .npz as far as it has them, and the names of all; no other array is unpacked."""
     try:
         return _read_npz(stream, wanted)
-    except _DAMAGE as error:
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # zipfile and numpy may raise anything on a damaged file
         reason = "it is not an .npz archive" if isinstance(error, zipfile.BadZipFile) else str(error)
         raise ValueError(reason or type(error).__name__) from error
 

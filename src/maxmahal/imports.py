@@ -104,8 +104,20 @@ def call_function(name: str, function: Callable[..., Any], *arguments: object) -
     try:
         with _naming(None):
             return function(*arguments)
-    except Exception as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise ArgumentError(f"{name} failed: {_describe(error)}") from error
+
+
+@contextmanager
+def exits_as_errors() -> Iterator[None]:
+    """The user's code that ends the process, perhaps with exit code 0, would look like work that is done."""
+    try:
+        yield
+    except SystemExit as stop:
+        raise ArgumentError(
+            f"The code of a model, its data or an attack tried to end the program (SystemExit: {stop.code}); "
+            "let it return or raise an error."
+        ) from stop
 
 
 def _import(name: str, module_name: str) -> ModuleType:
@@ -118,11 +130,11 @@ def _import(name: str, module_name: str) -> ModuleType:
                 f"run the command from the folder that holds it, or install it."
             ) from error
         raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
-    except Exception as error:  # importing runs the user's code, which may raise anything
+    except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
         raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """The error's type, its text and its line of code, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

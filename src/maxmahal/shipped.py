@@ -35,5 +35,5 @@ def seen_from(path: Path, kind: FileKind, name: str) -> str:
     """
     if name.endswith(".toml"):
         return str(path.parent / user_path(name))
-    neighbour = path.parent.parent / f"{kind}s" / f"{name}.toml"
+    neighbour = user_path(path.parent.parent / f"{kind}s" / f"{name}.toml")
     return str(neighbour) if neighbour.is_file() and neighbour != shipped_files(kind).get(name) else name

@@ -32,7 +32,7 @@ STEP_SIZE = 2 / 256
 class PaperCarliniWagner:
     """How the paper runs Carlini and Wagner's attack, on the first 500 test images, with un,2 and tar,2.
 
-    It averages the distortion over all of them, a failure counting as none: ``Nearest.published_mean_distance``.
+    It averages the distortion over all of them, a failure counting as none.
     """
 
     steps: int = 1000

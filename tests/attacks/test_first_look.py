@@ -26,10 +26,10 @@ from maxmahal.attacks import (
     own_loss_difference,
     pgd,
     prepare,
-    rotation_grid,
     square,
     transfer,
     worst_of_noise,
+    worst_of_rotations,
 )
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.errors import ArgumentError
@@ -51,7 +51,7 @@ ATTACKS: dict[str, Callable[..., object]] = {
     "autoattack": partial(autoattack, threat=Linf(0.1), seed=0),
     "transfer": lambda model, images, labels: transfer(PGD, model, model, images, labels),
     "noise": partial(worst_of_noise, std=0.1, tries=1, seed=0, sample_ids=LABELS),
-    "turns": partial(rotation_grid, angles=(10.0,)),
+    "turns": partial(worst_of_rotations, seed=0, sample_ids=LABELS),
 }
 EVERY_ATTACK = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 

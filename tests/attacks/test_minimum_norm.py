@@ -103,7 +103,7 @@ def test_a_hopeless_sample_is_returned_as_it_was(norm: Any) -> None:
     assert found.success.tolist() == [False, False, True]
     assert found.distances.tolist() == [math.inf, math.inf, 0.0]
     assert found.images.equal(MANY[:3])
-    assert (found.success_rate, found.mean_distance, found.published_mean_distance) == (pytest.approx(1 / 3), 0.0, 0.0)
+    assert (found.success_rate, found.mean_distance) == (pytest.approx(1 / 3), 0.0)
 
 
 class Plateau(nn.Module):
@@ -190,7 +190,7 @@ def test_the_curve_agrees_with_pgd(norm: Any, kind: type) -> None:
         seed=0,
         targets="all-others",
     )
-    assert found.accuracy_at([0.0, epsilon, 10.0]) == [1.0, pytest.approx(attacked.accuracy, abs=0.051), 0.0]
+    assert float((found.distances > epsilon).float().mean()) == pytest.approx(attacked.accuracy, abs=0.051)
     clear = (found.distances - epsilon).abs() > 0.03 * epsilon
     assert attacked.fooled[clear].equal(found.distances[clear] <= epsilon)
 

@@ -108,9 +108,9 @@ def test_memory_does_not_grow_with_the_evaluations(pairs: int, count: int) -> No
     chunk, looked = 256, []
 
     class Watched(Oracle):
-        def query(self, images: Tensor, samples: Samples) -> Look:
+        def look(self, images: Tensor, samples: Samples) -> Look:
             looked.append(len(images))
-            return super().query(images, samples)
+            return super().look(images, samples)
 
     def ask(images: Tensor) -> Outputs:
         assert len(images) <= chunk

@@ -33,7 +33,6 @@ from maxmahal.attacks.targets import (
     random_any,
     random_other,
     resolve_targets,
-    second_best,
     top_others,
 )
 from maxmahal.errors import ArgumentError
@@ -65,12 +64,12 @@ def test_the_policies_that_read_logits_sort_the_wrong_classes(
     arguments = (torch.tensor(rows).reshape(samples, classes), torch.tensor(labels, dtype=torch.int64))
     arguments = (*arguments, torch.arange(samples), 0)
     order = [wrong_classes(row, label) for row, label in zip(rows, labels, strict=True)]
-    assert all_others()(*arguments).tolist() == order
+    assert all_others(*arguments).tolist() == order
     assert top_others(count)(*arguments).tolist() == [row[:count] for row in order]
-    assert second_best()(*arguments).tolist() == [row[:1] for row in order]
+    assert top_others(1)(*arguments).tolist() == [row[:1] for row in order]
     rising = [wrong_classes(row, label, rising=True) for row, label in zip(rows, labels, strict=True)]
-    assert least_likely()(*arguments).tolist() == [row[:1] for row in rising]
-    assert all_others()(*arguments).shape == (samples, classes - 1)
+    assert least_likely(*arguments).tolist() == [row[:1] for row in rising]
+    assert all_others(*arguments).shape == (samples, classes - 1)
 
 
 def test_by_name() -> None:
@@ -82,22 +81,22 @@ def test_by_name() -> None:
     }
     for name, rows in expected.items():
         assert resolve(name).tolist() == rows, name
-    assert torch.equal(resolve("random-other", seed=5), resolve(random_other(), seed=5))
-    assert torch.equal(resolve("random-any", seed=5), resolve(random_any(), seed=5))
+    assert torch.equal(resolve("random-other", seed=5), resolve(random_other, seed=5))
+    assert torch.equal(resolve("random-any", seed=5), resolve(random_any, seed=5))
     assert set(TARGETS) == {*expected, "random-other", "random-any"}
 
 
 def test_random_targets_keep_the_streams_that_trained_models_were_crafted_with() -> None:
     labels, ids = torch.arange(50) % 10, torch.arange(1000, 1050)
     logits = torch.zeros(50, 10)
-    other = random_other()(logits, labels, ids, 3).squeeze(1)
+    other = random_other(logits, labels, ids, 3).squeeze(1)
     assert torch.equal(other, (labels + 1 + integers(ids, 9, "target", 3)) % 10)
-    assert torch.equal(random_any()(logits, labels, ids, 3).squeeze(1), integers(ids, 10, "target", 3))
+    assert torch.equal(random_any(logits, labels, ids, 3).squeeze(1), integers(ids, 10, "target", 3))
     assert other[:12].tolist() == [2, 5, 6, 2, 1, 6, 9, 8, 0, 6, 9, 9]
-    assert random_any()(logits, labels, ids, 3)[:12, 0].tolist() == [3, 4, 0, 8, 2, 5, 8, 5, 8, 3, 3, 4]
+    assert random_any(logits, labels, ids, 3)[:12, 0].tolist() == [3, 4, 0, 8, 2, 5, 8, 5, 8, 3, 3, 4]
 
 
-@pytest.mark.parametrize("policy", [random_other(), random_any()], ids=["other", "any"])
+@pytest.mark.parametrize("policy", [random_other, random_any], ids=["other", "any"])
 def test_random_targets_are_even_and_belong_to_the_sample(policy: TargetPolicy) -> None:
     labels, ids = torch.arange(COUNT) % 5, torch.arange(COUNT)
     logits = torch.zeros(COUNT, 5)
@@ -105,7 +104,7 @@ def test_random_targets_are_even_and_belong_to_the_sample(policy: TargetPolicy) 
     assert drawn.shape == (COUNT, 1)
     shift = (drawn[:, 0] - labels) % 5
     counts = torch.bincount(shift, minlength=5)
-    assert (counts[0] == 0) == (policy is not random_any())
+    assert (counts[0] == 0) == (policy is not random_any)
     assert stats.chisquare(counts[counts > 0].numpy()).pvalue > 1e-3
     some = torch.tensor([17, 3, 999])
     assert torch.equal(policy(torch.randn(3, 5), labels[some], ids[some], 0), drawn[some])

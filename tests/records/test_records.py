@@ -284,7 +284,7 @@ def test_no_records_at_all(tmp_path: Path) -> None:
 def test_a_path_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageError, match="Cannot make the folder") as caught:
+        with pytest.raises(StorageError, match="Cannot write") as caught:
             evaluate(out)
         assert "\n" not in str(caught.value)
     assert (tmp_path / "file").read_text() == "mine"

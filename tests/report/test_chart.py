@@ -15,7 +15,6 @@ from maxmahal.report.chart import (
     Line,
     Text,
     arranged,
-    arrow,
     heat_map,
     palette,
 )
@@ -82,11 +81,3 @@ def test_a_heat_map_says_what_was_not_run() -> None:
     drawing = heat_map("Map", ["a"], ["b", "c"], [[0.5, None]])
     assert [part.text for part in drawing.parts if isinstance(part, Text)][-2:] == ["50.0", "not run"]
     assert [part.opacity for part in drawing.parts if isinstance(part, Area)] == [1.0, 0.5, 1.0]
-
-
-def test_an_arrow_ends_where_it_points() -> None:
-    line, head = arrow((0.0, 0.0), (10.0, 0.0), "ink")
-    assert isinstance(line, Line)
-    assert isinstance(head, Area)
-    assert head.points[0] == (10.0, 0.0)
-    assert arrow((1.0, 1.0), (1.0, 1.0), "ink") == [Dots([(1.0, 1.0)], "ink", 1.3)]

@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 from small_evaluations import make_columns, make_evaluation, make_rich_evaluation, make_stage, make_stages
 
 from maxmahal.errors import ArgumentError
@@ -208,11 +209,12 @@ def test_models_of_one_name_are_told_apart() -> None:
     assert legend(drawing) == ["mmc (standard)", "mmc (autoattack)"]
 
 
-def test_what_matplotlib_paints_has_the_drawings_colours() -> None:
+def test_what_matplotlib_paints_has_the_drawings_colours(tmp_path: Path) -> None:
     corner = [(10.0, 10.0), (30.0, 10.0), (30.0, 30.0), (10.0, 30.0)]
     parts = [Area(corner, "c1"), Dots([(60.0, 20.0)], "c2", 5.0), Line([(0.0, 50.0), (80.0, 50.0)], "bad", 4.0)]
-    image = figures.to_image(Drawing("Parts", 80.0, 60.0, parts))
-    assert image.size == (80, 60)
+    figures.write_drawing(Drawing("Parts", 80.0, 60.0, parts), tmp_path / "parts.png", "png")
+    image = Image.open(tmp_path / "parts.png").convert("RGB")
+    assert image.size == (160, 120)
     shown = {ink: "#{:02x}{:02x}{:02x}".format(*image.getpixel(at)) for ink, at in  # type: ignore[misc]
-             {"c1": (20, 20), "c2": (60, 20), "bad": (40, 50), "card": (70, 40)}.items()}  # fmt: skip
+             {"c1": (40, 40), "c2": (120, 40), "bad": (80, 100), "card": (140, 80)}.items()}  # fmt: skip
     assert shown == {ink: palette()[ink] for ink in shown}

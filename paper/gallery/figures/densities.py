@@ -17,13 +17,14 @@ from scipy import stats
 from torch import Tensor
 
 from maxmahal.centers import max_mahalanobis_centers
-from maxmahal.density import CenterSpheres, Contours, PairSpheres, log_exact_density, log_paper_density, pair_contours
+from maxmahal.density import CenterSpheres, PairSpheres, pair_contours
 from maxmahal.errors import ArgumentError
 from maxmahal.losses.gsce import gsce_loss
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.random import generator
 from maxmahal.report.chart import Axis, Chart, Drawing, Key
 from paper.gallery.figure import FigureOptions, FigureRecord
+from paper.gallery.theorems import log_exact_density, log_paper_density, loss_at
 
 _CHUNK = 50_000
 _MASS = 0.004  # of the samples in a shell: thin enough that its finite width is a tenth of a standard error
@@ -39,7 +40,7 @@ LEGEND = (
 class DensityTrial:
     """A loss, its contours, and features N(mean, scale²·I) of one class."""
 
-    contours: Contours
+    contours: CenterSpheres | PairSpheres
     loss: Callable[[Float[Tensor, "n d"]], Float[Tensor, " n"]]
     mean: Tensor
     scale: float
@@ -152,7 +153,7 @@ def _spheres(
     centers: Float[Tensor, "2 d"], precisions: Float[Tensor, " 2"], biases: Float[Tensor, " 2"]
 ) -> PairSpheres:
     contours = pair_contours(centers, precisions, biases)
-    if not isinstance(contours, PairSpheres):
+    if contours is None:
         raise ArgumentError("The precisions of a trial must differ by a multiple of the identity; draw other ones.")
     return contours
 
@@ -180,7 +181,7 @@ def _shells(trial: DensityTrial, shells: int) -> tuple[Float[Tensor, " m"], Floa
     places = torch.linspace(_FIRST, _LAST, shells, dtype=torch.float64)
     quantiles = torch.stack([places - 0.5 * _MASS, places + 0.5 * _MASS])
     squared = _squared_radius_law(trial).ppf(quantiles.numpy())
-    ends = trial.contours.loss_at(torch.from_numpy(squared))
+    ends = loss_at(trial.contours, torch.from_numpy(squared))
     return ends.amin(dim=0), ends.amax(dim=0)
 
 

@@ -11,19 +11,10 @@ from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 from maxmahal.random import generator
-from maxmahal.report.chart import Area, Dots, Drawing, DrawingPart, Key, haloed
+from maxmahal.report.chart import Area, Dots, Drawing, DrawingPart, Key
 from maxmahal.train import load_settings
 from maxmahal.train.splits import load_splits
-from paper.gallery.figure import (
-    FigureOptions,
-    FigureRecord,
-    pack,
-    quantise,
-    restore,
-    rounded,
-    square_around,
-    unpack,
-)
+from paper.gallery.figure import FigureOptions, FigureRecord, pack, quantise, restore, rounded, square_around, unpack
 from paper.gallery.models import (
     AttackPaths,
     PathSettings,
@@ -34,7 +25,7 @@ from paper.gallery.models import (
     linear_logits,
     zero_gradients,
 )
-from paper.gallery.plane import Window
+from paper.gallery.plane import Window, haloed
 from paper.pages.text import markdown_table
 
 # The colour, the dash and the name of each objective, which the attacker minimises.

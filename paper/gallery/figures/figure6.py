@@ -10,9 +10,9 @@ from maxmahal.attacks import Outputs, own_loss, own_loss_difference
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.losses import MMC
 from maxmahal.random import generator
-from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, Text, arrow, cross, haloed
+from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, Text, cross
 from paper.gallery.figure import FigureOptions, FigureRecord, rounded
-from paper.gallery.plane import Window, class_ink
+from paper.gallery.plane import Window, arrow, class_ink, haloed
 from paper.pages.text import markdown_table
 
 NORM, SPREAD, THRESHOLD = 10.0, 1.5, 4.0

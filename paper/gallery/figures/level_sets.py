@@ -22,9 +22,9 @@ from maxmahal.losses.gsce import gsce_loss
 from maxmahal.losses.mmc import mmc_loss
 from maxmahal.losses.softmax import sce_loss
 from maxmahal.random import generator
-from maxmahal.report.chart import Drawing, DrawingPart, Key, Line, arrow
+from maxmahal.report.chart import Drawing, DrawingPart, Key, Line
 from paper.gallery.figure import FigureOptions, FigureRecord, rounded
-from paper.gallery.plane import Window, class_ink
+from paper.gallery.plane import Window, arrow, class_ink
 
 _Loss = Callable[[Tensor, Tensor], Tensor]
 CLASSES = 3

@@ -28,7 +28,7 @@ from maxmahal.attacks.pgd import craft, pgd
 from maxmahal.attacks.prepare import Prepared, prepare
 from maxmahal.attacks.registry import ATTACKS, Attack
 from maxmahal.attacks.result import Attacked, Nearest, Passes, Spent
-from maxmahal.attacks.rotation import random_rotation, rotate, rotation_grid, worst_of_rotations
+from maxmahal.attacks.rotation import random_rotation, rotate, worst_of_rotations
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.straight_through import straight_through
@@ -85,7 +85,6 @@ __all__ = [
     "prepare",
     "random_rotation",
     "rotate",
-    "rotation_grid",
     "spsa",
     "square",
     "straight_through",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.result import Attacked
 from maxmahal.errors import ArgumentError, did_you_mean
@@ -39,7 +40,7 @@ class BoundAttack:
         """The whole result: images, predictions, successes and costs."""
         found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)
         if not isinstance(found, Attacked):
-            raise ArgumentError(f"{_name(self._attack)} must return an Attacked; got a {type(found).__name__}.")
+            raise ArgumentError(f"{name_of(self._attack)} must return an Attacked; got a {type(found).__name__}.")
         self._last = found
         return found
 
@@ -60,13 +61,13 @@ def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> B
     if positional != ["model", "images", "labels"] or _OF_EACH_CALL not in named:
         raise ArgumentError(
             f"attack must be a function of model, images and labels with its settings by name, such as pgd; "
-            f"got {_name(attack)}."
+            f"got {name_of(attack)}."
         )
     del named[_OF_EACH_CALL]
-    _check_names(_name(attack), settings, named)
+    _check_names(name_of(attack), settings, named)
     missing = [name for name, each in named.items() if each.default is each.empty and name not in settings]
     if missing:
-        raise ArgumentError(f"{_name(attack)} also needs {', '.join(missing)}.")
+        raise ArgumentError(f"{name_of(attack)} also needs {', '.join(missing)}.")
     return BoundAttack(attack, model, settings)
 
 
@@ -86,7 +87,3 @@ def _check_names(attack: str, settings: Iterable[str], known: Iterable[str]) -> 
             raise ArgumentError(f"{_OF_EACH_CALL} belong to the images of one call; pass them to the bound attack.")
         if name not in known:
             raise ArgumentError(f"{attack} has no setting '{name}'; {did_you_mean(name, known)}")
-
-
-def _name(function: object) -> str:
-    return getattr(function, "__name__", type(function).__name__)

@@ -67,9 +67,9 @@ def check_objective(objective: Objective) -> None:
         raise ArgumentError(f"{_A_FUNCTION}; {name_of(function)} takes ({takes}), but {AN_OBJECTIVE}") from error
 
 
-def name_of(objective: object) -> str:
-    """What to call an objective in a sentence."""
-    return getattr(objective, "name", None) or getattr(objective, "__name__", None) or type(objective).__name__
+def name_of(function: object) -> str:
+    """What to call an objective or another function in a sentence."""
+    return getattr(function, "name", None) or getattr(function, "__name__", None) or type(function).__name__
 
 
 def check_threat(threat: Threat, images: Tensor) -> None:

@@ -76,28 +76,12 @@ class Ledger:
 
     def offer_clean_images(self) -> None:
         """Samples that need no attack: the distance 0 for those the model confirms as broken."""
-        claimed = (self._samples.ranks(self.predictions) > 0).nonzero().squeeze(1)
-        if not len(claimed):
-            return
-        samples = self._samples.select(claimed)
-        if self._oracle.confirms:
-            self.predictions[claimed] = self._oracle.verdict(samples.images, samples).predictions
-            self._confirmed[claimed] = True
-        self._ranks[claimed] = samples.ranks(self.predictions[claimed])
-        self._score_clean_successes(claimed)
+        self._decide((self._samples.ranks(self.predictions) > 0).nonzero().squeeze(1))
 
     def confirm(self) -> None:
         """Ask the model itself about every image that only the search has judged: the model decides."""
         self._settle_claims()
-        rows = (~self._confirmed).nonzero().squeeze(1)
-        if not len(rows):
-            return
-        samples = self._samples.select(rows)
-        self.predictions[rows] = self._oracle.verdict(self.images[rows], samples).predictions
-        self._confirmed[rows] = True
-        self._ranks[rows] = samples.ranks(self.predictions[rows])
-        # Where a minimum-norm attack found nothing, the clean image is what is left.
-        self._score_clean_successes(rows)
+        self._decide((~self._confirmed).nonzero().squeeze(1))
 
     def offer(
         self,
@@ -188,8 +172,16 @@ class Ledger:
         self.scores[taken], self._ranks[taken] = scores[place], ranks[place]
         self._confirmed[taken] = True
 
-    def _score_clean_successes(self, rows: Int[Tensor, " m"]) -> None:
-        if self._keep == "nearest":
+    def _decide(self, rows: Int[Tensor, " m"]) -> None:
+        """The predictions of these rows count, confirmed by the model where they are the search's alone."""
+        if not len(rows):
+            return
+        samples = self._samples.select(rows)
+        if self._oracle.confirms:
+            self.predictions[rows] = self._oracle.verdict(self.images[rows], samples).predictions
+            self._confirmed[rows] = True
+        self._ranks[rows] = samples.ranks(self.predictions[rows])
+        if self._keep == "nearest":  # what a minimum-norm attack leaves undecided is the clean image
             self.scores[rows] = torch.where(self._ranks[rows] >= self._samples.goal, 0.0, self.scores[rows])
 
     def _is_better(self, rows: Tensor, ranks: Tensor, scores: Tensor, goal: int) -> Bool[Tensor, " m"]:
@@ -274,20 +266,6 @@ def run(
         return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
 
 
-def last_iterate(
-    method: Method, model: Model, samples: Samples, state: State, objective: Objective
-) -> Float[Tensor, "n c h w"]:
-    """All steps for all samples at once and nothing else: no checks, no verdicts, nothing read back from the device.
-
-    For adversarial training, which knows its data and reads no verdicts. The model is used in the mode it is in.
-    """
-    oracle = make_oracle(model, objective, len(samples), eot_samples=1)
-    for _ in range(method.steps):
-        method.step(samples, state, oracle)
-    final = method.final(state)
-    return state["moved"] if final is None else final
-
-
 class _Run:
     def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
@@ -308,7 +286,7 @@ class _Run:
         self._samples = Samples(images, case.labels, avoided, first, ids, HIT if single else FOOLED, self._everyone)
         check_first_values(oracle, answers, self._samples)
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
-        self._exits = engine.early_exit and keep != "last"
+        self._exits = engine.early_exit and keep == "best"
 
     def attack(self, restarts: int) -> Attacked:
         """Every restart with every target, on the samples that are still correct."""
@@ -320,28 +298,11 @@ class _Run:
             if self._targets is not None:
                 samples = replace(samples, targets=self._targets[:, attempt % columns])
             rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._everyone
-            if self._exits or self._keep == "nearest":
-                self._attack_the_open(samples, rows, attempt)
-            else:
-                self._attack_in_step(samples, rows, attempt)
+            self._attack_rows(samples, rows, attempt)
         self._ledger.confirm()
         return self._result()
 
-    def _attack_in_step(self, samples: Samples, rows: Tensor, attempt: int) -> None:
-        """Every sample takes every step, a batch at a time."""
-        for start in range(0, len(rows), self._capacity):
-            part = rows[start : start + self._capacity]
-            working = samples.select(part)
-            state = self._method.begin(working, attempt)
-            self._tally.add("iterations", part, self._method.steps)
-            for _ in range(self._method.steps):
-                trial = self._method.step(working, state, self._oracle)
-                if self._keep == "best":
-                    self._ledger.offer(part, working, trial.images, trial.predictions, trial.scores)
-            self._judge_final(part, working, state)
-            self._report(start + len(part), len(rows))
-
-    def _attack_the_open(self, samples: Samples, queue: Tensor, attempt: int) -> None:
+    def _attack_rows(self, samples: Samples, queue: Tensor, attempt: int) -> None:
         """Samples leave when they are done, and others take their place."""
         total, settled = len(queue), 0
         rows, working, state = queue[:0], samples.select(queue[:0]), State()
@@ -352,11 +313,13 @@ class _Run:
                 rows, working, state = self._admit(samples, admitted, attempt, rows, working, state)
             trial = self._method.step(working, state, self._oracle)
             self._tally.add("iterations", rows)
-            success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
-            leaves = trial.finished | success if self._keep == "best" else trial.finished
+            success = torch.zeros_like(trial.finished)
+            if self._keep != "last":
+                success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
+            leaves = trial.finished | success if self._exits else trial.finished
             if not bool(leaves.any()):
                 continue
-            undecided = (trial.finished & ~success).nonzero().squeeze(1)
+            undecided = (trial.finished & ~success if self._exits else trial.finished).nonzero().squeeze(1)
             if len(undecided):
                 self._judge_final(rows[undecided], working.select(undecided), _rows_of(state, undecided))
             stays = (~leaves).nonzero().squeeze(1)

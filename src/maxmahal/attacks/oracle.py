@@ -218,11 +218,7 @@ class Oracle:
         return look.logits.detach(), look.values.detach(), gradient
 
     def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
-        """The objective at ``images`` without a gradient, by the search model."""
-        return self._look_with(self.search, images, samples, "asked")
-
-    def query(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
-        """``look`` for attacks without gradients, whose many queries are worth a model that is prepared for them."""
+        """The objective at ``images`` without a gradient, by a search model that is prepared for many queries."""
         return self._look_with(self.quick or self.search, images, samples, "asked")
 
     def verdict(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:

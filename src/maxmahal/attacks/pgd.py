@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_count, check_positive, check_threat
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, last_iterate, run
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
-from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples
+from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples, make_oracle
 from maxmahal.attacks.result import Attacked
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
@@ -81,7 +81,10 @@ def craft(
     state = method.begin(samples, 0)
     if start is not None:
         state["moved"] = start
-    return last_iterate(method, model, samples, state, objective)
+    oracle = make_oracle(model, objective, len(samples), eot_samples=1)
+    for _ in range(steps):
+        method.step(samples, state, oracle)
+    return state["moved"]
 
 
 def random_start(

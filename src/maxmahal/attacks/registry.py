@@ -20,6 +20,7 @@ from torch import Tensor
 from maxmahal.attacks.apgd import apgd
 from maxmahal.attacks.autoattack import FEWEST_CLASSES, autoattack_part
 from maxmahal.attacks.carlini import carlini_wagner
+from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.fgsm import fgsm
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.minimum_norm import fmn
@@ -87,7 +88,9 @@ class Attack:
             if name in GIVEN or name in options:
                 continue
             if name not in hints:
-                raise ArgumentError(f"{_name(self.function)}: give the parameter '{name}' a type, such as {name}: int.")
+                raise ArgumentError(
+                    f"{name_of(self.function)}: give the parameter '{name}' a type, such as {name}: int."
+                )
             annotation, default = hints[name], parameter.default
             if annotation is Objective:
                 annotation, default = str, default.name if isinstance(default, NamedObjective) else default
@@ -132,7 +135,3 @@ def find_attack(name: str) -> Attack:
         raise SettingsError(f"attack = {name!r} is unknown; {did_you_mean(name, ATTACKS)}")
     found = import_function(name)
     return found if isinstance(found, Attack) else Attack(found)
-
-
-def _name(function: object) -> str:
-    return getattr(function, "__name__", type(function).__name__)

@@ -1,7 +1,6 @@
 """What an attack found, and what it cost, sample by sample."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -110,12 +109,3 @@ class Nearest(Attacked):
         """Mean distance over the successes; NaN without any."""
         found = self.distances[self.success]
         return float(found.double().mean()) if len(found) else math.nan
-
-    @property
-    def published_mean_distance(self) -> float:
-        """The average of the paper's code, in which a failure counts as a distance of 0: for comparison only."""
-        return float(torch.where(self.success, self.distances, 0.0).double().mean())
-
-    def accuracy_at(self, epsilons: Sequence[float]) -> list[float]:
-        """Share of the samples with no success within each epsilon: the whole robustness curve of this attack."""
-        return [float((self.distances > epsilon).double().mean()) for epsilon in epsilons]

@@ -1,7 +1,7 @@
-"""Rotation (paper Sec. 4.5): the worst of several random angles, or of a list of angles."""
+"""Rotation (paper Sec. 4.5): the worst of several random angles."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.transforms import OfTries, Transformed, ids_of_tries, worst_of
+from maxmahal.attacks.transforms import Transformed, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import uniform
 
@@ -64,31 +64,6 @@ def worst_of_rotations(
     def angles(rows: Tensor, attempts: Tensor) -> Tensor:
         return random_angles(ids_of_tries(sample_ids[rows], attempts), max_degrees=max_degrees, seed=seed)
 
-    return _worst_rotation(model, images, labels, tries, angles, sample_ids)
-
-
-def rotation_grid(
-    model: Callable[[Tensor], Tensor],
-    images: Float[Tensor, "n c h w"],
-    labels: Int[Tensor, " n"],
-    *,
-    angles: Sequence[float],
-) -> Transformed:
-    """The worst rotation of a list of angles in degrees, tried in their order."""
-    if not angles or not all(math.isfinite(angle) for angle in angles):
-        raise ArgumentError(f"angles must be a list of at least one finite number of degrees; got {list(angles)}.")
-    grid = torch.tensor(angles, dtype=torch.float32, device=images.device)
-    return _worst_rotation(model, images, labels, len(angles), lambda _, attempts: grid[attempts])
-
-
-def _worst_rotation(
-    model: Callable[[Tensor], Tensor],
-    images: Tensor,
-    labels: Tensor,
-    tries: int,
-    angles: OfTries,
-    sample_ids: Tensor | None = None,
-) -> Transformed:
     def rotated(rows: Tensor, attempts: Tensor) -> Tensor:
         return rotate(images[rows], angles(rows, attempts))
 

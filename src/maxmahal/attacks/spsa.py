@@ -111,7 +111,7 @@ class QueriedDescent:
         moved = state["moved"] - self.learning_rate * _adam(state, estimate)
         moved = self.threat.project(samples.images, moved)
         state["moved"] = moved
-        look = oracle.query(moved, samples)
+        look = oracle.look(moved, samples)
         return Trial(moved, look.predictions, look.values, state["taken"] >= self.steps)
 
     def final(self, state: State) -> Float[Tensor, "n c h w"]:
@@ -163,7 +163,7 @@ def _slopes(
     torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
     around, times = around.flatten(0, 2), 2 * pairs
     owners = torch.arange(count, device=images.device).repeat_interleave(times)
-    look = oracle.query(around, replace(samples, images=images[:, :0]).select(owners))  # ``around`` has the pixels
+    look = oracle.look(around, replace(samples, images=images[:, :0]).select(owners))  # ``around`` has the pixels
     above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
     slopes = ((above - below) / (2 * delta)).to(images.dtype)
     return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)

@@ -148,14 +148,14 @@ class RandomSquares:
     def begin(self, samples: Samples, attempt: int) -> State:
         """Stripes for Linf, tiles for L2, of random signs."""
         ids = derive(samples.ids, torch.full_like(samples.ids, attempt))
-        start = (_stripes if isinstance(self.threat, Linf) else _bumps)(self.threat, samples.images, ids, self.seed)
+        start = (self._stripes if isinstance(self.threat, Linf) else self._bumps)(samples.images, ids)
         values = torch.full_like(start[:, 0, 0, 0], torch.inf)
         return {"moved": start, "best": start, "value": values, "ids": ids, "taken": torch.zeros_like(samples.labels)}
 
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
         """One query."""
         seen = state["moved"]
-        look = oracle.query(seen, samples)
+        look = oracle.look(seen, samples)
         values = look.values.to(seen.dtype)
         better = values < state["value"]
         state["best"] = torch.where(better[:, None, None, None], seen, state["best"])
@@ -171,8 +171,56 @@ class RandomSquares:
         ids = derive(state["ids"], state["taken"])
         places = 10_000 * state["taken"] // self.steps
         levels = (places[:, None] > torch.tensor(_HALVINGS, device=places.device)).sum(dim=1)
-        propose = _push_window if isinstance(self.threat, Linf) else _move_mass
-        return propose(self.threat, images, state["best"], ids, levels, self.p_init, self.seed)
+        propose = self._push_window if isinstance(self.threat, Linf) else self._move_mass
+        return propose(images, state["best"], ids, levels)
+
+    def _stripes(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
+        """Every column at one end of its range."""
+        _, channels, _, width = images.shape
+        drawn = signs(ids, (channels, 1, width), "square-start", self.seed).to(images.dtype)
+        return self.threat.project(images, images + self.threat.radius * drawn)
+
+    def _bumps(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
+        """Five tiles of positive and negative bumps along the shorter side, as long together as the threat allows."""
+        _, channels, height, width = images.shape
+        side = max(min(height, width) // 5, 1)
+        change = tiles(ids, channels, (height, width), side, "square-start", self.seed).to(images.dtype)
+        lengths = self.threat.radius / norms(change).clamp_min(1e-30)
+        return self.threat.project(images, images + per_sample(lengths) * change)
+
+    def _push_window(
+        self, images: Float[Tensor, "n c h w"], best: Float[Tensor, "n c h w"], ids: Tensor, levels: Tensor
+    ) -> Float[Tensor, "n c h w"]:
+        """Each channel of the window to one end of its range (the paper's algorithm 2)."""
+        _, channels, height, width = images.shape
+        sides = torch.tensor(window_sides(self.p_init, height, width, odd=False), device=ids.device)[levels]
+        inside = draw_windows(ids, sides, (height, width), "square", self.seed).inside
+        upwards = signs(ids, (channels, 1, 1), "square-signs", self.seed) > 0
+        low, high = (self.threat.project(images, images + end * self.threat.radius) for end in (-1, 1))
+        changes = inside & (torch.where(upwards, high, low) != best)
+        idle = ~changes.flatten(1).any(dim=1)
+        upwards = upwards ^ idle[:, None, None, None]  # the opposite of what is there already
+        return torch.where(inside, torch.where(upwards, high, low), best)
+
+    def _move_mass(
+        self, images: Float[Tensor, "n c h w"], best: Float[Tensor, "n c h w"], ids: Tensor, levels: Tensor
+    ) -> Float[Tensor, "n c h w"]:
+        """Take the change of one window away, and use it in another window, with a bump added (algorithm 3)."""
+        _, channels, height, width = images.shape
+        known = window_sides(self.p_init, height, width, odd=True)
+        sides = torch.tensor(known, device=ids.device)[levels]
+        here = draw_windows(ids, sides, (height, width), "square", self.seed)
+        there = draw_windows(ids, sides, (height, width), "square-emptied", self.seed)
+        turned = signs(ids, (), "square-turn", self.seed) > 0
+        bump = here.lookup(patterns(known, images.device)[levels], turned).to(images.dtype)
+        drawn = signs(ids, (channels, 1, 1), "square-signs", self.seed).to(images.dtype)
+
+        change = best - images
+        direction = drawn * bump + _unit(change * here.inside)
+        unused = (self.threat.radius**2 - per_sample(norms(change)).square()).clamp_min(0)
+        available = (_lengths(change * (here.inside | there.inside)).square() + unused / channels).sqrt()
+        rest = torch.where(there.inside, 0.0, change)
+        return self.threat.project(images, images + torch.where(here.inside, _unit(direction) * available, rest))
 
 
 def window_sides(p_init: float, height: int, width: int, *, odd: bool) -> tuple[int, ...]:
@@ -183,70 +231,6 @@ def window_sides(p_init: float, height: int, width: int, *, odd: bool) -> tuple[
         side += odd and side % 2 == 0
         sides.append(min(side, height, width))
     return tuple(sides)
-
-
-def _stripes(threat: Linf | L2, images: Tensor, ids: Tensor, seed: int) -> Float[Tensor, "n c h w"]:
-    """Every column at one end of its range."""
-    _, channels, _, width = images.shape
-    drawn = signs(ids, (channels, 1, width), "square-start", seed).to(images.dtype)
-    return threat.project(images, images + threat.radius * drawn)
-
-
-def _push_window(
-    threat: Linf | L2,
-    images: Float[Tensor, "n c h w"],
-    best: Float[Tensor, "n c h w"],
-    ids: Int[Tensor, " n"],
-    levels: Int[Tensor, " n"],
-    p_init: float,
-    seed: int,
-) -> Float[Tensor, "n c h w"]:
-    """Each channel of the window to one end of its range (the paper's algorithm 2)."""
-    _, channels, height, width = images.shape
-    sides = torch.tensor(window_sides(p_init, height, width, odd=False), device=ids.device)[levels]
-    inside = draw_windows(ids, sides, (height, width), "square", seed).inside
-    upwards = signs(ids, (channels, 1, 1), "square-signs", seed) > 0
-    low, high = threat.project(images, images - threat.radius), threat.project(images, images + threat.radius)
-    changes = inside & (torch.where(upwards, high, low) != best)
-    idle = ~changes.flatten(1).any(dim=1)
-    upwards = upwards ^ idle[:, None, None, None]  # the opposite of what is there already
-    return torch.where(inside, torch.where(upwards, high, low), best)
-
-
-def _bumps(threat: Linf | L2, images: Tensor, ids: Tensor, seed: int) -> Float[Tensor, "n c h w"]:
-    """Five tiles of positive and negative bumps along the shorter side, as long together as the threat allows."""
-    _, channels, height, width = images.shape
-    side = max(min(height, width) // 5, 1)
-    change = tiles(ids, channels, (height, width), side, "square-start", seed).to(images.dtype)
-    lengths = threat.radius / norms(change).clamp_min(1e-30)
-    return threat.project(images, images + per_sample(lengths) * change)
-
-
-def _move_mass(
-    threat: Linf | L2,
-    images: Float[Tensor, "n c h w"],
-    best: Float[Tensor, "n c h w"],
-    ids: Int[Tensor, " n"],
-    levels: Int[Tensor, " n"],
-    p_init: float,
-    seed: int,
-) -> Float[Tensor, "n c h w"]:
-    """Take the change of one window away, and use it in another window, with a bump added (algorithm 3)."""
-    _, channels, height, width = images.shape
-    known = window_sides(p_init, height, width, odd=True)
-    sides = torch.tensor(known, device=ids.device)[levels]
-    here = draw_windows(ids, sides, (height, width), "square", seed)
-    there = draw_windows(ids, sides, (height, width), "square-emptied", seed)
-    turned = signs(ids, (), "square-turn", seed) > 0
-    bump = here.lookup(patterns(known, images.device)[levels], turned).to(images.dtype)
-    drawn = signs(ids, (channels, 1, 1), "square-signs", seed).to(images.dtype)
-
-    change = best - images
-    direction = drawn * bump + _unit(change * here.inside)
-    unused = (threat.radius**2 - per_sample(norms(change)).square()).clamp_min(0)
-    available = (_lengths(change * (here.inside | there.inside)).square() + unused / channels).sqrt()
-    rest = torch.where(there.inside, 0.0, change)
-    return threat.project(images, images + torch.where(here.inside, _unit(direction) * available, rest))
 
 
 def _lengths(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c 1 1"]:

@@ -19,58 +19,33 @@ TargetPolicy = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 Targets = Tensor | str | TargetPolicy | None
 
 
-def random_other() -> TargetPolicy:
+def random_other(logits: Tensor, labels: Tensor, sample_ids: Tensor, seed: int) -> Int[Tensor, "n 1"]:
     """One wrong class, drawn for each sample."""
-
-    def targets(logits: Tensor, labels: Tensor, sample_ids: Tensor, seed: int) -> Tensor:
-        classes = logits.shape[1]
-        offset = 1 + integers(sample_ids, classes - 1, "target", seed)
-        return ((labels + offset) % classes)[:, None]
-
-    return targets
+    classes = logits.shape[1]
+    offset = 1 + integers(sample_ids, classes - 1, "target", seed)
+    return ((labels + offset) % classes)[:, None]
 
 
-def random_any() -> TargetPolicy:
+def random_any(logits: Tensor, _labels: Tensor, sample_ids: Tensor, seed: int) -> Int[Tensor, "n 1"]:
     """One class of all, the label among them, drawn for each sample as the paper's released code does."""
-    return _random_any
-
-
-def _random_any(logits: Tensor, _labels: Tensor, sample_ids: Tensor, seed: int) -> Tensor:
     return integers(sample_ids, logits.shape[1], "target", seed)[:, None]
+
+
+def all_others(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Int[Tensor, "n t"]:
+    """Every wrong class, most likely first, so that an attack which stops at its first success stops early."""
+    return _sorted_others(logits, labels, descending=True)
+
+
+def least_likely(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Int[Tensor, "n 1"]:
+    """The least likely wrong class."""
+    return _sorted_others(logits, labels, descending=False)[:, :1]
 
 
 def top_others(count: int) -> TargetPolicy:
     """The ``count`` most likely wrong classes, or all where there are fewer: most likely first, ties by class index."""
     if count < 1:
         raise ArgumentError(f"count must be at least 1; got {count}.")
-
-    def targets(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Tensor:
-        return _sorted_others(logits, labels, descending=True)[:, :count]
-
-    return targets
-
-
-def second_best() -> TargetPolicy:
-    """The most likely wrong class."""
-    return top_others(1)
-
-
-def all_others() -> TargetPolicy:
-    """Every wrong class, most likely first, so that an attack which stops at its first success stops early."""
-
-    def targets(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Tensor:
-        return _sorted_others(logits, labels, descending=True)
-
-    return targets
-
-
-def least_likely() -> TargetPolicy:
-    """The least likely wrong class."""
-
-    def targets(logits: Tensor, labels: Tensor, _ids: Tensor, _seed: int) -> Tensor:
-        return _sorted_others(logits, labels, descending=False)[:, :1]
-
-    return targets
+    return lambda *given: all_others(*given)[:, :count]
 
 
 def _sorted_others(
@@ -85,11 +60,11 @@ def _sorted_others(
 
 # By name, for settings files and the command line.
 TARGETS: dict[str, TargetPolicy] = {
-    "random-other": random_other(),
-    "random-any": random_any(),
-    "second-best": second_best(),
-    "least-likely": least_likely(),
-    "all-others": all_others(),
+    "random-other": random_other,
+    "random-any": random_any,
+    "second-best": top_others(1),
+    "least-likely": least_likely,
+    "all-others": all_others,
     "top-9": top_others(9),
 }
 
@@ -114,7 +89,7 @@ def resolve_targets(
     _check_form(chosen, logits)
     rows = (chosen[:, None] if chosen.dim() == 1 else chosen).to(torch.int64)
     _check_classes(rows, logits.shape[1])
-    if targets is not _random_any:
+    if targets is not random_any:
         _check_wrong(rows, labels)
     return rows
 

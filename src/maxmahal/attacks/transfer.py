@@ -12,7 +12,6 @@ Craft with ``keep="last"``. The default leaves off as soon as the source is fool
 and such images seldom cross another model's.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -45,12 +44,6 @@ class Transferred:
     def accuracy(self) -> float:
         """Share of the images that the target gets right."""
         return float((~self.fooled_target).double().mean())
-
-    @property
-    def transfer_rate(self) -> float:
-        """Share of the images that fool the source which fool the target too; NaN where none fools the source."""
-        both = self.fooled_target[self.fooled_source]
-        return float(both.double().mean()) if len(both) else math.nan
 
 
 def transfer(

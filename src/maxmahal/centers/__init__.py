@@ -14,7 +14,6 @@ from maxmahal.centers.statistics import (
 from maxmahal.centers.trees import (
     ClassTree,
     Tree,
-    ancestor_heights,
     load_tree,
     shuffle_superclasses,
     tree_from_superclasses,
@@ -27,7 +26,6 @@ __all__ = [
     "ClassTree",
     "Merge",
     "Tree",
-    "ancestor_heights",
     "center_statistics",
     "cluster_mistakes",
     "cut_merges",

@@ -1,6 +1,7 @@
 """Centers by the names that settings files use; a new kind of centers is one builder and one line here.
 
-A builder's keyword options, with their plain types and defaults, are the settings that a file may give.
+A builder takes what it needs of ``num_classes``, ``dim`` and ``superclasses``; its keyword options, with their plain
+types and defaults, are the settings that a file may give.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,26 +18,13 @@ from maxmahal.errors import ArgumentError
 
 
 def build_max_mahalanobis(
-    num_classes: int,
-    dim: int,
-    superclasses: Sequence[int] | None,  # noqa: ARG001 - every builder is called alike
-    *,
-    norm: float = 10.0,
-    exact: bool = False,
-    seed: int = 0,
+    num_classes: int, dim: int, *, norm: float = 10.0, exact: bool = False, seed: int = 0
 ) -> Float[Tensor, "l d"]:
     """Paper Algorithm 1, and the closest codes known beyond dim + 1 classes."""
     return max_mahalanobis_centers(num_classes, dim, norm, exact=exact, seed=seed)
 
 
-def build_random(
-    num_classes: int,
-    dim: int,
-    superclasses: Sequence[int] | None,  # noqa: ARG001 - every builder is called alike
-    *,
-    norm: float = 10.0,
-    seed: int = 0,
-) -> Float[Tensor, "l d"]:
+def build_random(num_classes: int, dim: int, *, norm: float = 10.0, seed: int = 0) -> Float[Tensor, "l d"]:
     """Uniform on the sphere: the paper's MMC (rand)."""
     return random_centers(num_classes, dim, norm, seed=seed)
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.files import user_path, write_text_atomically
@@ -99,24 +97,6 @@ def _require_same(leaves: set[Leaf], wanted: set[Leaf], what: str) -> None:
         raise ArgumentError(f"tree has the leaf {unknown[0]!r}, which is not one of {what}: rename or remove it.")
     if missing := sorted(wanted - leaves, key=str):
         raise ArgumentError(f"tree must have every class as a leaf, but {missing[0]!r} of {what} is missing: add it.")
-
-
-def ancestor_heights(tree: Tree, classes: Sequence[str] | None = None) -> Int[Tensor, "l l"]:
-    """How far up the lowest common ancestor of two classes is: 0 for one and the same, then 1 for each level.
-
-    With two levels, 1 means another class of the same superclass and 2 another superclass.
-    """
-    shape = read_tree(tree)
-    rows = rows_of_leaves(shape.leaves, classes)
-    heights = torch.zeros(len(rows), len(rows), dtype=torch.int64)
-    for branching in shape.branchings:
-        below = [[rows[leaf] for leaf in leaves] for leaves in branching.leaves_below]
-        for place, first in enumerate(below):
-            for second in below[place + 1 :]:
-                height = shape.levels - branching.depth + 1
-                heights[torch.tensor(first)[:, None], torch.tensor(second)] = height
-                heights[torch.tensor(second)[:, None], torch.tensor(first)] = height
-    return heights
 
 
 def tree_from_superclasses(superclasses: Sequence[int]) -> dict[int, list[int]]:

@@ -1,5 +1,6 @@
 """``maxmahal report`` and ``maxmahal records``."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,9 @@ FIGURES = ("png", "svg", "pdf")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
-_Key = tuple[str, str, str, int, int, str, float]
+# What identifies an evaluation within a folder.
+_key = attrgetter("name", "data", "suite", "seed", "samples", "norm", "radius")
+_Names = dict[tuple[object, ...], str]
 _Evaluations = list["maxmahal.records.Evaluation"]
 
 
@@ -131,20 +134,14 @@ def records_command(
     print_line(console, f"Wrote {written}.")
 
 
-def _names(evaluations: _Evaluations) -> dict[_Key, str]:
+def _names(evaluations: _Evaluations) -> _Names:
     """A unique name for each evaluation of a folder."""
     from maxmahal.records.types import unique_names
 
     return dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
 
 
-def _key(evaluation: "maxmahal.records.Evaluation") -> _Key:
-    """What identifies an evaluation within a folder."""
-    ball = evaluation.norm, evaluation.radius
-    return evaluation.name, evaluation.data, evaluation.suite, evaluation.seed, evaluation.samples, *ball
-
-
-def _only(evaluations: _Evaluations, names: dict[_Key, str]) -> "maxmahal.records.Evaluation":
+def _only(evaluations: _Evaluations, names: _Names) -> "maxmahal.records.Evaluation":
     if len(evaluations) != 1:
         choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
         raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
@@ -157,7 +154,7 @@ def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
         raise SettingsError(f"{where} has no evaluation yet; `maxmahal evaluate` makes one.")
 
 
-def _show_stages(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
+def _show_stages(console: Console, evaluations: _Evaluations, names: _Names) -> None:
     rows = []
     for evaluation in evaluations:
         for stage in evaluation.stages:
@@ -168,7 +165,7 @@ def _show_stages(console: Console, evaluations: _Evaluations, names: dict[_Key, 
     print_table(console, ("model", "suite", "attack", *numbers, "state"), rows, right=numbers)
 
 
-def _show_rows(console: Console, evaluations: _Evaluations, names: dict[_Key, str]) -> None:
+def _show_rows(console: Console, evaluations: _Evaluations, names: _Names) -> None:
     rows, count = [], 0
     for evaluation in evaluations:
         for stage in evaluation.stages:

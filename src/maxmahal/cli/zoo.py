@@ -8,6 +8,7 @@ import typer
 import maxmahal
 from maxmahal.cli.common import Console, echo, print_facts
 from maxmahal.errors import MaxmahalError
+from maxmahal.files import read_text
 
 # Lines of a model card: clean accuracy, and the worst case under a suite. The last cell is our number.
 _NUMBER = re.compile(r"^\| (clean|worst case of `[^`|]+`) \|.*\| ([^|]*\d[^|]*) \|$", re.MULTILINE)
@@ -54,5 +55,8 @@ def _measured(card: Path) -> list[str]:
     """The accuracies in the model card next to the checkpoint; the user's own models need none."""
     if not card.is_file():
         return []
-    found = _NUMBER.findall(card.read_text(encoding="utf-8"))
+    try:
+        found = _NUMBER.findall(read_text(card, errors="replace"))
+    except OSError as error:
+        return [f"{card.name} cannot be read: {error.strerror}"]
     return [", ".join(f"{kind.replace('`', '')} {number}" for kind, number in found)] if found else []

@@ -60,7 +60,8 @@ def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
         else:
             rows += _check_counts(split, parts[split], source.class_counts if source else {})
     if len(parts) == len(SPLITS):
-        rows.append(_check_agreement(parts["train"], parts["test"]))
+        problem = disagreement(parts["train"], parts["test"])
+        rows.append(CheckRow("train and test", problem is None, problem or "same image shape and classes"))
     return CheckReport(name, tuple(rows))
 
 
@@ -96,8 +97,3 @@ def _check_counts(split: Split, data: ImageData, expected: Mapping[Split, tuple[
     ]
     finding = f"{balance}; no image of {', '.join(empty)}: add some" if empty else balance
     return [CheckRow(split, True, total), CheckRow(f"{split} balance", not empty, finding)]
-
-
-def _check_agreement(train: ImageData, test: ImageData) -> CheckRow:
-    problem = disagreement(train, test)
-    return CheckRow("train and test", problem is None, problem or "same image shape and classes")

@@ -1,13 +1,16 @@
 """CIFAR-10 and CIFAR-100, read from the official Python files."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from maxmahal.data.pickles import image_entry, label_entry, name_entry, read_pickle
+from maxmahal.data.pickles import images_in, labels_in, names_in, read_pickle
 from maxmahal.data.source import DatasetSource, Download, OfficialFile, Split, way_out
 from maxmahal.data.types import ImageData
+from maxmahal.files import reading
 
 CIFAR100_SUPERCLASSES: tuple[int, ...] = (
     4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11,
@@ -43,34 +46,35 @@ _HUNDRED = _files(
 )
 
 
+@contextmanager
+def _opened(name: str, file: OfficialFile, data_dir: Path) -> Iterator[dict[bytes, object]]:
+    """The dictionary in an official file; a ValueError in the block is about that file."""
+    path = file.locate(name, data_dir)
+    with reading(path, way_out(name)):
+        yield read_pickle(path)
+
+
 def _load_ten(data_dir: Path, split: Split) -> ImageData:
-    hint = way_out("cifar10")
-    meta = _TEN_META.locate("cifar10", data_dir)
-    class_names = name_entry(read_pickle(meta, hint), b"label_names", 10, meta, hint)
+    with _opened("cifar10", _TEN_META, data_dir) as meta:
+        class_names = names_in(meta, b"label_names", 10)
     images, labels = [], []
     for file in _TEN[split].values():
-        path = file.locate("cifar10", data_dir)
-        batch = read_pickle(path, hint)
-        images.append(image_entry(batch, path, hint))
-        labels += label_entry(batch, b"labels", len(images[-1]), 10, path, hint)
+        with _opened("cifar10", file, data_dir) as batch:
+            images.append(images_in(batch))
+            labels += labels_in(batch, b"labels", len(images[-1]), 10)
     return ImageData.from_arrays("cifar10", torch.from_numpy(np.concatenate(images)), torch.tensor(labels), class_names)
 
 
 def _load_hundred(data_dir: Path, split: Split) -> ImageData:
-    hint = way_out("cifar100")
-    meta_path = _HUNDRED["meta"].locate("cifar100", data_dir)
-    meta = read_pickle(meta_path, hint)
-    path = _HUNDRED[split].locate("cifar100", data_dir)
-    batch = read_pickle(path, hint)
-    images = image_entry(batch, path, hint)
+    with _opened("cifar100", _HUNDRED["meta"], data_dir) as meta:
+        class_names = names_in(meta, b"fine_label_names", 100)
+        coarse_names = names_in(meta, b"coarse_label_names", 20)
+    with _opened("cifar100", _HUNDRED[split], data_dir) as batch:
+        images = torch.from_numpy(images_in(batch).copy())
+        labels = torch.tensor(labels_in(batch, b"fine_labels", len(images), 100))
+        coarse_labels = torch.tensor(labels_in(batch, b"coarse_labels", len(images), 20))
     return ImageData.from_arrays(
-        "cifar100",
-        torch.from_numpy(images.copy()),
-        torch.tensor(label_entry(batch, b"fine_labels", len(images), 100, path, hint)),
-        name_entry(meta, b"fine_label_names", 100, meta_path, hint),
-        torch.tensor(label_entry(batch, b"coarse_labels", len(images), 20, path, hint)),
-        name_entry(meta, b"coarse_label_names", 20, meta_path, hint),
-        CIFAR100_SUPERCLASSES,
+        "cifar100", images, labels, class_names, coarse_labels, coarse_names, CIFAR100_SUPERCLASSES
     )
 
 

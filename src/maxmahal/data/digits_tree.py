@@ -3,7 +3,6 @@
 Named in settings as ``data.source = "maxmahal.data.digits_tree:by_shape"``.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,21 +20,17 @@ BY_VALUE = {"low": (0, 1, 2, 3), "middle": (4, 5, 6), "high": (7, 8, 9)}
 
 def by_shape(split: Split) -> ImageData:
     """Loops, straight strokes, open curves."""
-    return _with_tree(split, list(BY_SHAPE.values()), tuple(BY_SHAPE))
+    return _with_tree(split, BY_SHAPE)
 
 
 def by_value(split: Split) -> ImageData:
     """Low, middle and high numbers, as a control."""
-    return _with_tree(split, list(BY_VALUE.values()), tuple(BY_VALUE))
+    return _with_tree(split, BY_VALUE)
 
 
-def _with_tree(split: Split, groups: Sequence[Sequence[int]], names: tuple[str, ...]) -> ImageData:
+def _with_tree(split: Split, groups: dict[str, tuple[int, ...]]) -> ImageData:
     data = DIGITS.load(Path(), split)
-    parents = {digit: place for place, group in enumerate(groups) for digit in group}
+    parents = {digit: place for place, group in enumerate(groups.values()) for digit in group}
     superclasses = tuple(parents[digit] for digit in range(data.num_classes))
-    return replace(
-        data,
-        coarse_labels=torch.tensor(superclasses)[data.labels],
-        coarse_names=names,
-        superclasses=superclasses,
-    )
+    coarse = torch.tensor(superclasses)[data.labels]
+    return replace(data, coarse_labels=coarse, coarse_names=tuple(groups), superclasses=superclasses)

@@ -2,6 +2,7 @@
 
 import tarfile
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -11,7 +12,6 @@ from maxmahal.data.source import DatasetSource, Download, OfficialFile, file_md5
 from maxmahal.errors import DataError
 from maxmahal.files import write_atomically
 
-_ATTEMPTS = 2
 _TIMEOUT_SECONDS = 30
 _CHUNK_BYTES = 1 << 16
 
@@ -100,17 +100,15 @@ def _is_right(file: OfficialFile, data_dir: Path) -> bool:
 
 
 def _download(url: str, md5: str, target: Path, progress: DownloadReporter | None) -> Path:
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            write_atomically(target, lambda temporary: _download_once(url, md5, temporary, progress))
-            break
-        except _DownloadError:
-            if attempt == _ATTEMPTS:
-                raise
+    write = partial(_download_once, url, md5, progress)
+    try:
+        write_atomically(target, write)
+    except _DownloadError:
+        write_atomically(target, write)  # a second attempt
     return target
 
 
-def _download_once(url: str, md5: str, temporary: Path, progress: DownloadReporter | None) -> None:
+def _download_once(url: str, md5: str, progress: DownloadReporter | None, temporary: Path) -> None:
     import pooch  # both are imported here because only downloading needs them
     import requests
 

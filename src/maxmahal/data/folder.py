@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, recorded_path, user_path
+from maxmahal.files import opened, reading, recorded_path, user_path
 
 _ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 _FORMATS = ("PNG", "JPEG")  # whatever a file is called: for some others, Pillow starts other programs
@@ -54,7 +53,7 @@ def load_folder(name: str, split: Split) -> ImageData:
 def _files_by_class(root: Path, split: Split) -> dict[str, list[Path]]:
     """The images of each class, both in alphabetical order, so that the numbering is the same on every machine."""
     folder = root / split
-    with read_errors(folder, f"put the images of class NAME into {folder}/NAME/."):
+    with reading(folder, f"put the images of class NAME into {folder}/NAME/."):
         classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         found = {
             entry.name: sorted(path for path in entry.iterdir() if path.suffix.lower() in _ENDINGS) for entry in classes
@@ -68,25 +67,25 @@ def _read(path: Path, colour: bool | None) -> np.ndarray:
     """CHW bytes; if ``colour`` is None, the file decides."""
     from PIL import Image, UnidentifiedImageError  # imported here because only this kind of data needs it
 
-    with read_errors(path, _WAY_OUT), opened(path) as stream, warnings.catch_warnings():
+    with reading(path, _WAY_OUT), opened(path) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
             with Image.open(stream, formats=_FORMATS) as image:
                 grey = image.mode in _GREY_MODES
                 if image.format == "PNG" and getattr(image, "is_animated", False):
-                    raise damaged(path, "it is animated, and one image was expected", _WAY_OUT)
+                    raise ValueError("it is animated, and one image was expected")
                 if "16" in str(image.tile):  # the names of its layouts: Pillow would drop half of the bits
-                    raise damaged(path, "its pixels have 16 bits, and are not 8-bit grey or colour", _WAY_OUT)
+                    raise ValueError("its pixels have 16 bits, and are not 8-bit grey or colour")
                 if not grey and image.mode not in _COLOUR_MODES:
-                    raise damaged(path, f"its pixels are '{image.mode}', not 8-bit grey or colour", _WAY_OUT)
+                    raise ValueError(f"its pixels are '{image.mode}', not 8-bit grey or colour")
                 if colour is False and not grey:
                     raise DataError(f"{path} is in colour but the first training image is grey; make them all alike.")
                 array = np.asarray(image.convert("L" if grey and not colour else "RGB"))
         except DataError:
             raise
         except UnidentifiedImageError as error:
-            raise damaged(path, "it is not a PNG or JPEG image", _WAY_OUT) from error
+            raise ValueError("it is not a PNG or JPEG image") from error
         except Exception as error:  # Pillow may raise anything on a damaged image
-            raise damaged(path, str(error) or type(error).__name__, _WAY_OUT) from error
+            raise ValueError(str(error) or type(error).__name__) from error
     return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)

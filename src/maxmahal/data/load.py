@@ -44,13 +44,14 @@ def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | 
     ``ImageData``, a pair (images, labels) of arrays or tensors, or a triple with class names.
     ``data_dir`` holds the published data sets' files.
     """
-    part = _as_split(split)
+    if split not in SPLITS:
+        raise ArgumentError(f"split must be 'train' or 'test'; got '{split}'.")
     if isinstance(name, ImageData):
         return name
     if not isinstance(name, str | Path):
         return from_pair(name)
     with only_named(str(name)):
-        return find_loader(str(name), data_dir)(part)
+        return find_loader(str(name), data_dir)(split)
 
 
 def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], ImageData]:
@@ -68,10 +69,3 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
     if "/" in name or os.sep in name:
         raise DataError(f"There is no folder {name}; give {_OWN}.")
     raise DataError(f"Unknown data set '{name}': {did_you_mean(name, SOURCES)} Or give {_OWN}.")
-
-
-def _as_split(split: str) -> Split:
-    for known in SPLITS:
-        if split == known:
-            return known
-    raise ArgumentError(f"split must be 'train' or 'test'; got '{split}'.")

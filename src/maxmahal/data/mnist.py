@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from maxmahal.data.reading import damaged, read_bytes
 from maxmahal.data.source import DatasetSource, Download, OfficialFile, Split, way_out
 from maxmahal.data.types import ImageData
+from maxmahal.files import read_bytes, reading
 
 _SIDE = 28
 _CLASSES = 10
@@ -37,30 +37,32 @@ def _load(
 ) -> ImageData:
     files = {download.name: download.files[0] for download in downloads}
     prefix, hint = _PREFIXES[split], way_out(name)
-    images_path = files[f"{prefix}-images-idx3-ubyte.gz"].locate(name, data_dir)
-    labels_path = files[f"{prefix}-labels-idx1-ubyte.gz"].locate(name, data_dir)
-    images = _read_idx(images_path, 3, hint)
-    labels = _read_idx(labels_path, 1, hint)
-    if images.shape[1:] != (_SIDE, _SIDE):
-        raise damaged(images_path, f"its images are {images.shape[1]}x{images.shape[2]}, not {_SIDE}x{_SIDE}", hint)
-    if len(labels) != len(images):
-        raise damaged(labels_path, f"it has {len(labels)} labels for {len(images)} images", hint)
-    if (labels >= _CLASSES).any():
-        raise damaged(labels_path, f"a label is {labels.max()}, beyond the {_CLASSES} classes", hint)
+    path = files[f"{prefix}-images-idx3-ubyte.gz"].locate(name, data_dir)
+    with reading(path, hint):
+        images = _read_idx(path, 3)
+        if images.shape[1:] != (_SIDE, _SIDE):
+            raise ValueError(f"its images are {images.shape[1]}x{images.shape[2]}, not {_SIDE}x{_SIDE}")
+    path = files[f"{prefix}-labels-idx1-ubyte.gz"].locate(name, data_dir)
+    with reading(path, hint):
+        labels = _read_idx(path, 1)
+        if len(labels) != len(images):
+            raise ValueError(f"it has {len(labels)} labels for {len(images)} images")
+        if (labels >= _CLASSES).any():
+            raise ValueError(f"a label is {labels.max()}, beyond the {_CLASSES} classes")
     return ImageData.from_arrays(
         name, torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels).to(torch.int64), class_names
     )
 
 
-def _read_idx(path: Path, dimensions: int, way_out: str) -> UInt8[np.ndarray, "..."]:
+def _read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
     """The bytes of an idx file: two zero bytes, a type, the number of dimensions, their sizes, the values."""
-    content = read_bytes(path, way_out, _MOST_BYTES)
+    content = read_bytes(path, _MOST_BYTES)
     header = 4 + 4 * dimensions
     if len(content) < header or content[:4] != bytes([0, 0, _UNSIGNED_BYTE, dimensions]):
-        raise damaged(path, f"not an idx file of bytes with {dimensions} dimension(s)", way_out)
+        raise ValueError(f"not an idx file of bytes with {dimensions} dimension(s)")
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     if len(content) - header != math.prod(shape):
-        raise damaged(path, f"it promises {math.prod(shape)} values and holds {len(content) - header}", way_out)
+        raise ValueError(f"it promises {math.prod(shape)} values and holds {len(content) - header}")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape).copy()
 
 

@@ -1,15 +1,12 @@
 """The user's own data in one ``.npz`` file."""
 
-from pathlib import Path
-
 import numpy as np
 
 from maxmahal.data.arrays import as_images, as_labels, numbered_classes
-from maxmahal.data.reading import damaged, read_errors
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, read_arrays, recorded_path, user_path
+from maxmahal.files import opened, read_arrays, reading, recorded_path, user_path
 
 _WAY_OUT = "save it again with numpy.savez(path, images=…, labels=…, test_images=…, test_labels=…)."
 _PREFIXES: dict[Split, str] = {"train": "", "test": "test_"}
@@ -20,7 +17,9 @@ def load_npz(name: str, split: Split) -> ImageData:
     """One split of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
     prefix = _PREFIXES[split]
     needed = (f"{prefix}images", f"{prefix}labels")  # evaluation needs no training images
-    arrays, present = _read(user_path(name), {*needed, "labels", "test_labels", "class_names"})
+    path = user_path(name)
+    with reading(path, _WAY_OUT), opened(path) as stream:
+        arrays, present = read_arrays(stream, {*needed, "labels", "test_labels", "class_names"})
     for key in needed:
         if key not in arrays:
             raise DataError(
@@ -30,14 +29,6 @@ def load_npz(name: str, split: Split) -> ImageData:
     images = as_images(arrays[f"{prefix}images"], f"{name}: {prefix}images")
     labels = as_labels(arrays[f"{prefix}labels"], len(images), f"{name}: {prefix}labels")
     return ImageData.from_arrays(recorded_path(name), images, labels, _class_names(arrays, name))
-
-
-def _read(path: Path, wanted: set[str]) -> tuple[dict[str, np.ndarray], list[str]]:
-    with read_errors(path, _WAY_OUT), opened(path) as stream:
-        try:
-            return read_arrays(stream, wanted)
-        except ValueError as error:
-            raise damaged(path, str(error), _WAY_OUT) from error
 
 
 def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
@@ -51,5 +42,5 @@ def _class_names(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
         raise DataError(f"{name}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")
     try:
         return tuple(str(text) for text in names)
-    except ValueError as error:
+    except (ValueError, SystemError) as error:  # numpy's for a character that does not exist
         raise DataError(f"{name}: a class name is not a text ({error}); {_WAY_OUT}") from error

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from maxmahal.data.reading import read_bytes, read_errors
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened
+from maxmahal.files import opened, read_bytes, read_limited, reading
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, Split] = ("train", "test")
@@ -42,7 +41,7 @@ class OfficialFile:
 
     def find(self, data_dir: Path) -> Path | None:
         """The first path that exists, or None."""
-        with read_errors(data_dir, "make that folder readable or choose another data folder."):
+        with reading(data_dir, "make that folder readable or choose another data folder."):
             return next((data_dir / place for place in self.places if (data_dir / place).is_file()), None)
 
     def locate(self, name: str, data_dir: Path) -> Path:
@@ -65,16 +64,17 @@ class OfficialFile:
         if found == expected:
             return ChecksumResult(True, f"md5 {found}")
         if path.suffix == ".gz" and self.unpacked_md5 is not None:
-            content = hashlib.md5(read_bytes(path, _UNREADABLE), usedforsecurity=False).hexdigest()
+            with reading(path, _UNREADABLE):
+                content = hashlib.md5(read_bytes(path), usedforsecurity=False).hexdigest()
             if content == self.unpacked_md5:
                 return ChecksumResult(True, f"md5 {content} of its content; the file was compressed again")
         return ChecksumResult(False, f"md5 is {found}, the official file's is {expected}")
 
 
 def file_md5(path: Path) -> str:
-    """The md5 checksum of a file, in hexadecimal."""
-    with read_errors(path, _UNREADABLE), opened(path) as stream:
-        return hashlib.file_digest(stream, "md5").hexdigest()
+    """The md5 checksum of a file, in hexadecimal; none that is published is too large to be read at once."""
+    with reading(path, _UNREADABLE), opened(path) as stream:
+        return hashlib.md5(read_limited(stream), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True)

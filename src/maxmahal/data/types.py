@@ -1,7 +1,8 @@
 """The type of every data set: uint8 images and labels, in memory, on one device."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -95,14 +96,7 @@ class ImageData:
     def select(self, indices: Int[Tensor, " m"]) -> "ImageData":
         """The samples at ``indices``, in that order, with their ids."""
         indices = indices.to(self.device)
-        coarse = None if self.coarse_labels is None else self.coarse_labels[indices]
-        return replace(
-            self,
-            images=self.images[indices],
-            labels=self.labels[indices],
-            sample_ids=self.sample_ids[indices],
-            coarse_labels=coarse,
-        )
+        return self._change(lambda tensor: tensor[indices])
 
     def first(self, count: int | None) -> "ImageData":
         """The first ``count`` samples, or all of them for None."""
@@ -110,14 +104,12 @@ class ImageData:
 
     def to(self, device: torch.device | str) -> "ImageData":
         """The same data on another device."""
-        coarse = None if self.coarse_labels is None else self.coarse_labels.to(device)
-        return replace(
-            self,
-            images=self.images.to(device),
-            labels=self.labels.to(device),
-            sample_ids=self.sample_ids.to(device),
-            coarse_labels=coarse,
-        )
+        return self._change(lambda tensor: tensor.to(device))
+
+    def _change(self, change: Callable[[Tensor], Tensor]) -> "ImageData":
+        names = ("images", "labels", "sample_ids", "coarse_labels")
+        changed: dict[str, Any] = {name: change(old) for name in names if (old := getattr(self, name)) is not None}
+        return replace(self, **changed)
 
     def float_images(self) -> Float[Tensor, "n c h w"]:
         """The images as float32 in [0, 1], the input of the models."""

@@ -10,7 +10,7 @@ import torch
 from maxmahal.data import load_dataset
 from maxmahal.density.measure import QUANTILES, DensityRecord, measure_model
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.evaluated_model import load_target
+from maxmahal.evaluate.evaluated_model import first_images, load_target
 from maxmahal.files import write_text_atomically
 from maxmahal.imports import only_named
 from maxmahal.models import Classifier
@@ -38,8 +38,6 @@ def compare_models(
     """
     if not targets:
         raise ArgumentError("Name at least one model: a run folder, a checkpoint or a name of the zoo.")
-    if limit is not None and limit < 1:
-        raise ArgumentError(f"limit must be at least 1, a number of images; got {limit}.")
     models = []
     with only_named(data, trusted):
         for target in targets:
@@ -48,7 +46,8 @@ def compare_models(
                 raise ArgumentError(
                     f"{loaded.name} shows no features; give a run folder or a checkpoint of `maxmahal train`."
                 )
-            images = load_dataset(data or loaded.card.settings.data.source, split, data_dir).first(limit).to(device)
+            images = load_dataset(data or loaded.card.settings.data.source, split, data_dir)
+            images = first_images(images, limit).to(device)
             found = measure_model(loaded.model, images)
             models.append({"name": loaded.name, "data": images.name, "split": split} | found)
     return {"format": FORMAT, "models": models}
@@ -62,13 +61,19 @@ def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
         ["images", *(f"{each['samples']} of {each['data']}, {each['split']}" for each in models)],
         ["accuracy", *(f"{100 * each['accuracy']:.1f} %" for each in models)],
         ["mean loss", *(_number(each["losses"]["mean"]) for each in models)],
-        *_quantile_rows(models),
+        *(
+            [f"loss at {100 * place:.0f} %", *(_number(each["losses"]["quantiles"][str(place)]) for each in models)]
+            for place in QUANTILES
+        ),
         ["distance to class mean", *(_number(each["spread"]["to_mean"]) for each in models)],
         ["distance to class center", *(_number(each["spread"]["to_center"]) for each in models)],
         ["distance between class means", *(_number(each["spread"]["between_means"]) for each in models)],
         ["angles between class means", *(_angles(each["angles"]["means"]) for each in models)],
         ["angles between centers", *(_angles(each["angles"]["centers"]) for each in models)],
-        *_shell_rows(models),
+        *(
+            [f"log density at loss {100 * quantile:.0f} %", *(_shell_density(each, place) for each in models)]
+            for place, quantile in enumerate(QUANTILES)
+        ),
         ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
         ["  with class distance as unit", *(_number(each["neighbours"]["unit_free"]) for each in models)],
         ["samples of a class, mean", *(_number(fmean(each["runners_up"]["class_counts"])) for each in models)],
@@ -106,23 +111,10 @@ def draw_losses(record: DensityRecord) -> Drawing:
     return arranged(title, [chart], legend=legend)
 
 
-def _quantile_rows(models: Sequence[DensityRecord]) -> list[list[str]]:
-    return [
-        [f"loss at {100 * place:.0f} %", *(_number(each["losses"]["quantiles"][str(place)]) for each in models)]
-        for place in QUANTILES
-    ]
-
-
-def _shell_rows(models: Sequence[DensityRecord]) -> list[list[str]]:
-    rows = []
-    for place, quantile in enumerate(QUANTILES):
-        cells = [each["shells"]["log_density"][place] for each in models]
-        reasons = [each["shells"]["why_none"] for each in models]
-        words = [
-            _number(cell) if cell is not None else reason or DASH for cell, reason in zip(cells, reasons, strict=True)
-        ]
-        rows.append([f"log density at loss {100 * quantile:.0f} %", *words])
-    return rows
+def _shell_density(model: DensityRecord, place: int) -> str:
+    """The density at one of the quantiles, or why there is none."""
+    found, shells = model["shells"]["log_density"][place], model["shells"]
+    return shells["why_none"] or DASH if found is None else short(found)
 
 
 def _commonest(model: DensityRecord) -> str:

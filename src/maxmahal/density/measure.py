@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.data import ImageData
-from maxmahal.density.contours import CenterSpheres, Contours, head_centers, head_contours, why_none
+from maxmahal.density.contours import CenterSpheres, Contours, head_centers, head_contours
 from maxmahal.density.volumes import log_ball_volume
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
@@ -134,20 +134,20 @@ def shell_densities(
     Where contours depend on the runner-up, a class is its largest D_{k,k̃}. ``unit_free`` takes the mean distance
     between class means as the unit of length, so that models whose features differ in size can be compared.
     """
-    rows, reasons = [], []
-    for label in sorted(set(labels.tolist())):
+    rows, present = [], sorted(set(labels.tolist()))
+    for label in present:
         mine = labels == label
         against = int(second[mine].mode().values)
         contours = head_contours(head, label, against)
-        reasons.append(why_none(contours))
-        if isinstance(contours, Contours):
+        if contours is not None:
             pair = mine if isinstance(contours, CenterSpheres) else mine & (second == against)
             rows.append({"label": label, "runner_up": against} | _shells(contours, losses[pair]))
     found = [[row["log_density"][place] for row in rows] for place in range(len(QUANTILES))]
     known = [[value for value in values if value is not None] for values in found]
     means = [fmean(values) if values else None for values in known]
+    why_none = "no closed form" if head.quadratic_logits is None else "contours are planes"
     return {
-        "why_none": next((reason for reason in reasons if reason), ""),
+        "why_none": "" if len(rows) == len(present) else why_none,
         "quantiles": list(QUANTILES),
         "log_density": means,
         "unit_free": [_unit_free(value, head.feature_dim, unit) for value in means],

@@ -19,15 +19,6 @@ def log_ball_volume(dim: int, radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"
     return 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim + 1) + dim * _log_radius(radius)
 
 
-def log_sphere_area(dim: int, radius: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
-    """log of 2π^(d/2)·r^(d-1) / Γ(d/2), the surface of the ball; in one dimension its two ends."""
-    _require_dim(dim)
-    constant = math.log(2) + 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim)
-    if dim == 1:
-        return torch.full_like(_log_radius(radius), constant)  # 0·log 0 would be NaN at the center
-    return constant + (dim - 1) * _log_radius(radius)
-
-
 def log_shell_volume(dim: int, inner: Float[Tensor, "*s"], outer: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """log of the volume between two concentric spheres, without the cancellation of a difference of two balls."""
     if bool((inner > outer).any()) or bool((outer <= 0).any()):

@@ -1,6 +1,6 @@
 """The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,11 +15,11 @@ from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.attacks.answers import check_answers, check_logits_of, predicted_classes
 from maxmahal.attacks.checks import check_model
 from maxmahal.attacks.oracle import full_float32, judge
-from maxmahal.data import ImageData
+from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
-from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
 from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
-from maxmahal.files import recorded_path, user_path
+from maxmahal.files import check_folder_name, recorded_path, user_path
 from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
@@ -39,7 +39,7 @@ class EvaluatedModel:
 
     name: str
     target: str
-    model: nn.Module | Callable[[Tensor], Tensor]
+    model: Model
     fingerprint: str
     card: ModelCard | None = None
     training: list[dict[str, Any]] = field(default_factory=list)
@@ -71,20 +71,20 @@ class EvaluatedModel:
 
     def about(self) -> Table:
         """How the records describe it."""
-        settings = {} if self.card is None else to_table(self.card.settings)
-        if settings:
-            settings["data"]["source"] = recorded_path(settings["data"]["source"])
-        count = 0
-        if isinstance(self.model, nn.Module):
-            count = sum(parameter.numel() for parameter in self.model.parameters())
+        parameters = self.model.parameters() if isinstance(self.model, nn.Module) else ()
+        about: Table = {"kind": self.kind, "parameters": sum(each.numel() for each in parameters)}
+        if self.card is None:
+            return {**about, "loss": "", "backbone": "", "settings": {}, "table": "", "epoch": 0}
+        trained = self.card.settings
+        settings = to_table(trained)
+        settings["data"]["source"] = recorded_path(settings["data"]["source"])
         return {
-            "kind": self.kind,
-            "parameters": count,
-            "loss": "" if self.card is None else self.card.settings.loss.name,
-            "backbone": "" if self.card is None else self.card.settings.model.backbone,
+            **about,
+            "loss": trained.loss.name,
+            "backbone": trained.model.backbone,
             "settings": settings,
-            "table": "" if self.card is None else self.card.settings.table,
-            "epoch": 0 if self.card is None else self.card.epoch,
+            "table": trained.table,
+            "epoch": self.card.epoch,
         }
 
 
@@ -99,10 +99,10 @@ def load_target(
     if isinstance(target, nn.Module):
         return _own(target, name or type(target).__name__, "a model passed from Python")
     if not isinstance(target, (str, Path)):
-        return _own(target, name or _word(target), "a function passed from Python")
+        return _own(target, name or short_name(target), "a function passed from Python")
     text = str(target)
     with only_named(text, trusted):
-        if not Path(text).exists():
+        if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
                 return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
@@ -111,6 +111,50 @@ def load_target(
                 known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, torch.device(device))
                 return replace(known, target=PREFIX + bare)
         return _from_checkpoint(user_path(text), name, trusted, torch.device(device))
+
+
+def load_targets(
+    targets: Sequence[Target] | Mapping[str, Target], trusted: Sequence[str], device: torch.device | str
+) -> dict[str, EvaluatedModel]:
+    """Several models by their names; a text may be ``NAME=TARGET``."""
+    named = list(targets.items()) if isinstance(targets, Mapping) else [_named(target) for target in targets]
+    if not named:
+        raise ArgumentError("Name at least one model to evaluate.")
+    models: dict[str, EvaluatedModel] = {}
+    for name, target in named:
+        model = load_target(target, name=name, trusted=trusted, device=device)
+        if model.name in models:
+            raise SettingsError(f"Two models are called '{model.name}'; name one of them with NAME=TARGET.")
+        check_folder_name(model.name, "model")
+        models[model.name] = model
+    return models
+
+
+def load_images(
+    models: Mapping[str, EvaluatedModel], data: DataSource | None, data_dir: str | Path | None
+) -> ImageData:
+    """The test part of ``data``; without it, of the data that the models were trained on."""
+    if isinstance(data, ImageData):
+        return data
+    if data is None:
+        trained_on = {model.card.settings.data.source for model in models.values() if model.card is not None}
+        if len(trained_on) != 1:
+            raise SettingsError("Say which images to use with --data; these models do not tell.")
+        (data,) = trained_on
+    return load_dataset(data, "test", data_dir)
+
+
+def first_images(images: ImageData, limit: int | None) -> ImageData:
+    """The first so many of them, or all."""
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")
+    return images.first(limit)
+
+
+def _named(target: Target) -> tuple[str, Target]:
+    if isinstance(target, str) and not Path(target).exists():
+        return split_name(target)
+    return "", target
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -177,21 +221,22 @@ def _check_alone(model: Model, images: Float[Tensor, "n c h w"], logits: Float[T
         )
 
 
-def _explain_layout(
-    model: nn.Module | Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"], target: str, data: str
-) -> str:
+def _explain_layout(model: Model, images: Float[Tensor, "n c h w"], target: str, data: str) -> str:
     """Why a model cannot take images, if the reason is channels first or last; empty otherwise.
 
     ``model`` has already failed on ``images``; ``target`` and ``data`` are what the user calls them.
     """
     channels, height, width = images.shape[1:]
     seen = f"(n, {channels}, {height}, {width})"
-    if _channels_last(model, images):
+    # Three at the end are colours; one may also be the width of a signal (n, c, length, 1).
+    if channels not in CHANNELS and (width == 3 or (width == 1 and _takes(model, images.permute(0, 3, 1, 2)))):
         return (
             f"The images of {data} have the shape {seen}, with their channels last, and {target} is shown images with "
             "their channels first (n, c, h, w); pass images.permute(0, 3, 1, 2)."
         )
-    if channels in CHANNELS and _made_for(model, channels) and _takes(model, images.permute(0, 2, 3, 1)):
+    layers = model.modules() if isinstance(model, nn.Module) else ()
+    made_for = {layer.in_channels for layer in layers if isinstance(layer, nn.Conv2d)} or CHANNELS
+    if channels in CHANNELS and channels in made_for and _takes(model, images.permute(0, 2, 3, 1)):
         return (
             f"{target} takes images with channels last, and those of {data} are shown to it with channels first, in "
             f"the shape {seen}; let it begin with images.permute(0, 2, 3, 1)."
@@ -199,22 +244,7 @@ def _explain_layout(
     return ""
 
 
-def _channels_last(model: nn.Module | Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> bool:
-    """Three at the end are colours; one may also be the width of a signal (n, c, length, 1)."""
-    _, first, _, last = images.shape
-    if last not in CHANNELS or first in CHANNELS:
-        return False
-    return last == 3 or _takes(model, images.permute(0, 3, 1, 2))
-
-
-def _made_for(model: nn.Module | Callable[[Tensor], Tensor], channels: int) -> bool:
-    """Whether a convolution takes so many channels, or the model has none."""
-    layers = model.modules() if isinstance(model, nn.Module) else ()
-    taken = {layer.in_channels for layer in layers if isinstance(layer, nn.Conv2d)}
-    return not taken or channels in taken
-
-
-def _takes(model: nn.Module | Callable[[Tensor], Tensor], images: Tensor) -> bool:
+def _takes(model: Model, images: Tensor) -> bool:
     try:
         with torch.no_grad():
             logits = model(images.contiguous())
@@ -223,7 +253,7 @@ def _takes(model: nn.Module | Callable[[Tensor], Tensor], images: Tensor) -> boo
     return isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(images)
 
 
-def _own(model: nn.Module | Callable[[Tensor], Tensor], name: str, target: str) -> EvaluatedModel:
+def _own(model: Model, name: str, target: str) -> EvaluatedModel:
     if isinstance(model, Prepared):
         raise ArgumentError("Pass the model itself; evaluation prepares it on its own.")
     if not callable(model):
@@ -258,7 +288,3 @@ def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torc
     default = path.name if path.is_dir() else f"{path.parent.resolve().name}-{path.stem}"
     name = name or default or "model"
     return EvaluatedModel(name, str(path), model, fingerprint_model(model), load_card(file), training)
-
-
-def _word(thing: object) -> str:
-    return getattr(thing, "__qualname__", type(thing).__qualname__)

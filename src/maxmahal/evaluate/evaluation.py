@@ -50,12 +50,13 @@ class EvaluationRun:
     store: Store
     locks: ChunkLocks
     number: int
-    target: EvaluatedModel
-    suite: Suite
-    data: ImageData
+    name: str
     seed: int
     stochastic: bool
+    suite: Suite
+    data: ImageData
     others: Mapping[str, EvaluatedModel]
+    """All models of the call by their names, the evaluated one among them."""
     transfer: bool
     images_folder: Path | None
     reporter: EvaluationReporter
@@ -86,6 +87,11 @@ class EvaluationRun:
             done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
         if done:
             self.reporter.note(f"  already recorded: {'; '.join(done)}")
+
+    @property
+    def target(self) -> EvaluatedModel:
+        """The model under evaluation."""
+        return self.others[self.name]
 
     @cached_property
     def _ids(self) -> list[int]:

@@ -26,12 +26,12 @@ def fingerprint_model(model: nn.Module | Callable[[Tensor], Tensor]) -> str:
     """A hash of the weights, the structure and the code of the class."""
     digest = hashlib.sha256()
     kind = type(model) if isinstance(model, nn.Module) else model
-    digest.update(_word(kind).encode())
+    digest.update(short_name(kind).encode())
     if not isinstance(model, Classifier):
         digest.update(_source(kind).encode())
     if isinstance(model, nn.Module):
         for name, module in model.named_modules():
-            digest.update(f"{name} {_word(_kind(module))} {_options(module)}".encode())
+            digest.update(f"{name} {short_name(_kind(module))} {_options(module)}".encode())
             if not type(module).__module__.startswith(("torch.", "maxmahal.")):
                 digest.update(_source(type(module)).encode())
         for name, value in model.state_dict().items():
@@ -98,7 +98,8 @@ def fingerprint_data(data: ImageData) -> str:
     return digest.hexdigest()[:32]
 
 
-def _word(thing: object) -> str:
+def short_name(thing: object) -> str:
+    """The name of a class or function, or of the class of an object."""
     return getattr(thing, "__qualname__", type(thing).__qualname__)
 
 

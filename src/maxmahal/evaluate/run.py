@@ -1,15 +1,23 @@
 """Evaluate models under a suite into a folder of records; after a kill at any moment the same call continues."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from maxmahal.data import DataSource, ImageData, load_dataset
+from maxmahal.data import DataSource, ImageData
 from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.environment import as_command, describe_environment
-from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel, Target, check_fit, load_target, split_name
+from maxmahal.evaluate.evaluated_model import (
+    SHOWN,
+    EvaluatedModel,
+    Target,
+    check_fit,
+    first_images,
+    load_images,
+    load_targets,
+)
 from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.locks import ChunkLocks
@@ -17,8 +25,8 @@ from maxmahal.evaluate.parsing import option_defaults
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.files import check_folder_name, recorded_path, user_path
-from maxmahal.imports import only_named
+from maxmahal.files import recorded_path, user_path
+from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.records.reading import read_numbers
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
@@ -95,80 +103,45 @@ def evaluate_models(
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with _exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
-        models = _load_models(targets, trusted, device)
-        images = _data(data, models, data_dir)
+    with exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
+        models = load_targets(targets, trusted, device)
+        images = load_images(models, data, data_dir)
         some = _some(images, limit, chosen)
         for model in models.values():
             check_fit(model, some)
+        settings = {"seed": seed, "norm": norm, "epsilon": epsilon}
         command = as_command(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
             recorded_path(data) if isinstance(data, str) else images.name,
-            {
-                "trust": list(trusted),
-                "limit": limit,
-                "seed": seed,
-                "norm": norm,
-                "epsilon": epsilon,
-                "transfer": transfer,
-                "save-images": save_images,
-            },
+            {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images},
             recorded_path(str(out)),
         )
+        folder, sources = user_path(out), sorted(models) if transfer else []
+        bodies = {name: _describe(model, chosen, some, command, sources) for name, model in models.items()}
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        bodies = {
-            Identity(name, *common): _describe(model, chosen, some, command, sorted(models) if transfer else [])
-            for name, model in models.items()
-        }
-        reporter = SilentReporter() if reporter is None else reporter
-        return _run(user_path(out), models, bodies, chosen, some, transfer, save_images, reporter, until)
+        begin = partial(
+            EvaluationRun,
+            suite=chosen,
+            data=some,
+            others=models,
+            transfer=transfer,
+            images_folder=folder / "images" if save_images else None,
+            reporter=SilentReporter() if reporter is None else reporter,
+            until=until,
+        )
+        return _run(folder, {Identity(name, *common): body for name, body in bodies.items()}, begin)
 
 
-@contextmanager
-def _exits_as_errors() -> Iterator[None]:
-    """The user's code that ends the process, perhaps with exit code 0, would look like an evaluation that is done."""
-    try:
-        yield
-    except SystemExit as stop:
-        raise ArgumentError(
-            f"The code of a model, its data or an attack tried to end the program (SystemExit: {stop.code}); "
-            "let it return or raise an error."
-        ) from stop
-
-
-def _run(
-    folder: Path,
-    models: Mapping[str, EvaluatedModel],
-    bodies: Mapping[Identity, Table],
-    suite: Suite,
-    data: ImageData,
-    transfer: bool,
-    save_images: bool,
-    reporter: EvaluationReporter,
-    until: float | None,
-) -> list[Evaluation]:
+def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun]) -> list[Evaluation]:
     store, locks = Store(folder, option_defaults), ChunkLocks(folder)
     try:
         for identity, body in bodies.items():
             store.check(identity, body)  # all of them first: either every evaluation begins, or none
         numbers = {identity: store.begin(identity, body) for identity, body in bodies.items()}
         for identity, body in bodies.items():
-            EvaluationRun(
-                store,
-                locks,
-                numbers[identity],
-                models[identity.name],
-                suite,
-                data,
-                seed=identity.seed,
-                stochastic=body["model"]["stochastic"],
-                others=models,
-                transfer=transfer,
-                images_folder=folder / "images" if save_images else None,
-                reporter=reporter,
-                until=until,
-            ).run()
+            known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
+            begin(store, locks, numbers[identity], **known).run()
     finally:
         locks.close()
         store.close()
@@ -183,45 +156,10 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
     return load_suite(suite, norm=norm, epsilon=None if epsilon is None else str(epsilon))
 
 
-def _load_models(
-    targets: Sequence[Target] | Mapping[str, Target], trusted: Sequence[str], device: torch.device | str
-) -> dict[str, EvaluatedModel]:
-    named = list(targets.items()) if isinstance(targets, Mapping) else [_named(target) for target in targets]
-    if not named:
-        raise ArgumentError("Name at least one model to evaluate.")
-    models: dict[str, EvaluatedModel] = {}
-    for name, target in named:
-        model = load_target(target, name=name, trusted=trusted, device=device)
-        if model.name in models:
-            raise SettingsError(f"Two models are called '{model.name}'; name one of them with NAME=TARGET.")
-        check_folder_name(model.name, "model")
-        models[model.name] = model
-    return models
-
-
-def _named(target: Target) -> tuple[str, Target]:
-    if isinstance(target, str) and not Path(target).exists():
-        return split_name(target)
-    return "", target
-
-
-def _data(data: DataSource | None, models: Mapping[str, EvaluatedModel], data_dir: str | Path | None) -> ImageData:
-    if isinstance(data, ImageData):
-        return data
-    if data is None:
-        trained_on = {model.card.settings.data.source for model in models.values() if model.card is not None}
-        if len(trained_on) != 1:
-            raise SettingsError("Say which images to attack with --data; these models do not tell.")
-        (data,) = trained_on
-    return load_dataset(data, "test", data_dir)
-
-
 def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
     if not len(images):
         raise DataError(f"{images.name} holds no images to attack; choose other --data.")
-    if limit is not None and limit < 1:
-        raise SettingsError(f"--limit must be at least 1; got {limit}.")
-    some = images.first(suite.samples if limit is None else limit)
+    some = first_images(images, suite.samples if limit is None else limit)
     ids, counts = torch.unique(some.sample_ids, return_counts=True)
     if len(ids) < len(some):
         raise DataError(

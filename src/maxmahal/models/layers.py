@@ -28,6 +28,13 @@ def feature_layer(width: int, feature_dim: int | None) -> tuple[nn.Module, int]:
     return Float32Linear(width, feature_dim), feature_dim
 
 
+def to_channels_last(model: nn.Module) -> None:
+    """Lay the kernels of convolutions out as fast convolutions read them."""
+    for parameter in model.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+
+
 def initialise(network: nn.Module) -> None:
     """He's initialisation for convolutions; the rest keeps PyTorch's defaults."""
     for module in network.modules():

@@ -1,12 +1,12 @@
 """Records for other programs: CSV, JSON and Parquet with a row for each sample of each attack; RobustBench's card."""
 
 import csv
-import io
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +19,45 @@ from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Columns, Evaluation, StageRecords, unique_names
 from maxmahal.records.verdict import CLEAN, give_verdict, right_shares, was_attacked
 
-TEXT, WHOLE, REAL, TRUTH = "text", "whole", "real", "truth"
 COLUMNS = {
-    "model": TEXT,
-    "target": TEXT,
-    "data": TEXT,
-    "suite": TEXT,
-    "suite_version": WHOLE,
-    "seed": WHOLE,
-    "sample": WHOLE,
-    "attack": TEXT,
-    "kind": TEXT,
-    "threat": TEXT,
-    "scope": TEXT,
-    "origin": TEXT,
-    "counts": TRUTH,
-    "label": WHOLE,
-    "clean_prediction": WHOLE,
-    "prediction": WHOLE,
-    "right_before": TRUTH,
-    "broken": TRUTH,
-    "broken_8bit": TRUTH,
-    "right_share": REAL,
-    "distortion": REAL,
-    "iterations": WHOLE,
-    "forward": WHOLE,
-    "backward": WHOLE,
-    "queries": WHOLE,
-    "settings": TEXT,
-    "model_fingerprint": TEXT,
-    "data_fingerprint": TEXT,
-    "device": TEXT,
-    "torch_version": TEXT,
-    "maxmahal_version": TEXT,
+    "model": "string",
+    "target": "string",
+    "data": "string",
+    "suite": "string",
+    "suite_version": "int64",
+    "seed": "int64",
+    "sample": "int64",
+    "attack": "string",
+    "kind": "string",
+    "threat": "string",
+    "scope": "string",
+    "origin": "string",
+    "counts": "bool",
+    "label": "int64",
+    "clean_prediction": "int64",
+    "prediction": "int64",
+    "right_before": "bool",
+    "broken": "bool",
+    "broken_8bit": "bool",
+    "right_share": "float64",
+    "distortion": "float64",
+    "iterations": "int64",
+    "forward": "int64",
+    "backward": "int64",
+    "queries": "int64",
+    "settings": "string",
+    "model_fingerprint": "string",
+    "data_fingerprint": "string",
+    "device": "string",
+    "torch_version": "string",
+    "maxmahal_version": "string",
 }
-"""The columns of every format, in order, with their types."""
+"""The columns of every format, in order, with their types in Parquet."""
 AUTOATTACK = "autoattack"
 COSTS = ("iterations", "forward", "backward", "queries")
 
-_Block = dict[str, Any]
-"""One stage by column: a plain value if all rows share it, otherwise an array, masked where not recorded."""
+_Block = dict[str, list[Any]]
+"""The rows of one stage, by column; None where not recorded."""
 
 
 def write_records(evaluations: Sequence[Evaluation], path: Path, format: str) -> None:
@@ -192,7 +191,8 @@ def _block(evaluation: Evaluation, stage: StageRecords) -> _Block:
     rows |= {name: np.ma.masked_less(rows[name], 0) for name in COSTS}
     rows["broken_8bit"] = np.ma.masked_array(eight == 1, mask=eight < 0)
     rows |= {name: np.ma.masked_invalid(rows[name]) for name in ("right_share", "distortion")}
-    return {name: {**shared, **rows}[name] for name in COLUMNS}
+    rows |= {name: np.full(len(columns), value, dtype=object) for name, value in shared.items()}
+    return {name: rows[name].tolist() for name in COLUMNS}
 
 
 def _plain(value: Any) -> Any:
@@ -206,10 +206,12 @@ def _plain(value: Any) -> Any:
 
 def _write_csv(blocks: Iterator[_Block], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.write(",".join(COLUMNS) + "\n")
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
         for block in blocks:
-            template = ",".join(_slots(block, _csv_field)) + "\n"
-            stream.writelines(template % row for row in _rows(block, missing=""))
+            texts = {name for name, kind in COLUMNS.items() if kind in ("string", "bool")}
+            columns = [map(_csv_field, each) if name in texts else each for name, each in block.items()]
+            writer.writerows(zip(*columns, strict=True))
 
 
 def _write_json(blocks: Iterator[_Block], path: Path) -> None:
@@ -218,29 +220,10 @@ def _write_json(blocks: Iterator[_Block], path: Path) -> None:
     with path.open("w", encoding="utf-8") as stream:
         separator = "["
         for block in blocks:
-            slots = zip(COLUMNS, _slots(block, encode), strict=True)
-            template = "{" + ", ".join(f'"{name}": {slot}' for name, slot in slots) + "}"
-            for row in _rows(block, missing="null"):
-                stream.write(f"{separator}\n{template % row}")
+            for row in zip(*block.values(), strict=True):
+                stream.write(f"{separator}\n{encode(dict(zip(COLUMNS, row, strict=True)))}")
                 separator = ","
         stream.write("[]\n" if separator == "[" else "\n]\n")
-
-
-def _slots(block: _Block, encode: Callable[[Any], str]) -> list[str]:
-    """For each column a placeholder, or the encoded value that all rows share."""
-    return ["%s" if isinstance(value, np.ndarray) else encode(value).replace("%", "%%") for value in block.values()]
-
-
-def _rows(block: _Block, missing: str) -> Iterator[tuple[Any, ...]]:
-    """The values of the placeholders, row by row."""
-    words = {True: "true", False: "false", None: missing}
-    columns = []
-    for name, value in block.items():
-        if isinstance(value, np.ndarray):
-            known = value.tolist()
-            truth = COLUMNS[name] == TRUTH
-            columns.append([words[each] for each in known] if truth else [missing if v is None else v for v in known])
-    return zip(*columns, strict=True)
 
 
 def csv_text(text: str) -> str:
@@ -248,14 +231,11 @@ def csv_text(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _csv_field(value: Any) -> str:
+@cache  # most rows of a stage have the same texts
+def _csv_field(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        value = csv_text(value)
-    stream = io.StringIO()
-    csv.writer(stream).writerow([value, ""])  # an empty text alone in its row would be quoted
-    return stream.getvalue().removesuffix(",\r\n")
+    return csv_text(value) if isinstance(value, str) else value
 
 
 def _write_parquet(blocks: Iterator[_Block], path: Path) -> None:
@@ -266,19 +246,10 @@ def _write_parquet(blocks: Iterator[_Block], path: Path) -> None:
         raise ArgumentError(
             "Records as Parquet need the package pyarrow; install it with: pip install 'maxmahal[parquet]'"
         ) from error
-    types = {TEXT: pyarrow.string(), WHOLE: pyarrow.int64(), REAL: pyarrow.float64(), TRUTH: pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types[holds]) for name, holds in COLUMNS.items()])
+    schema = pyarrow.schema(list(COLUMNS.items()))
     with parquet.ParquetWriter(path, schema) as writer:
         for block in blocks:
-            count = len(block["sample"])
-            arrays = []
-            for value, field in zip(block.values(), schema, strict=True):
-                if isinstance(value, np.ndarray):
-                    mask = np.ma.getmaskarray(value)
-                    arrays.append(pyarrow.array(np.ma.getdata(value), field.type, mask=mask))
-                else:
-                    arrays.append(pyarrow.repeat(pyarrow.scalar(value, field.type), count))
-            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+            writer.write_table(pyarrow.table(block, schema))
 
 
 FORMATS: dict[str, Callable[[Iterator[_Block], Path], None]] = {

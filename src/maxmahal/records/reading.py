@@ -4,6 +4,8 @@ import io
 import math
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,6 @@ from maxmahal.records.types import AND, Columns, Evaluation, Picture, Points, Ra
 # Records of older versions: a suite of the paper's protocol is known by its description, two by their names.
 _NOT_A_MEASURE = "not a measure of robustness"
 _BY_NAME = ("paper-figure4", "spsa-sizes")
-_COLUMNS = (
-    "sample, label, clean_prediction, prediction, right_before, broken, right_share, distortion, iterations, "
-    "forward, backward, queries, broken_8bit"
-)
 
 
 def read_evaluations(folders: str | Path | Sequence[str | Path]) -> list[Evaluation]:
@@ -36,59 +34,39 @@ def read_numbers(folder: Path, numbers: Sequence[int]) -> list[Evaluation]:
 
 
 def _read_folder(folder: Path, where: str = "", *values: int) -> list[Evaluation]:
-    connection = open_for_reading(folder)
-    try:
-        with record_errors(folder / FILE):
-            connection.execute("BEGIN")  # a consistent view of a file that others may be writing
-            query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations"
-            rows = connection.execute(f"{query} {where} ORDER BY id", values).fetchall()
-            return [_evaluation(connection, *row) for row in rows]
-    finally:
-        connection.close()
+    with closing(open_for_reading(folder)) as connection, record_errors(folder / FILE):
+        connection.row_factory = sqlite3.Row
+        connection.execute("BEGIN")  # a consistent view of a file that others may be writing
+        rows = connection.execute(f"SELECT * FROM evaluations {where} ORDER BY id", values).fetchall()
+        return [_evaluation(connection, row) for row in rows]
 
 
-def _evaluation(
-    connection: sqlite3.Connection,
-    number: int,
-    name: str,
-    data: str,
-    suite: str,
-    seed: int,
-    samples: int,
-    body: str,
-    finished: int,
-    plane: bytes | None,
-) -> Evaluation:
-    facts = parse_body("evaluations", body)
+def _evaluation(connection: sqlite3.Connection, row: sqlite3.Row) -> Evaluation:
+    number, facts = row["id"], parse_body("evaluations", row["body"])
+    same, suite = facts["same"], facts["same"]["suite"]
     stages = _stages(connection, number)
     findings = connection.execute("SELECT body FROM findings WHERE evaluation = ? ORDER BY position", (number,))
-    kind, _, _, centers = ("", None, None, np.empty((0, 2))) if plane is None else read_plane(plane)
+    kind, centers = "", np.empty((0, 2))
+    if row["plane"] is not None:
+        kind, _, _, centers = read_plane(row["plane"])
     return Evaluation(
-        name=name,
-        target=facts["target"],
-        data=data,
-        suite=suite,
-        suite_version=facts["same"]["suite"]["version"],
-        suite_about=facts["same"]["suite"]["about"],
-        seed=seed,
-        samples=samples,
-        norm=facts["same"]["suite"]["norm"],
-        epsilon=facts["same"]["suite"]["epsilon"],
-        radius=facts["radius"],
-        model_fingerprint=facts["same"]["model"],
-        data_fingerprint=facts["same"]["data"],
+        **{name: row[name] for name in ("name", "data", "suite", "seed", "samples")},
+        **{name: facts[name] for name in ("target", "radius", "model", "training")},
+        **{name: suite[name] for name in ("norm", "epsilon")},
+        suite_version=suite["version"],
+        suite_about=suite["about"],
+        model_fingerprint=same["model"],
+        data_fingerprint=same["data"],
         class_names=tuple(facts["class_names"]),
-        model=facts["model"],
         environment={**facts["environment"], "device": _devices(connection, number, facts["environment"])},
-        training=facts["training"],
         stages=tuple(stages.values()),
         findings=tuple(finding_from_json(text) for (text,) in findings),
         pictures=tuple(_pictures(connection, number, stages)),
         points=tuple(_points(connection, number, stages)),
         centers_xy=centers if len(centers) else None,
         plane=kind,
-        finished=bool(finished),
-        comparison=facts.get("comparison", _repeats_the_paper(suite, facts["same"]["suite"]["about"])),
+        finished=bool(row["finished"]),
+        comparison=facts.get("comparison", row["suite"] in _BY_NAME or _NOT_A_MEASURE in suite["about"]),
     )
 
 
@@ -96,10 +74,6 @@ def _devices(connection: sqlite3.Connection, evaluation: int, begun: dict[str, A
     """Where it began and where it was continued, which may be another machine."""
     found = connection.execute("SELECT DISTINCT device FROM chunks WHERE evaluation = ? ORDER BY device", (evaluation,))
     return AND.join(dict.fromkeys([begun.get("device", ""), *(device for (device,) in found)])).removeprefix(AND)
-
-
-def _repeats_the_paper(suite: str, about: str) -> bool:
-    return suite in _BY_NAME or _NOT_A_MEASURE in about
 
 
 def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageRecords]:
@@ -114,13 +88,7 @@ def _stages(connection: sqlite3.Connection, evaluation: int) -> dict[int, StageR
         ).fetchone()
         stages[position] = StageRecords(
             name=name,
-            title=facts["title"],
-            kind=facts["kind"],
-            settings=facts["settings"],
-            threat=facts["threat"],
-            scope=facts["scope"],
-            origin=facts["origin"],
-            counts=facts["counts"],
+            **{key: facts[key] for key in ("title", "kind", "settings", "threat", "scope", "origin", "counts")},
             skipped=skipped,
             finished=bool(skipped) or (chunks is not None and done == chunks),
             planned=planned or 0,
@@ -142,38 +110,24 @@ def _find_rows(columns: Columns, samples: Int[np.ndarray, " n"]) -> Int[np.ndarr
 
 
 def _columns(connection: sqlite3.Connection, evaluation: int, stage: int) -> Columns:
-    query = f"SELECT {_COLUMNS} FROM records WHERE evaluation = ? AND stage = ? ORDER BY sample"
+    names = [field.name for field in fields(Columns)]
+    query = f"SELECT {', '.join(names)} FROM records WHERE evaluation = ? AND stage = ? ORDER BY sample"
     rows = connection.execute(query, (evaluation, stage)).fetchall()
-    values: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(_COLUMNS.split(","))
-
-    def whole(column: int) -> np.ndarray:
-        return np.array([-1 if value is None else value for value in values[column]], dtype=np.int64)
-
-    def real(column: int) -> np.ndarray:
-        return np.array([np.nan if value is None else value for value in values[column]], dtype=np.float64)
-
-    if not ((real(6) >= 0) & (real(6) <= 1)).all() or np.isinf(real(7)).any():
+    found = {}
+    for place, name in enumerate(names):
+        kind, unknown = (np.float64, np.nan) if name in ("right_share", "distortion") else (np.int64, -1)
+        found[name] = np.array([unknown if row[place] is None else row[place] for row in rows], dtype=kind)
+    found |= {name: found[name] == 1 for name in ("right_before", "broken")}
+    columns = Columns(**found)
+    shares = columns.right_share
+    if not ((shares >= 0) & (shares <= 1)).all() or np.isinf(columns.distortion).any():
         raise ValueError("a share or a distance in records is out of range")
-    return Columns(
-        sample=whole(0),
-        label=whole(1),
-        clean_prediction=whole(2),
-        prediction=whole(3),
-        right_before=whole(4) == 1,
-        broken=whole(5) == 1,
-        right_share=real(6),
-        distortion=real(7),
-        iterations=whole(8),
-        forward=whole(9),
-        backward=whole(10),
-        queries=whole(11),
-        broken_8bit=whole(12),
-    )
+    return columns
 
 
 def _pictures(connection: sqlite3.Connection, evaluation: int, stages: dict[int, StageRecords]) -> list[Picture]:
     query = "SELECT stage, sample, shape, clean, adversarial FROM pictures WHERE evaluation = ? ORDER BY sample, stage"
-    pictures = []
+    pictures, facts = [], ("label", "clean_prediction", "prediction", "distortion")
     for stage, sample, shape, clean, adversarial in connection.execute(query, (evaluation,)):
         if stage not in stages:
             raise ValueError(f"an image belongs to stage {stage}, which does not exist")
@@ -186,10 +140,7 @@ def _pictures(connection: sqlite3.Connection, evaluation: int, stages: dict[int,
             Picture(
                 sample=sample,
                 stage=stages[stage].name,
-                label=int(columns.label[row]),
-                clean_prediction=int(columns.clean_prediction[row]),
-                prediction=int(columns.prediction[row]),
-                distortion=float(columns.distortion[row]),
+                **{name: getattr(columns, name)[row].item() for name in facts},
                 clean=np.frombuffer(clean, dtype="<f4").reshape(size),
                 adversarial=np.frombuffer(adversarial, dtype="<f4").reshape(size),
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import StorageError, parse_json, writable
+from maxmahal.files import StorageError, parse_json, storage_errors, writable
 
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
@@ -136,11 +136,8 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     """The file of records in ``folder``, which is created if there is none."""
     path = folder / FILE
     with record_errors(path):
-        try:
+        with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StorageError(f"Cannot make the folder {folder}: {reason}. Choose another --out.") from error
         for ending in ("", *_SIDE_FILES):
             writable(folder / f"{FILE}{ending}", folder)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
@@ -191,15 +188,14 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
         raise RecordsError(f"There are no records in {folder}; `maxmahal evaluate ... --out {folder}` makes them.")
     with record_errors(path):
         if any(side.exists() and not side.is_file() for side in (path.with_name(path.name + e) for e in _SIDE_FILES)):
-            raise RecordsError(f"{path} has a device, a pipe or a folder beside it; {_WAY_OUT}")
+            raise ValueError("there is a device, a pipe or a folder beside it")
         connection = _connect_to_read(path)
         with _closed_on_error(connection):
             if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise RecordsError(f"{path} is empty; `maxmahal evaluate ... --out {folder}` fills it.")
             _check_tables(connection, path)
-            answer = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
-            if answer != "ok":
-                raise RecordsError(f"{path} is damaged ({answer}); {_WAY_OUT}")
+            if (answer := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                raise ValueError(answer)
     return connection
 
 
@@ -262,7 +258,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     for table, columns in _types().items():
         wrong = " OR ".join(f"typeof({name}) NOT IN ({types})" for name, types in columns.items())
         if connection.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchone():
-            raise RecordsError(f"{path} is damaged (a value in {table} has a wrong type); {_WAY_OUT}")
+            raise ValueError(f"a value in {table} has a wrong type")
 
 
 @cache

@@ -4,7 +4,6 @@ import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -248,21 +247,10 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with record_errors(self.path), transaction(self._connection):
-            return work(self._connection)
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction; the lock is taken at once, so that two writers wait for each other."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        """One transaction; the lock is taken at once, so that two writers wait for each other."""
+        with record_errors(self.path), self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            return work(connection)
 
 
 def _own_columns(identity: Identity) -> tuple[str, str, str, int, int]:
@@ -277,23 +265,11 @@ def finding_from_json(text: str) -> Finding:
 
 
 def _rows_of(columns: Columns, evaluation: int, stage: int) -> Iterator[tuple[object, ...]]:
-    unknown = np.full(len(columns), -1)
-    rounded = unknown if columns.broken_8bit is None else columns.broken_8bit
-    costs = (columns.iterations, columns.forward, columns.backward, columns.queries, rounded)
-    return zip(
-        [evaluation] * len(columns),
-        [stage] * len(columns),
-        columns.sample.tolist(),
-        columns.label.tolist(),
-        columns.clean_prediction.tolist(),
-        columns.prediction.tolist(),
-        columns.right_before.tolist(),
-        columns.broken.tolist(),
-        columns.right_share.tolist(),
-        [value if np.isfinite(value) else None for value in columns.distortion.tolist()],
-        *([value if value >= 0 else None for value in cost.tolist()] for cost in costs),
-        strict=True,
-    )
+    """The rows of the table, which has the columns in the same order; what is not known is null."""
+    values = [getattr(columns, field.name) for field in fields(Columns)]
+    values = [np.full(len(columns), -1) if value is None else value for value in values]
+    known = ([each if each >= 0 and each < np.inf else None for each in value.tolist()] for value in values)
+    return zip([evaluation] * len(columns), [stage] * len(columns), *known, strict=True)
 
 
 def _picture_rows(pictures: ChunkPictures, evaluation: int, stage: int) -> Sequence[tuple[object, ...]]:

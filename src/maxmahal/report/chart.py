@@ -322,26 +322,10 @@ def moved(part: DrawingPart, dx: float, dy: float) -> DrawingPart:
     return replace(part, x=part.x + dx, y=part.y + dy)
 
 
-def haloed(points: Sequence[Point], ink: str, width: float = 2.0, dash: bool = False) -> list[DrawingPart]:
-    """A line that stays visible on top of others: a wider one in the background's colour is below it."""
-    return [Line(points, "card", width + 2.5), Line(points, ink, width, dash)]
-
-
 def cross(x: float, y: float, ink: str = "ink", size: float = 5.0) -> list[DrawingPart]:
     """An x, for a class center."""
     arms = [[(x - size, y - size), (x + size, y + size)], [(x - size, y + size), (x + size, y - size)]]
     return [*(Line(arm, "card", 4.5) for arm in arms), *(Line(arm, ink, 2.0) for arm in arms)]
-
-
-def arrow(start: Point, end: Point, ink: str, width: float = 1.3, head: float = 4.5) -> list[DrawingPart]:
-    """A line with a head at its end."""
-    length = math.dist(start, end)
-    if length < 1e-9:
-        return [Dots([start], ink, width)]
-    ux, uy = (end[0] - start[0]) / length, (end[1] - start[1]) / length
-    foot, side = (end[0] - head * ux, end[1] - head * uy), 0.55 * head
-    tip = [end, (foot[0] - side * uy, foot[1] + side * ux), (foot[0] + side * uy, foot[1] - side * ux)]
-    return [Line([start, foot], ink, width), Area(tip, ink)]
 
 
 def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -389,11 +373,6 @@ def palette(dark: bool = False) -> dict[str, str]:
     return dict(re.findall(r"--([a-z0-9-]+):\s*(#[0-9a-f]{6})", sheet[start : sheet.index("}", start)]))
 
 
-def distinct(points: Sequence[Point]) -> list[Point]:
-    """The points to half a unit: dots that look the same are drawn once."""
-    return list(dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in points))
-
-
 def _svg(part: DrawingPart) -> Markup:
     if isinstance(part, Pixels):
         size, look = {"width": part.side, "height": part.side}, "image-rendering:pixelated"
@@ -409,7 +388,9 @@ def _svg(part: DrawingPart) -> Markup:
     if isinstance(part, Area):
         return element("path", d=f"{_path(part.points)}z", fill=ink, opacity=faint, data_tip=part.tip or None)
     if isinstance(part, Dots):
-        d = "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct(part.points))
+        # To half a unit: dots that look the same are drawn once.
+        distinct = dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in part.points)
+        d = "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct)
         width, dash = 2 * part.radius, None
     else:
         d, width, dash = _path(part.points), part.width, "5 4" if part.dash else None

@@ -1,6 +1,5 @@
 """The report's charts as files for papers and slides. A new one is one more function, and a line in ``FIGURES``."""
 
-import io
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ import numpy as np
 from matplotlib import patheffects, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.files import write_atomically
@@ -87,14 +85,6 @@ def paint(drawing: Drawing) -> Figure:
     axis.set_xlim(0, drawing.width)
     axis.set_ylim(drawing.height, 0)
     return figure
-
-
-def to_image(drawing: Drawing, scale: float = 1.0) -> Image.Image:
-    """The drawing as pixels, ``scale`` of them per unit."""
-    stream = io.BytesIO()
-    with style.context(STYLE):
-        paint(drawing).savefig(stream, dpi=scale * _DPI, format="png")
-    return Image.open(stream).convert("RGB")
 
 
 def _paint(axis: Axes, part: DrawingPart, order: int) -> None:

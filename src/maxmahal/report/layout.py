@@ -100,6 +100,7 @@ def html_page(
 ) -> str:
     """One HTML file with its style and script inside; the browser refuses any other script."""
     script = asset("script.js")
+    digest = hashlib.sha256(script.encode()).digest()  # by which a content security policy names a script that may run
     page = render(
         "template.html.j2",
         title=title,
@@ -109,15 +110,10 @@ def html_page(
         unfinished=unfinished,
         style=Markup(asset("style.css")),
         script=Markup(script),
-        script_hash=script_hash(script),
+        script_hash=base64.b64encode(digest).decode("ascii"),
         version=__version__,
     )
     return str(page)
-
-
-def script_hash(script: str) -> str:
-    """What a content security policy calls a script that may run."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
 def asset(name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from maxmahal.files import write_text_atomically
 from maxmahal.records.types import Evaluation
 from maxmahal.report.layout import ReportedModel, html_page, reported_models
-from maxmahal.report.sections import SECTIONS
+from maxmahal.report.sections import SECTIONS, make_section
 from maxmahal.report.wording import listed, whole
 
 
@@ -18,7 +18,8 @@ def write_page(evaluations: Sequence[Evaluation], path: Path) -> None:
 def render_page(evaluations: Sequence[Evaluation]) -> str:
     """The page's HTML."""
     models = reported_models(evaluations)
-    sections = [section for make in SECTIONS if (section := make(models))]
+    found = {key: values(models) for key, (_, _, values) in SECTIONS.items()}
+    sections = [make_section(key, values) for key, values in found.items() if values]
     unfinished = [model for model in models if not model.evaluation.finished]
     return html_page(_title(models), _subtitle(models), sections, unfinished)
 

@@ -5,7 +5,6 @@ import math
 from maxmahal.records.statistics import Rate
 
 DASH = "–"
-_NUMBERS = ("no", *["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"])
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -37,12 +36,6 @@ def p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def p_told(value: float) -> str:
-    """ "p = 0.385" or "p < 0.001", in a sentence."""
-    text = p_value(value)
-    return f"p {text}" if text.startswith("<") else f"p = {text}"
-
-
 def whole(number: int) -> str:
     """With commas between thousands."""
     return f"{number:,}"
@@ -62,13 +55,6 @@ def duration(seconds: float | int) -> str:
     if seconds < _HOUR:
         return f"{int(seconds // _MINUTE)} min {int(seconds % _MINUTE):02d} s"
     return f"{int(seconds // _HOUR)} h {int(seconds % _HOUR // _MINUTE):02d} min"
-
-
-def counted(noun: str, *counts: int) -> str:
-    """ "no seeds", "one seed", "three seeds", "three to five seeds", "14 seeds": from the fewest to the most."""
-    ends = dict.fromkeys((min(counts), max(counts)))
-    told = [_NUMBERS[each] if each < len(_NUMBERS) else str(each) for each in ends]
-    return f"{' to '.join(told)} {noun}{'' if max(counts) == 1 else 's'}"
 
 
 def listed(words: list[str]) -> str:

@@ -1,17 +1,18 @@
 """The report of a grid: a page about the evaluations of this grid, or about its trainings if it attacks nothing."""
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from maxmahal.errors import SettingsError
-from maxmahal.evaluate import Evaluation, read_evaluations
+from maxmahal.evaluate import read_evaluations
 from maxmahal.files import write_text_atomically
 from maxmahal.records.schema import FILE
 from maxmahal.report import write_page
 from maxmahal.report.chart import SERIES
 from maxmahal.report.layout import html_page
-from maxmahal.report.sections.training import TrainedModel, measured_epochs, trained_section
-from maxmahal.reproduce.states import EvaluationKey
+from maxmahal.report.sections import make_section
+from maxmahal.report.sections.training import TrainedModel, measured_epochs, training_chart
 from maxmahal.train import RunFolder
 
 
@@ -30,15 +31,11 @@ def write_report(
         return
     folder = Path(records)
     found = read_evaluations(folder) if (folder / FILE).is_file() else []
-    known: dict[tuple[object, ...], Evaluation] = {_key(each): each for each in found}
+    known = {attrgetter("name", "suite", "seed", "samples", "norm", "radius")(each): each for each in found}
     chosen = [known[key] for key in map(tuple, wanted) if key in known]
     if not chosen:
         raise SettingsError(f"{folder} holds no evaluation of this grid yet, so there is nothing to report.")
     write_page(chosen, Path(out))
-
-
-def _key(each: Evaluation) -> EvaluationKey:
-    return each.name, each.suite, each.seed, each.samples, each.norm, each.radius
 
 
 def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
@@ -46,5 +43,7 @@ def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
     read = {name: measured_epochs(folder.read_metrics()) for name, folder in runs.items()}
     begun = [(name, epochs) for name, epochs in read.items() if epochs]
     models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
-    section = trained_section(models)
-    return html_page(title, ["trained, not attacked"], [section]) if section else ""
+    if not models:
+        return ""
+    section = make_section("training", {"chart": training_chart(models), "models": models})
+    return html_page(title, ["trained, not attacked"], [section])

@@ -192,15 +192,15 @@ class _Planner:
 
     def _evaluations(self, evaluation: GridEvaluation) -> list[PlanCell]:
         requested = RequestedSuite.of(evaluation)
-        subjects = {
-            name: (model, checkpoint)
-            for model in self._grid.chosen(evaluation)
-            for name, checkpoint in model.subjects(evaluation.checkpoints).items()
-        }
+        files, models = {}, {}
+        for model in self._grid.chosen(evaluation):
+            folder = RunFolder(self._out / "models" / model.name)
+            for name, checkpoint in model.subjects(evaluation.checkpoints).items():
+                files[name] = str(folder.path if checkpoint == "last" else folder.best)
+                models[name] = model.name
         cells = []
-        for names in [list(subjects)] if evaluation.transfer else [[name] for name in subjects]:
-            targets = {name: str(self._checkpoint(*subjects[name])) for name in names}
-            owners = {name: subjects[name][0].name for name in names}
+        for names in [list(files)] if evaluation.transfer else [[name] for name in files]:
+            targets, owners = {name: files[name] for name in names}, {name: models[name] for name in names}
             cells.append(self._evaluation(evaluation, requested, targets, owners))
         return [cell for cell in cells if cell is not None]
 
@@ -268,10 +268,6 @@ class _Planner:
         limit = suite.samples if evaluation.limit is None else evaluation.limit
         return every if limit is None else min(limit, every)
 
-    def _checkpoint(self, model: GridModel, checkpoint: str) -> Path:
-        folder = RunFolder(self._out / "models" / model.name)
-        return folder.path if checkpoint == "last" else folder.best
-
     @property
     def _kind(self) -> str:
         return self._device.partition(":")[0]
@@ -296,14 +292,11 @@ def missing_data(sources: Iterable[str], data_dir: str | Path | None) -> str:
     The user's own files are read while the plan is made, so they are not checked again.
     """
     folder = resolve_data_dir(data_dir)
-    missing = [name for name in dict.fromkeys(sources) if name in SOURCES and not _exists(name, folder)]
+    published = [name for name in dict.fromkeys(sources) if name in SOURCES]
+    missing = [name for name in published if any(file.find(folder) is None for file in SOURCES[name].files)]
     if not missing:
         return ""
     elsewhere = "" if data_dir is None else f" --data-dir {data_dir}"
     ways = " and ".join(f"`maxmahal data fetch {name}{elsewhere}`" for name in missing)
     are = "is" if len(missing) == 1 else "are"
     return f"{' and '.join(missing)} {are} not in {folder}; run {ways}, or name a folder that has it with --data-dir."
-
-
-def _exists(name: str, folder: Path) -> bool:
-    return all(file.find(folder) is not None for file in SOURCES[name].files)

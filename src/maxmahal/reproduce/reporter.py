@@ -29,7 +29,7 @@ class GridLines:
     """Prints one line per event, or nothing if it is ``quiet``."""
 
     def __init__(self, write: Callable[[str], object] | None = None, *, quiet: bool = False) -> None:
-        self._write = (lambda _: None) if quiet else write or _write_line
+        self._write = (lambda _: None) if quiet else write or write_line
         self._printed: dict[str, tuple[float, str]] = {}
 
     def begin(self, plan: GridPlan, jobs: int) -> None:
@@ -130,6 +130,7 @@ def _seconds_left(cell: PlanCell) -> float:
     return cell.seconds * now / before if before else 0.0
 
 
-def _write_line(text: str) -> None:
+def write_line(text: str) -> None:
+    """Print a line at once, to a log as well."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

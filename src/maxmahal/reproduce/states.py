@@ -57,27 +57,15 @@ class CellState:
 class Recorded:
     """The progress of one evaluation in the records."""
 
-    name: str
-    suite: str
+    key: EvaluationKey
     version: int
     """Of the suite."""
-    seed: int
-    samples: int
-    norm: str
-    epsilon: str
     fingerprint: str
     """Of the model."""
     planned: int
     done: int
     """Stages, the clean images among them."""
     finished: bool
-
-    @property
-    def key(self) -> EvaluationKey:
-        """What tells it apart."""
-        # From the text: SQLite may read the last bit of the radius otherwise than Python wrote it.
-        radius = parse_epsilon(self.epsilon, largest=math.inf)
-        return self.name, self.suite, self.seed, self.samples, self.norm, radius
 
 
 def training_state(path: Path, settings: Settings) -> CellState:
@@ -128,19 +116,10 @@ def _recorded(
 ) -> Recorded:
     same = parse_body("evaluations", body)["same"]
     told = same["suite"]
-    return Recorded(
-        name=name,
-        suite=suite,
-        version=told["version"],
-        seed=seed,
-        samples=samples,
-        norm=told["norm"],
-        epsilon=told["epsilon"],
-        fingerprint=same["model"],
-        planned=planned,
-        done=done,
-        finished=bool(finished),
-    )
+    # From the text: SQLite may read the last bit of the radius otherwise than Python wrote it.
+    radius = parse_epsilon(told["epsilon"], largest=math.inf)
+    key = name, suite, seed, samples, told["norm"], radius
+    return Recorded(key, told["version"], same["model"], planned, done, bool(finished))
 
 
 def evaluation_state(
@@ -156,16 +135,17 @@ def evaluation_state(
     Results of another version of the suite are kept if they are complete; a partial one cannot be resumed.
     """
     found = [
-        each for each in read_recorded(folder) if each.key in keys and is_of(Path(targets[each.name]), each, trusted)
+        each for each in read_recorded(folder) if each.key in keys and is_of(Path(targets[each.key[0]]), each, trusted)
     ]
     older = next((each for each in found if each.version != version), None)
     if len(found) == len(keys) and all(each.finished for each in found):
         newer = f"by version {older.version} of the suite; use another --out for version {version}" if older else ""
         return CellState("done", newer, share=1.0)
     if older:
+        name, suite, *_ = older.key
         raise RecordsError(
-            f"{older.name} was evaluated in part under version {older.version} of {older.suite}, which is {version} "
-            "now; choose another --out."
+            f"{name} was evaluated in part under version {older.version} of {suite}, which is {version} now; "
+            "choose another --out."
         )
     if not found:
         return CellState("missing")

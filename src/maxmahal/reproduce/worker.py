@@ -16,6 +16,7 @@ from maxmahal.files import parse_json, read_text
 from maxmahal.records import Finding
 from maxmahal.reproduce.jobs import END_WITH_PARENT, PROGRESS, Job
 from maxmahal.reproduce.page import write_report
+from maxmahal.reproduce.reporter import write_line
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, train_model
 from maxmahal.train.loop import Metrics
@@ -38,11 +39,11 @@ class WorkerLines(SilentReporter):
         """The epoch and its accuracies."""
         robust = f", PGD-10 {metrics['validation_pgd10']:.1%}" if "validation_pgd10" in metrics else ""
         accuracy = f"test {metrics['test_accuracy']:.1%}"
-        _say(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}, {accuracy}{robust}")
+        write_line(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}, {accuracy}{robust}")
 
     def begin(self, name: str, samples: int) -> None:
         """The model and its samples."""
-        _say(f"{name}: {samples} samples")
+        write_line(f"{name}: {samples} samples")
 
     def stage(self, title: str, planned: int, done: int) -> None:
         """Store the stage."""
@@ -51,15 +52,15 @@ class WorkerLines(SilentReporter):
     def chunk(self, samples: int, robust: float) -> None:
         """The progress, and the robust accuracy so far."""
         self._done += samples
-        _say(f"{PROGRESS}{self._title}: {self._done} of {self._planned}, robust so far: {robust:.1%}")
+        write_line(f"{PROGRESS}{self._title}: {self._done} of {self._planned}, robust so far: {robust:.1%}")
 
     def finding(self, finding: Finding) -> None:
         """The result of a diagnostic."""
-        _say(f"{'! ' if finding.flagged else ''}{finding.title}: {finding.sentence}")
+        write_line(f"{'! ' if finding.flagged else ''}{finding.title}: {finding.sentence}")
 
     def note(self, text: str) -> None:
         """The text as it is."""
-        _say(text)
+        write_line(text)
 
 
 def run_job(job: Job) -> None:
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
     try:
         run_job(Job(**parse_json(read_text(Path(spec)))))
     except MaxmahalError as error:
-        _say(str(error))
+        write_line(str(error))
         return 2
     return 0
 
@@ -93,11 +94,6 @@ def _end_with_parent() -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)  # with torch's compile processes
     os._exit(1)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import opened, parse_json, user_path, write_atomically
 from maxmahal.imports import names_a_function, nothing_named, only_named
 from maxmahal.models import Classifier
-from maxmahal.settings import convert, from_table, to_table
+from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
 from maxmahal.version import __version__
@@ -41,21 +41,10 @@ class ModelCard:
     class_names: tuple[str, ...]
     epoch: int
 
-    def to_json(self) -> str:
-        """The text in a checkpoint's metadata."""
-        return json.dumps(
-            {
-                "settings": to_table(self.settings),
-                "image_shape": self.image_shape,
-                "class_names": self.class_names,
-                "epoch": self.epoch,
-            }
-        )
-
 
 def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
     """Weights and everything needed to rebuild the model around them."""
-    metadata = {"format": FORMAT, "version": __version__, "model": card.to_json()}
+    metadata = {"format": FORMAT, "version": __version__, "model": json.dumps(to_table(card))}
     save_tensors(path, model.state_dict(), metadata)
 
 
@@ -131,15 +120,11 @@ def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
             f"(its format is {metadata.get('format')!r}, expected {FORMAT!r})."
         )
     try:
-        card: dict[str, Any] = parse_json(metadata["model"])
-        channels, height, width = convert(card["image_shape"], tuple[int, ...], "image_shape")
-        if min(channels, height, width) < 1 or max(channels, height, width) > _LARGEST_SIDE:
-            raise ValueError("image_shape")
-        class_names = convert(card["class_names"], tuple[str, ...], "class_names")
-        epoch = convert(card["epoch"], int, "epoch")
         with nothing_named():  # a name that cannot be imported does not make a file damaged
-            settings = from_table(Settings, card["settings"])
-        return ModelCard(settings, (channels, height, width), class_names, epoch)
+            card = from_table(ModelCard, parse_json(metadata["model"]))
+        if len(card.image_shape) != 3 or not all(0 < side <= _LARGEST_SIDE for side in card.image_shape):
+            raise SettingsError(f"image_shape is {card.image_shape}")
+        return card
     except (KeyError, ValueError, TypeError) as error:
         reason = f": {error}" if isinstance(error, SettingsError) else ""
         raise CheckpointError(f"{path} has damaged metadata{reason}. Copy it again or retrain.") from error

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold
 from maxmahal.models import Classifier
 from maxmahal.models.compiling import compile_apart
+from maxmahal.models.layers import to_channels_last
 from maxmahal.train.config import CPUSettings, CUDASettings
 
 
@@ -60,9 +61,7 @@ def _runner(normalize: nn.Module, backbone: nn.Module, settings: CPUSettings) ->
 def lay_out(model: Classifier, settings: CPUSettings) -> None:
     """Give the weights the memory layout of the settings, before anything else refers to them."""
     if settings.channels_last:
-        for parameter in model.parameters():
-            if parameter.ndim == 4:
-                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        to_channels_last(model)
 
 
 def accelerate(model: Classifier, settings: CPUSettings) -> Classifier:

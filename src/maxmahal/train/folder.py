@@ -15,10 +15,11 @@ from maxmahal.files import (
     read_text,
     remove_temporary_files,
     storage_errors,
+    user_path,
     writable,
     write_text_atomically,
 )
-from maxmahal.settings import Table, to_table, to_toml
+from maxmahal.settings import Table
 from maxmahal.train.config import Settings, what_counts
 
 
@@ -26,7 +27,7 @@ class RunFolder:
     """The files of one run; all are written atomically."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = user_path(path)
         self.settings = self.path / "settings.toml"
         self.metrics = self.path / "metrics.jsonl"
         self.state = self.path / "state.safetensors"
@@ -69,10 +70,6 @@ class RunFolder:
             remove_temporary_files(self.path)
             yield
 
-    def write_settings(self, settings: Settings) -> None:
-        """Write the resolved settings; the file can be used as a preset."""
-        write_text_atomically(self.settings, to_toml(to_table(settings)))
-
     def keep_metrics(self, epochs: int) -> None:
         """Keep the first ``epochs`` lines: later epochs were measured but not saved, and will run again."""
         kept = self._epochs()[0][:epochs]
@@ -94,24 +91,20 @@ class RunFolder:
 
     def _epochs(self) -> tuple[list[Table], bool]:
         """All complete lines, and whether the last line was incomplete."""
-        epochs: list[Table] = []
-        lines = [""]
         try:
             lines = read_text(self.metrics, errors="replace").splitlines() if self.metrics.exists() else []
-            for line in lines:
-                epochs.append(_epoch(line))
         except OSError as error:
             raise CheckpointError(f"Cannot read {self.metrics}: {error.strerror or error}; move it away.") from error
-        except ValueError as error:
-            if len(epochs) + 1 < len(lines):
-                raise CheckpointError(
-                    f"{self.metrics} is damaged (line {len(epochs) + 1}: {error}); restore a copy, or move it away."
-                ) from error
+        epochs: list[Table] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                epochs.append(_epoch(line))
+            except ValueError as error:
+                if number < len(lines):
+                    raise CheckpointError(
+                        f"{self.metrics} is damaged (line {number}: {error}); restore a copy, or move it away."
+                    ) from error
         return epochs, len(epochs) < len(lines)
-
-    def write_result(self, record: Table) -> None:
-        """Write the summary of a finished run."""
-        write_text_atomically(self.result, json.dumps(record, indent=2) + "\n")
 
     def write_diverged(self, epoch: int, settings: Settings) -> None:
         """Record that a training with these settings diverged in this epoch."""

@@ -5,15 +5,15 @@ import time
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from maxmahal.attacks import own_loss, pgd
 from maxmahal.data import ImageData, to_unit_range
 from maxmahal.errors import CheckpointError
-from maxmahal.imports import names_a_function, only_named
+from maxmahal.files import write_text_atomically
+from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.models import Classifier, accuracy, eval_mode
 from maxmahal.random import stream_key
-from maxmahal.settings import Table, from_table, to_table
+from maxmahal.settings import Table, from_table, to_table, to_toml
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings, what_differs
@@ -54,7 +54,8 @@ def train_model(
         folder.refuse_overwriting()
     data = load_splits(settings.data, data_dir, device)
     forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with only_named(to_table(settings)), forked, deterministic_algorithms(settings.on(device)):
+    determinism = deterministic_algorithms(settings.on(device))
+    with only_named(to_table(settings)), exits_as_errors(), forked, determinism:
         # Dropout in a user's network uses torch's global generators, so they are part of the run.
         torch.manual_seed(stream_key("run", settings.train.seed))
         run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)
@@ -132,7 +133,7 @@ class _Run:
         self._publish()
 
     def _epoch(self) -> None:
-        settings, epoch = self.settings, self.progress.epoch
+        settings, epoch, held_out = self.settings, self.progress.epoch, self.data.validation
         try:
             summary = train_epoch(self.model, self.step, self.data.train, settings, epoch, self.reporter)
         except TrainingDivergedError:
@@ -147,13 +148,13 @@ class _Run:
             "test_accuracy": accuracy(self._evaluated, self.data.test),
             "train_seconds": self.progress.train_seconds,
             **({"setup_seconds": summary.setup_seconds} if summary.setup_seconds else {}),
-            **self._validate(),
+            **(self._scores("validation", held_out, self._evaluated) if len(held_out) else {}),
         }
         score = metrics.get("validation_pgd10", -1.0)
         if score > self.progress.best_score:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
         # Nothing is written before the first epoch is done: a run that fails at once can be started again.
-        self.folder.write_settings(self.settings)
+        write_text_atomically(self.folder.settings, to_toml(to_table(settings)))  # can be used as a preset
         self.folder.append_metrics(metrics)
         save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
         self._publish()
@@ -169,14 +170,6 @@ class _Run:
         if self.progress.best_epoch == self.progress.epoch:
             save_model(self.folder.best, self._evaluated, self._card())
 
-    def _validate(self) -> Metrics:
-        if not len(self.data.validation):
-            return {}
-        scores: Metrics = {"validation_accuracy": accuracy(self._evaluated, self.data.validation)}
-        if self.method.adversary is not None:
-            scores["validation_pgd10"] = pgd_accuracy(self._evaluated, self.data.validation, self.method.adversary)
-        return scores
-
     def _summarise(self) -> Table:
         result: Table = {
             "finished": True,
@@ -188,28 +181,23 @@ class _Run:
             "threads": self.progress.threads,
             "torch": torch.__version__,
             "maxmahal": __version__,
-            "last": {"epoch": self.progress.epoch, **self._test_scores(self._evaluated)},
+            "last": {"epoch": self.progress.epoch, **self._scores("test", self.data.test, self._evaluated)},
         }
         if self.progress.best_epoch:
-            best = load_model(self.folder.best, device=self.data.test.device, backbone=self._own_backbone())
+            trusted = [self.settings.model.backbone]  # a name of the user's own code
+            best = load_model(self.folder.best, trusted=trusted, device=self.data.test.device)
             result["best"] = {
                 "epoch": self.progress.best_epoch,
                 "validation_pgd10": self.progress.best_score,
-                **self._test_scores(best),
+                **self._scores("test", self.data.test, best),
             }
-        self.folder.write_result(result)
+        write_text_atomically(self.folder.result, json.dumps(result, indent=2) + "\n")
         return result
 
-    def _own_backbone(self) -> nn.Module | None:
-        """A new network of the user's factory, to load the best checkpoint into; None for a registered network."""
-        if not names_a_function(self.settings.model.backbone):
-            return None
-        return new_classifier(self.settings, self.data.train).backbone
-
-    def _test_scores(self, model: Classifier) -> Metrics:
-        scores: Metrics = {"test_accuracy": accuracy(model, self.data.test)}
+    def _scores(self, split: str, data: ImageData, model: Classifier) -> Metrics:
+        scores: Metrics = {f"{split}_accuracy": accuracy(model, data)}
         if self.method.adversary is not None:
-            scores["test_pgd10"] = pgd_accuracy(model, self.data.test, self.method.adversary)
+            scores[f"{split}_pgd10"] = pgd_accuracy(model, data, self.method.adversary)
         return scores
 
     def _card(self) -> ModelCard:

@@ -69,12 +69,12 @@ def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, averag
     tensors, _ = read_tensors(path)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     momentum = _group(tensors, "momentum")
-    if "random.cpu" not in tensors or any(tensor.shape != shapes.get(name) for name, tensor in momentum.items()):
-        raise CheckpointError(f"{path} holds a damaged momentum or random state; start a new run folder.")
     fill(model, _group(tensors, "model"), path)
     if average is not None:
         fill(average.model, _group(tensors, "average"), path)
     try:
+        if any(tensor.shape != shapes.get(name) for name, tensor in momentum.items()):
+            raise RuntimeError("its momentum has other shapes than the model")
         restore_momentum(model, optimiser, momentum)
         torch.set_rng_state(tensors["random.cpu"])
         device = next(model.parameters()).device

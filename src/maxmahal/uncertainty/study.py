@@ -12,9 +12,9 @@ from torch import Tensor
 from maxmahal.attacks import Engine, Linf, apgd, custom, parse_epsilon
 from maxmahal.attacks.objectives import Objective, Outputs, margin, model_outputs
 from maxmahal.attacks.result import Attacked
-from maxmahal.data import ImageData, load_dataset
-from maxmahal.errors import ArgumentError, SettingsError
-from maxmahal.evaluate.evaluated_model import EvaluatedModel, check_fit, load_target, split_name
+from maxmahal.data import ImageData
+from maxmahal.errors import ArgumentError
+from maxmahal.evaluate.evaluated_model import EvaluatedModel, check_fit, first_images, load_images, load_targets
 from maxmahal.imports import only_named
 from maxmahal.models import Classifier, Head
 from maxmahal.uncertainty.measures import auroc, best_risk_area, expected_calibration_error, risk_area
@@ -85,20 +85,13 @@ def study_models(
     Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
     """
     parse_epsilon(epsilon)
-    if limit is not None and limit < 1:
-        raise SettingsError(f"--limit must be at least 1; got {limit}.")
     chosen = tuple(dict.fromkeys(ood)) or DEFAULT_OOD
     with only_named([*targets], data, chosen, trusted):
-        named = map(split_name, targets)
-        loaded = [load_target(target, name=name, trusted=trusted, device=device) for name, target in named]
-        names = [target.name for target in loaded]
-        for name in names:
-            if names.count(name) > 1:
-                raise SettingsError(f"Two models are called '{name}'; distinguish them with NAME=TARGET.")
-        images = load_dataset(_source(loaded, data), "test", data_dir).first(limit).to(device)
+        loaded = load_targets(targets, trusted, device)
+        images = first_images(load_images(loaded, data, data_dir), limit).to(device)
         given = {Path(name).stem: ood_images(name, images, data_dir) for name in chosen}
     attack = DetectorAttack(epsilon, seed)
-    models = tuple(study_model(target, images, given, attack) for target in loaded)
+    models = tuple(study_model(target, images, given, attack) for target in loaded.values())
     return UncertaintyRecord(epsilon, seed, attack.steps, tuple(given), models)
 
 
@@ -144,15 +137,6 @@ def study_model(
         fingerprint=target.fingerprint,
         scores=tuple(scores),
     )
-
-
-def _source(models: Sequence[EvaluatedModel], data: str | None) -> str:
-    if data is not None:
-        return data
-    sources = {"" if target.card is None else target.card.settings.data.source for target in models}
-    if len(sources) != 1 or "" in sources:
-        raise SettingsError("The models were not all trained on one known data set; name it with --data.")
-    return sources.pop()
 
 
 def _detection(score: Score, model: Classifier, attacked: Attacked, usual: Float[np.ndarray, " n"]) -> Detection:

@@ -7,7 +7,7 @@ exists by construction, and an attack on a model whose gradients are informative
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -102,18 +102,17 @@ def check_binarization(probe: Probe) -> Finding:
     if probe.stochastic:
         return passed("Not applicable: the features of a stochastic model change with every pass.")
     model = Features(probe.model)
-    images, ids = probe.images[:SAMPLES], probe.sample_ids[:SAMPLES]
-    readouts = plant(
-        _features_around(probe, model, images, ids, "inner", INNER, INNER_SHARE),
-        _features_around(probe, model, images, ids, "edge", EDGE, None),
-    )
+    images, labels, ids = probe.images[:SAMPLES], probe.labels[:SAMPLES], probe.sample_ids[:SAMPLES]
+    probe = replace(probe, images=images, labels=labels, sample_ids=ids)
+    inner = _features_around(probe, model, "inner", INNER, INNER_SHARE)
+    readouts = plant(inner, _features_around(probe, model, "edge", EDGE, None))
     planted = int(readouts.separates.sum())
     if planted < FEWEST:
         sentence = f"Not applicable: only {planted} of {len(images)} adversarial examples could be planted."
         return passed(sentence, {"planted": planted})
-    guesses = readouts(_features_around(probe, model, images, ids, "guess", RANDOM_POINTS, 1.0)) > 0
+    guesses = readouts(_features_around(probe, model, "guess", RANDOM_POINTS, 1.0)) > 0
     by_chance = float(guesses[readouts.separates].double().mean())
-    found = share(_attack(probe, model, images, ids, readouts)[readouts.separates])
+    found = share(_attack(probe, model, readouts)[readouts.separates])
     numbers = {"planted": planted, "found": found, "found_by_chance": by_chance}
     seen = (
         f"Of {planted} adversarial examples planted in the ball PGD finds {percent(found)}, a random point "
@@ -151,15 +150,10 @@ def plant(inner: Float[Tensor, "n p d"], edge: Float[Tensor, "n e d"]) -> Readou
 
 
 def _features_around(
-    probe: Probe,
-    model: Features,
-    images: Float[Tensor, "n c h w"],
-    ids: Int[Tensor, " n"],
-    key: str,
-    count: int,
-    within: float | None,
+    probe: Probe, model: Features, key: str, count: int, within: float | None
 ) -> Float[Tensor, "n p d"]:
     """Features of random points around each image, ``within`` a share of epsilon or, if that is None, at the edge."""
+    images, ids = probe.images, probe.sample_ids
     numbers = torch.arange(count, device=ids.device).repeat(len(ids))
     own = derive(ids.repeat_interleave(count), numbers)
     centers = images.repeat_interleave(count, dim=0)
@@ -173,25 +167,23 @@ def _features_around(
     return in_batches(model, points).reshape(len(ids), count, -1)
 
 
-def _attack(
-    probe: Probe, model: Features, images: Float[Tensor, "n c h w"], ids: Int[Tensor, " n"], readouts: Readouts
-) -> Bool[Tensor, " n"]:
+def _attack(probe: Probe, model: Features, readouts: Readouts) -> Bool[Tensor, " n"]:
     """Which planted examples PGD finds through the model and the readouts, from any of its starts."""
-    found = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+    found = torch.zeros_like(readouts.separates)
     for start in range(STARTS if probe.has_gradients else 0):
         rows = (readouts.separates & ~found).nonzero().squeeze(1)  # the others are found already
         if len(rows):
             own = readouts.of(rows)
             moved = craft(
                 model,
-                images[rows],
+                probe.images[rows],
                 torch.zeros_like(rows),
                 objective=custom(lambda outputs, *_, own=own: -own(outputs.logits), name="planted"),
                 threat=probe.threat,
                 steps=STEPS,
                 step_size=2.5 * probe.threat.radius / STEPS,
                 seed=probe.keyed("binarization", start),
-                sample_ids=ids[rows],
+                sample_ids=probe.sample_ids[rows],
             )
             found[rows] = own(in_batches(model, moved)) > 0
     return found

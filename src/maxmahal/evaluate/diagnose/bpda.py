@@ -7,6 +7,7 @@ rounding and similar functions keep their values and pass the gradient on as if 
 
 import copy
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from maxmahal.attacks import Prepared, straight_through
-from maxmahal.attacks.prepare.speedups import NO_SPEEDUPS
+from maxmahal.attacks.prepare.prepared import NO_SPEEDUPS
 from maxmahal.evaluate.diagnose.probe import pull_back
 from maxmahal.random import own_stream
 
@@ -40,30 +41,23 @@ def bpda_model(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Prepared |
         search = copy.deepcopy(model).requires_grad_(False)
     except Exception:  # a model may hold anything: locks, handles, tensors inside a graph
         return None
-    wrapped = _wrap_misleading(search, images)
-    inline = _inline_steps(search, images)
+    _wrap_misleading(search, images)
     through = StraightThroughModel(search)
     before, after = _gradient(model, images), _gradient(through, images)
     if after is None or not bool(after.nan_to_num(0.0, 0.0, 0.0).any()):
         return None
     if before is not None and torch.allclose(before, after, equal_nan=True):
         return None
-    notes = {"modules": f"straight-through gradients for {', '.join(wrapped)}"} if wrapped else {}
-    if inline:
-        notes["inline"] = f"straight-through gradients for steps inside a forward ({inline})"
-    return Prepared(model, through, NO_SPEEDUPS, notes)
+    return Prepared(model, through, NO_SPEEDUPS, notes={})
 
 
-def _wrap_misleading(model: nn.Module, images: Tensor) -> list[str]:
-    """Replace modules by straight-through ones in place; returns their names and types."""
-    wrapped = []
+def _wrap_misleading(model: nn.Module, images: Tensor) -> None:
+    """Replace modules by straight-through ones in place."""
     for name, inputs in _candidates(model, images).items():
         module = model.get_submodule(name)
         if _misleads(module, inputs):
             parent, _, own = name.rpartition(".")
             setattr(model.get_submodule(parent), own, straight_through(Opaque(module)))
-            wrapped.append(f"{name} ({type(module).__name__})")
-    return wrapped
 
 
 def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
@@ -72,7 +66,7 @@ def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     handles = []
     for name, module in model.named_modules():
         if name and not any(True for _ in module.parameters()):
-            handles.append(module.register_forward_hook(_keeper(found, name)))
+            handles.append(module.register_forward_hook(partial(_keep, found, name)))
     try:
         with torch.no_grad(), torch.random.fork_rng([images.device] if images.is_cuda else []):
             model(images)
@@ -82,14 +76,12 @@ def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     return {name: seen for name, seen in found.items() if not any(name.startswith(f"{other}.") for other in found)}
 
 
-def _keeper(found: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
-    def keep(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:  # noqa: ARG001
-        first = inputs[0] if len(inputs) == 1 else None
-        both = [tensor for tensor in (first, output) if isinstance(tensor, Tensor) and tensor.is_floating_point()]
-        if len(both) == 2 and both[0].shape == both[1].shape:
-            found[name] = both[0].detach().clone()
-
-    return keep
+def _keep(found: dict[str, Tensor], name: str, _: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+    """Keep the input of a module whose output has its shape."""
+    first = inputs[0] if len(inputs) == 1 else None
+    both = [tensor for tensor in (first, output) if isinstance(tensor, Tensor) and tensor.is_floating_point()]
+    if len(both) == 2 and both[0].shape == both[1].shape:
+        found[name] = both[0].detach().clone()
 
 
 def _misleads(module: nn.Module, inputs: Tensor) -> bool:
@@ -118,15 +110,6 @@ def _call(module: nn.Module, inputs: Tensor) -> Tensor:
     return output
 
 
-def _inline_steps(model: nn.Module, images: Tensor) -> int:
-    """How many steps inside forwards would have stopped a gradient."""
-    with torch.enable_grad():
-        mode = StraightThroughMode()
-        with mode:
-            _call(model, images.clone().requires_grad_())
-    return mode.count
-
-
 def _gradient(model: nn.Module, images: Tensor) -> Tensor | None:
     """Of a weighted sum of the logits; with equal weights, logits with a constant sum would cancel."""
     with torch.no_grad():
@@ -150,11 +133,10 @@ _EXITS = _both("numpy", "__array__", "tolist", "item")
 
 
 class StraightThroughMode(TorchFunctionMode):
-    """Straight-through gradients for inline steps; ``count`` says how many would have stopped one."""
+    """Straight-through gradients for inline steps."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.count = 0
         self._wanted = torch.is_grad_enabled()
         # What an integer or boolean tensor was made from, as long as it lives.
         self._made_from = WeakTensorKeyDictionary()
@@ -167,7 +149,6 @@ class StraightThroughMode(TorchFunctionMode):
         if not self._wanted:
             return func(*args, **kwargs)
         if func is torch._C._set_grad_enabled and not args[0]:
-            self.count += 1
             return None  # a block without gradients stops them as rounding does
         source = args[0] if args and isinstance(args[0], Tensor) else None
         if func in _EXITS and source is not None:
@@ -175,11 +156,10 @@ class StraightThroughMode(TorchFunctionMode):
         value = func(*args, **kwargs)
         if source is None or not isinstance(value, Tensor) or value.shape != source.shape:
             return value
-        origin = source if source.requires_grad else self._origin(source)
+        # Not by get, which has no types.
+        known = self._made_from[source] if source in self._made_from else None  # noqa: SIM401
+        origin = source if source.requires_grad else known
         return value if origin is None else self._carry(func, origin, value, source, args)
-
-    def _origin(self, source: Tensor) -> Tensor | None:
-        return self._made_from[source] if source in self._made_from else None  # noqa: SIM401 - its get has no types
 
     def _carry(self, func: Any, origin: Tensor, value: Tensor, source: Tensor, args: tuple[Any, ...]) -> Tensor:
         """The value with the gradient of its origin; an integer value remembers its origin for later."""
@@ -199,7 +179,6 @@ class StraightThroughMode(TorchFunctionMode):
         if not value.is_floating_point():
             self._made_from[value] = carrier
             return value
-        self.count += 1
         carried: Tensor = straight_through(lambda _: value.detach())(carrier.to(value.dtype))
         return carried
 

@@ -1,9 +1,10 @@
 """Do gradients exist, are they finite and not zero, and do they predict what the model does?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import Outputs, margin
@@ -40,8 +41,8 @@ def check_zero_gradients(probe: Probe) -> Finding:
         )
     if not bool(probe.is_right.any()):
         return passed("The model classifies none of these images correctly, so there is nothing to attack.")
-    entropy, _ = _useless(probe, probe.model, lambda logits, labels: nn.functional.cross_entropy(logits, labels))
-    flat, gaps = _useless(probe, probe.model, lambda logits, labels: margin()(Outputs(logits), labels, None).sum())
+    entropy, _ = _useless(probe, lambda logits, labels: nn.functional.cross_entropy(logits, labels))
+    flat, gaps = _useless(probe, _margins)
     numbers = {"cross_entropy": share(entropy), "margin": share(flat)}
     not_finite = share(gaps)
     if not_finite > FLAG_FLAT:
@@ -82,13 +83,15 @@ def check_gradient_direction(probe: Probe) -> Finding:
     images, labels, ids = probe.images[rows], probe.labels[rows], probe.sample_ids[rows]
     start = probe.threat.random_start(images, ids, "gradient-direction", probe.seed)
     step = STEP * probe.threat.radius
-    before, gradient = _margins_and_gradient(probe, start, labels)
+    model = partial(_same_draws, probe)
+    before, gradient = _gradients(model, start, labels, _margins)
+    gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
     steps = [gradient]
     for number in range(DIRECTIONS):
         drawn = derive(ids, torch.full_like(ids, number))
         steps.append(normal(drawn, images.shape[1:], "gradient-direction", probe.seed).to(images.dtype))
     moves = [probe.threat.project(images, probe.threat.descend(start, each, step)) for each in steps]
-    falls = torch.stack([before - _margins(probe, moved, labels) for moved in moves])
+    falls = torch.stack([before - _margins(in_batches(model, moved), labels) for moved in moves])
     predicted = (gradient * (start - moves[0])).flatten(1).sum(dim=1)
     better = share(falls[0] > falls[1:].amax(dim=0))
     ratio = float((falls[0] / predicted.clamp_min(torch.finfo(predicted.dtype).tiny)).median())
@@ -109,26 +112,6 @@ def _no_path(what: str) -> Finding:
     return warning(f"{what}.", remedy, _ADDS)
 
 
-def _useless(
-    probe: Probe, model: nn.Module, loss: Callable[[Tensor, Tensor], Float[Tensor, ""]]
-) -> tuple[Bool[Tensor, " n"], Bool[Tensor, " n"]]:
-    """For each correct image, whether its gradient is zero wherever it is finite, and whether it is not all finite."""
-    zero, gaps = [], []
-    for part, labels in _batches(probe.images[probe.is_right], probe.labels[probe.is_right]):
-        with torch.enable_grad(), model_errors(model, part):
-            (gradient,) = torch.autograd.grad(loss(model(part), labels), part)
-        zero.append((gradient.nan_to_num(0.0, 0.0, 0.0) == 0).flatten(1).all(dim=1))
-        gaps.append(~gradient.isfinite().flatten(1).all(dim=1))
-    return torch.cat(zero), torch.cat(gaps)
-
-
-def _batches(images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Images that want gradients, with their labels."""
-    size = default_batch_size(images)
-    for part, answers in zip(torch.split(images, size), torch.split(labels, size), strict=True):
-        yield part.detach().clone().requires_grad_(), answers
-
-
 def _same_draws(probe: Probe, images: Tensor) -> Tensor:
     """The logits, with the same random numbers in every call of a stochastic model."""
     torch.manual_seed(probe.keyed("gradient-direction"))
@@ -136,18 +119,30 @@ def _same_draws(probe: Probe, images: Tensor) -> Tensor:
     return logits
 
 
-def _margins(probe: Probe, images: Float[Tensor, "n c h w"], labels: Tensor) -> Float[Tensor, " n"]:
-    return margin()(Outputs(in_batches(lambda part: _same_draws(probe, part), images)), labels, None)
+def _margins(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    return margin()(Outputs(logits), labels, None)
 
 
-def _margins_and_gradient(
-    probe: Probe, images: Float[Tensor, "n c h w"], labels: Tensor
-) -> tuple[Float[Tensor, " n"], Float[Tensor, "n c h w"]]:
+def _useless(probe: Probe, loss: Callable[[Tensor, Tensor], Tensor]) -> tuple[Bool[Tensor, " n"], Bool[Tensor, " n"]]:
+    """For each correct image, whether its gradient is zero wherever it is finite, and whether it is not all finite."""
+    _, gradient = _gradients(probe.model, probe.images[probe.is_right], probe.labels[probe.is_right], loss)
+    zero = (gradient.nan_to_num(0.0, 0.0, 0.0) == 0).flatten(1).all(dim=1)
+    return zero, ~gradient.isfinite().flatten(1).all(dim=1)
+
+
+def _gradients(
+    model: Callable[[Tensor], Tensor],
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Tensor, Float[Tensor, "n c h w"]]:
+    """The losses and their gradients, in batches that suit the device."""
     values, gradients = [], []
-    for part, answers in _batches(images, labels):
-        with torch.enable_grad(), model_errors(probe.model, part):
-            margins = margin()(Outputs(_same_draws(probe, part)), answers, None)
-            (gradient,) = torch.autograd.grad(margins.sum(), part)
-        values.append(margins.detach())
-        gradients.append(gradient.nan_to_num(0.0, 0.0, 0.0))
+    size = default_batch_size(images)
+    for part, answers in zip(torch.split(images, size), torch.split(labels, size), strict=True):
+        moved = part.detach().clone().requires_grad_()
+        with torch.enable_grad(), model_errors(model, part):
+            losses = loss(model(moved), answers)
+            gradients.append(torch.autograd.grad(losses.sum(), moved)[0])
+        values.append(losses.detach().reshape(-1))
     return torch.cat(values), torch.cat(gradients)

@@ -16,15 +16,11 @@ def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
     tables: list[Table] = []
     for remedy, stages in REMEDIES.items():
         if remedy == "transfer" and remedy in wanted:
-            tables += [_from_source(stage, name) for stage in stages for name in _sources(flagged)]
+            transferred = sorted({name for finding in flagged for name in finding.numbers.get("sources", [])})
+            tables += [_from_source(stage, name) for stage in stages for name in transferred]
         elif remedy in wanted:
             tables += [{**stage, "remedy": remedy} for stage in stages]
     return tables
-
-
-def _sources(findings: Sequence[Finding]) -> list[str]:
-    """The models whose adversarial images transferred."""
-    return sorted({name for finding in findings for name in finding.numbers.get("sources", [])})
 
 
 def _from_source(stage: Table, source: str) -> Table:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, Verdict, stands
-from maxmahal.report.layout import ReportedModel, Section, render, stages_run
+from maxmahal.report.layout import ReportedModel, stages_run
 from maxmahal.report.sections.table import merged
 
 
@@ -31,13 +31,10 @@ class Breakdown:
     total: int
 
 
-def breakdown_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no model has a result yet."""
+def breakdown_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no model has a result yet."""
     bars = breakdowns(models)
-    if not bars:
-        return None
-    body = render("sections/breakdown.html.j2", bars=bars)
-    return Section("breakdown", "Which attack broke which samples", "Breakdown", body)
+    return {"bars": bars} if bars else {}
 
 
 def breakdowns(models: Sequence[ReportedModel]) -> list[Breakdown]:

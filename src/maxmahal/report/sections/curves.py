@@ -1,14 +1,15 @@
 """Accuracy against epsilon, steps and restarts: a curve that still falls at its end means too weak an attack."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeGuard
+from typing import Literal
 
 import numpy as np
 
 from maxmahal.records.types import StageRecords
 from maxmahal.report.chart import Axis, Chart
-from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import percent, short, whole
 
 _DRAWN = 240  # points of an exact curve: its drawing has no more pixels
@@ -44,14 +45,11 @@ class CurveChart:
     lines: tuple[Curve, ...]
 
 
-def curves_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no finding holds a curve and no attack searched for the smallest distortion."""
+def curves_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no finding holds a curve and no attack searched for the smallest distortion."""
     groups = [(group, curve_charts(group)) for group in group_models(models)]
     shown = [(group, _drawn_in(group, curves), curves) for group, curves in groups if curves]
-    if not shown:
-        return None
-    body = render("sections/curves.html.j2", groups=shown)
-    return Section("curves", "Accuracy against epsilon and effort", "Curves", body)
+    return {"groups": shown} if shown else {}
 
 
 def _drawn_in(group: ModelGroup, curves: list[CurveChart]) -> list[ReportedModel]:
@@ -79,15 +77,18 @@ def curve_charts(group: ModelGroup) -> list[CurveChart]:
 
 def _from_findings(model: ReportedModel, check: str, x_key: str, y_key: str) -> Curve | None:
     for finding in model.evaluation.findings:
-        xs, ys = finding.numbers.get(x_key), finding.numbers.get(y_key)
-        if finding.check == check and _are_numbers(xs) and _are_numbers(ys) and len(xs) == len(ys):
-            return Curve(model, tuple(float(x) for x in xs), tuple(float(y) for y in ys))
+        xs, ys = (_numbers(finding.numbers.get(key)) for key in (x_key, y_key))
+        if finding.check == check and xs and len(xs) == len(ys):
+            return Curve(model, xs, ys)
     return None
 
 
-def _are_numbers(values: object) -> TypeGuard[list[float]]:
-    numbers = isinstance(values, list) and bool(values) and all(isinstance(each, int | float) for each in values)
-    return numbers and bool(np.isfinite(values).all())  # type: ignore[call-overload]
+def _numbers(values: object) -> tuple[float, ...]:
+    """The values of a curve; empty unless all are finite numbers."""
+    if not isinstance(values, list) or not all(isinstance(each, int | float) for each in values):
+        return ()
+    numbers = tuple(map(float, values))
+    return numbers if all(map(math.isfinite, numbers)) else ()
 
 
 def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable[[float], str]) -> CurveChart:

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from maxmahal.records.types import Evaluation, Finding
 from maxmahal.records.verdict import unanswered
-from maxmahal.report.layout import ReportedModel, Section, render
+from maxmahal.report.layout import ReportedModel
 
 
-def diagnostics_section(models: Sequence[ReportedModel]) -> Section | None:
-    """Never None: it also says if nothing was checked."""
+def diagnostics_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """The section also says if nothing was checked."""
     checked = [(model, unanswered(model.evaluation)) for model in models]
-    body = render("sections/diagnostics.html.j2", models=checked, added=_added, measured=_measured)
-    return Section("diagnostics", "Signs of false robustness", "Diagnostics", body)
+    return {"models": checked, "added": _added, "measured": _measured}
 
 
 def _added(evaluation: Evaluation, finding: Finding) -> list[str]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from maxmahal.records.types import StageRecords
 from maxmahal.report.chart import Axis, Chart
-from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.sections.curves import norm_of
 from maxmahal.report.wording import short, whole
 
@@ -29,14 +29,11 @@ class DistortionHistogram:
     chart: Chart
 
 
-def distortions_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no C&W attack broke a sample."""
+def distortions_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no C&W attack broke a sample."""
     groups = [(group, distortion_histograms(group)) for group in group_models(models)]
     groups = [(group, histograms) for group, histograms in groups if histograms]
-    if not groups:
-        return None
-    body = render("sections/distortions.html.j2", groups=groups)
-    return Section("distortions", "Distortion that C&W needs", "C&W", body)
+    return {"groups": groups} if groups else {}
 
 
 def distortion_histograms(group: ModelGroup) -> list[DistortionHistogram]:
@@ -60,28 +57,16 @@ def _side_by_side(
     rights = [int(stage.columns.right_before.sum()) for _, stage, _ in members]
     counts = [np.histogram(distances, edges)[0] for *_, distances in members]
     top = max(float(count.max() / right) for count, right in zip(counts, rights, strict=True))
-    return [
-        _histogram(*member, edges, count, right, top)
-        for member, count, right in zip(members, counts, rights, strict=True)
-    ]
-
-
-def _histogram(
-    model: ReportedModel,
-    stage: StageRecords,
-    distances: Float[np.ndarray, " n"],
-    edges: np.ndarray,
-    counts: np.ndarray,
-    right: int,
-    top: float,
-) -> DistortionHistogram:
-    norm, median = norm_of(model, stage), float(np.median(distances))
-    x = Axis(f"distortion ({norm})", 0.0, float(edges[-1]))
     y = Axis("share in %", 0.0, top * 1.12, text=lambda share: short(100 * share))
-    chart = Chart(f"{model.label}, {stage.title}: distortions", x, y, height=220.0)
-    for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
-        if count:
-            tip = f"{model.label}: {whole(count)} samples between {short(low)} and {short(high)}"
-            chart.bar(low, high, count / right, model.slot, tip)
-    chart.upright(median, f"median {short(median)}")
-    return DistortionHistogram(model, stage.title, norm, distances, median, right, chart)
+    histograms = []
+    for (model, stage, distances), count, right in zip(members, counts, rights, strict=True):
+        norm, median = norm_of(model, stage), float(np.median(distances))
+        x = Axis(f"distortion ({norm})", 0.0, float(edges[-1]))
+        chart = Chart(f"{model.label}, {stage.title}: distortions", x, y, height=220.0)
+        for low, high, samples in zip(edges[:-1].tolist(), edges[1:].tolist(), count.tolist(), strict=True):
+            if samples:
+                tip = f"{model.label}: {whole(samples)} samples between {short(low)} and {short(high)}"
+                chart.bar(low, high, samples / right, model.slot, tip)
+        chart.upright(median, f"median {short(median)}")
+        histograms.append(DistortionHistogram(model, stage.title, norm, distances, median, right, chart))
+    return histograms

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from maxmahal.records.types import Evaluation, Points
 from maxmahal.report.chart import CLASSES
-from maxmahal.report.layout import ReportedModel, Section, render, stage_title
+from maxmahal.report.layout import ReportedModel, stage_title
 from maxmahal.report.sections.gallery import class_name
 
 SIDE, _EDGE = 400.0, 20.0
@@ -30,18 +30,11 @@ class ScatterPanel:
     """How many samples there are, drawn or not."""
 
 
-def feature_space_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no record holds features."""
-    spaces = [(model, _panels(model.evaluation)) for model in models if model.evaluation.points]
-    if not spaces:
-        return None
-    body = render("sections/feature_space.html.j2", spaces=spaces, colours=CLASSES, side=SIDE, **_NAMES)
-    return Section("features", "Feature space", "Features", body)
-
-
-def _panels(evaluation: Evaluation) -> list[ScatterPanel]:
-    bounds = bounds_of(evaluation)
-    return [_panel(evaluation, points, bounds) for points in evaluation.points]
+def feature_space_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no record holds features."""
+    found = [(model, model.evaluation) for model in models if model.evaluation.points]
+    spaces = [(model, [_panel(each, points, bounds_of(each)) for points in each.points]) for model, each in found]
+    return {"spaces": spaces, "colours": CLASSES, "side": SIDE, **_NAMES} if spaces else {}
 
 
 def bounds_of(evaluation: Evaluation) -> FeatureWindow:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from maxmahal.records.types import Evaluation, Picture
 from maxmahal.report.chart import data_uri
-from maxmahal.report.layout import ReportedModel, Section, render, stage_title
+from maxmahal.report.layout import ReportedModel, stage_title
 
 _BYTES = 1_200_000  # of all pictures, so that the page can be sent by mail
 _EACH = 6
@@ -33,19 +33,17 @@ class AttackedImage:
         return len(self.clean) + len(self.perturbation) + len(self.adversarial)
 
 
-def gallery_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no record holds images."""
+def gallery_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no record holds images."""
     shown = [model for model in models if model.evaluation.pictures]
-    if not shown:
-        return None
     models_shown = []
     for model in shown:
         pictures = model.evaluation.pictures
         chosen = choose(pictures)[:_EACH]
         images = _within(_BYTES // len(shown), [_attacked_image(each) for each in chosen])
         models_shown.append((model, images, len(pictures)))
-    body = render("sections/gallery.html.j2", models=models_shown, class_name=class_name, stage_title=stage_title)
-    return Section("gallery", "Adversarial images", "Gallery", body)
+    names = {"class_name": class_name, "stage_title": stage_title}
+    return {"models": models_shown, **names} if shown else {}
 
 
 def choose(pictures: Sequence[Picture]) -> list[Picture]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.verdict import StageVerdict
-from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.tables import PaperNumber, paper_number
 
 
@@ -23,7 +23,7 @@ class AttackCell:
     """One model under one attack."""
 
     verdict: StageVerdict | None
-    """None if the attack is not in the model's plan."""
+    """Nothing if the attack is not in the model's plan."""
     paper: list[PaperNumber]
 
     @property
@@ -33,20 +33,18 @@ class AttackCell:
         return measured and self.verdict is not None and not self.verdict.stage.finished
 
 
-def table_section(models: Sequence[ReportedModel]) -> Section | None:
+def table_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """None if no model has a result yet."""
     groups = [group for group in group_models(models) if any(model.verdict for model in group.models)]
     if not groups:
-        return None
+        return {}
     tables = [(group, *_table(group)) for group in groups]
     cells = [cell for _, _, rows in tables for _, cells in rows for cell in cells]
-    body = render(
-        "sections/table.html.j2",
-        tables=tables,
-        has_paper=any(cell.paper for cell in cells),
-        has_partial=any(cell.partial for cell in cells),
-    )
-    return Section("attacks", "Accuracy under each attack", "Attacks", body)
+    return {
+        "tables": tables,
+        "has_paper": any(cell.paper for cell in cells),
+        "has_partial": any(cell.partial for cell in cells),
+    }
 
 
 def _table(group: ModelGroup) -> tuple[list[AttackColumn], list[tuple[ReportedModel, list[AttackCell]]]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxmahal.report.chart import Axis, Chart
-from maxmahal.report.layout import ReportedModel, Section, render
+from maxmahal.report.layout import ReportedModel
 from maxmahal.report.wording import duration, percent
 
 _MARKED = 30
@@ -21,9 +21,10 @@ class TrainedModel:
     epochs: list[dict[str, Any]]
 
 
-def training_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if no model has a record of its training."""
-    return trained_section(trained_models(models))
+def training_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no model has a record of its training."""
+    trained = trained_models(models)
+    return {"chart": training_chart(trained), "models": trained} if trained else {}
 
 
 def trained_models(models: Sequence[ReportedModel]) -> list[TrainedModel]:
@@ -37,32 +38,24 @@ def measured_epochs(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in entries if "train_seconds" in each and each.get("test_accuracy") is not None]
 
 
-def trained_section(models: Sequence[TrainedModel]) -> Section | None:
-    """None if there is no model."""
-    if not models:
-        return None
-    body = render("sections/training.html.j2", chart=training_chart(models), models=models)
-    return Section("training", "Training", "Training", body)
-
-
 def training_chart(models: Sequence[TrainedModel]) -> Chart:
     """Test error against training time, one line per model."""
-    runs = [(model, model.epochs) for model in models]
-    errors = [_error(entry) for _, epochs in runs for entry in epochs]
-    latest = max(entry["train_seconds"] for _, epochs in runs for entry in epochs)
+    every = [entry for model in models for entry in model.epochs]
+    errors, times = [_error(entry) for entry in every], [entry["train_seconds"] for entry in every]
+    first, latest = min(times), max(times)
     least = min((error for error in errors if error > 0), default=0.0)
     log = least > 0 and max(errors) / least > 5 and min(errors) > 0
     low, high = (least / 1.15, min(max(errors) * 1.15, 1.0)) if log else (0.0, max(max(errors), 0.01))
     unit, name = (3600.0, "hours") if latest > 7200 else (60.0, "minutes") if latest > 300 else (1.0, "seconds")
-    first = min(entry["train_seconds"] for _, epochs in runs for entry in epochs)
-    quickest = min(epochs[-1]["train_seconds"] for _, epochs in runs)
+    quickest = min(model.epochs[-1]["train_seconds"] for model in models)
     spread = first > 0 and latest / quickest > _APART
     x = Axis(
         f"training time in {name}", (first if spread else 0.0) / unit, latest / unit, "log" if spread else "linear"
     )
     y = Axis("test error in %", low, high, "log" if log else "linear", text=lambda share: f"{100 * share:.3g}")
     chart = Chart("Test error against training time", x, y)
-    for model, epochs in runs:
+    for model in models:
+        epochs = model.epochs
         times, faults = [entry["train_seconds"] / unit for entry in epochs], [_error(entry) for entry in epochs]
         chart.line(times, faults, model.slot)
         some = range(0, len(epochs), max(1, len(epochs) // _MARKED))

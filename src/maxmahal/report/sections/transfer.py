@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import StageRecords
-from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 
 TransferCell = tuple[ReportedModel, StageRecords | None, Rate | None]
 """A target, and its stage and accuracy on the images of one substitute; None if it was not tested on them."""
@@ -21,13 +21,10 @@ class TransferMatrix:
     """A substitute's name, and each target's accuracy on its images."""
 
 
-def transfer_section(models: Sequence[ReportedModel]) -> Section | None:
-    """None if there is no transfer stage."""
+def transfer_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if there is no transfer stage."""
     matrices = [matrix for group in group_models(models) for matrix in transfer_matrices(group)]
-    if not matrices:
-        return None
-    body = render("sections/transfer.html.j2", matrices=matrices)
-    return Section("transfer", "Transfer between models", "Transfer", body)
+    return {"matrices": matrices} if matrices else {}
 
 
 def transfer_matrices(group: ModelGroup) -> list[TransferMatrix]:

@@ -8,22 +8,20 @@ import numpy as np
 
 from maxmahal.records.statistics import Comparison
 from maxmahal.records.verdict import CLEAN, SeedSpread, compare, seed_spreads
-from maxmahal.report.layout import ModelGroup, ReportedModel, Section, group_models, render
+from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 
 
-def verdict_section(models: Sequence[ReportedModel]) -> Section | None:
+def verdict_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Cards, paired comparisons, and the spread over training seeds."""
     groups = group_models(models)
     protocol_alone = all(model.evaluation.comparison for model in models)
-    body = render(
-        "sections/verdict.html.j2",
-        models=models,
-        pairs=[pair for group in groups for pair in _pairs(group)],
-        spreads=_spreads(models),
-        suites=_suites(models),
-        worst="worst case" if protocol_alone else "robust accuracy",
-    )
-    return Section("verdict", "Verdict", "Verdict", body)
+    return {
+        "models": models,
+        "pairs": [pair for group in groups for pair in _pairs(group)],
+        "spreads": _spreads(models),
+        "suites": _suites(models),
+        "worst": "worst case" if protocol_alone else "robust accuracy",
+    }
 
 
 def _suites(models: Sequence[ReportedModel]) -> list[str]:
