@@ -186,7 +186,7 @@ def test_the_papers_number_stands_beside_ours(monkeypatch: pytest.MonkeyPatch) -
         asked.append((table, stage_name))
         return [PaperNumber("Table 9, <Ours>", "<= 1", 1.0, True)] if stage_name == "apgd-margin" else []
 
-    monkeypatch.setattr("maxmahal.report.sections.table.paper_number", paper_number)
+    monkeypatch.setattr("maxmahal.report.sections.attacks.paper_number", paper_number)
     made = evaluation()
     page = render_page([replace(made, model={**made.model, "table": "Table 9, Ours"})])
     assert ("Table 9, Ours", "apgd-margin") in asked

@@ -35,7 +35,7 @@ from maxmahal.attacks.straight_through import straight_through
 from maxmahal.attacks.targets import TARGETS, TargetPolicy, Targets
 from maxmahal.attacks.threats import L2, Linf, Threat, parse_epsilon
 from maxmahal.attacks.transfer import Transferred, transfer, transfer_matrix
-from maxmahal.attacks.transforms import Transformed
+from maxmahal.attacks.worst_transform import Transformed
 
 __all__ = [
     "ATTACKS",

@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.answers import is_out_of_memory, model_errors
 from maxmahal.attacks.checks import (
     check_choice,
     check_count,
@@ -28,6 +27,7 @@ from maxmahal.attacks.checks import (
     check_seed,
 )
 from maxmahal.attacks.checks import check_threat as warn_about_threat
+from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle, quick_float32
 from maxmahal.attacks.prepare import Prepared

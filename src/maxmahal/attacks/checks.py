@@ -9,7 +9,7 @@ from numbers import Real
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks.answers import check_answers, is_out_of_memory, predicted_classes
+from maxmahal.attacks.model_outputs import check_answers, is_out_of_memory, predicted_classes
 from maxmahal.attacks.objectives import NamedObjective, Objective, Outputs
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared

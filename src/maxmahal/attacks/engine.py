@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.answers import check_answers
 from maxmahal.attacks.checks import (
     check_choice,
     check_count,
@@ -26,6 +25,7 @@ from maxmahal.attacks.checks import (
     warn_about_lost,
 )
 from maxmahal.attacks.method import Method, State
+from maxmahal.attacks.model_outputs import check_answers
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import (
     FOOLED,
@@ -304,7 +304,8 @@ class _Run:
 
     def _attack_rows(self, samples: Samples, queue: Tensor, attempt: int) -> None:
         """Samples leave when they are done, and others take their place."""
-        total, settled = len(queue), 0
+        total, settled, taken = len(queue), 0, 0
+        together = not self._exits and self._keep != "nearest"  # all take every step: nothing is read back
         rows, working, state = queue[:0], samples.select(queue[:0]), State()
         while len(queue) or len(rows):
             room = self._capacity - len(rows)
@@ -317,7 +318,8 @@ class _Run:
             if self._keep != "last":
                 success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
             leaves = trial.finished | success if self._exits else trial.finished
-            if not bool(leaves.any()):
+            taken += 1
+            if taken % self._method.steps if together else not bool(leaves.any()):
                 continue
             undecided = (trial.finished & ~success if self._exits else trial.finished).nonzero().squeeze(1)
             if len(undecided):

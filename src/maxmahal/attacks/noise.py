@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.transforms import Transformed, ids_of_tries, worst_of
+from maxmahal.attacks.worst_transform import Transformed, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import normal
 

@@ -9,7 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.answers import check_answers, check_logits_of, is_out_of_memory, model_errors, predicted_classes
+from maxmahal.attacks.model_outputs import (
+    check_answers,
+    check_logits_of,
+    is_out_of_memory,
+    model_errors,
+    predicted_classes,
+)
 from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_outputs
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder

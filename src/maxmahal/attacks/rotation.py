@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.transforms import Transformed, ids_of_tries, worst_of
+from maxmahal.attacks.worst_transform import Transformed, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import uniform
 

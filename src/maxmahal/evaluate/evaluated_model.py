@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
-from maxmahal.attacks.answers import check_answers, check_logits_of, predicted_classes
 from maxmahal.attacks.checks import check_model
+from maxmahal.attacks.model_outputs import check_answers, check_logits_of, predicted_classes
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from maxmahal.attacks import Engine, Model, Prepared, Progress
-from maxmahal.attacks.answers import model_errors
+from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients

@@ -21,10 +21,10 @@ from maxmahal.evaluate.evaluated_model import (
 from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.locks import ChunkLocks
-from maxmahal.evaluate.parsing import option_defaults
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
+from maxmahal.evaluate.suite_parsing import option_defaults
 from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.records.reading import read_numbers

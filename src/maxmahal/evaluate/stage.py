@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Passes
-from maxmahal.attacks.answers import model_errors
+from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack

@@ -11,7 +11,7 @@ from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import ATTACKS, find_attack
 from maxmahal.attacks.targets import TARGETS
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
-from maxmahal.evaluate.parsing import parse, parse_attack, parse_fields
+from maxmahal.evaluate.suite_parsing import parse, parse_attack, parse_fields
 from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
 from maxmahal.records.types import Origin, Scope

@@ -34,7 +34,7 @@ from maxmahal.report.layout import ReportedModel, group_models, reported_models,
 from maxmahal.report.sections.breakdown import breakdowns
 from maxmahal.report.sections.curves import curve_charts
 from maxmahal.report.sections.distortions import distortion_histograms
-from maxmahal.report.sections.feature_space import SIDE, bounds_of, place_points
+from maxmahal.report.sections.features import SIDE, bounds_of, place_points
 from maxmahal.report.sections.gallery import choose, class_name
 from maxmahal.report.sections.training import TrainedModel, trained_models, training_chart
 from maxmahal.report.sections.transfer import transfer_matrices

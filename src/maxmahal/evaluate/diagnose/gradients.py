@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import Outputs, margin
-from maxmahal.attacks.answers import model_errors
+from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches, passed, percent, share, warning
 from maxmahal.random import derive, normal

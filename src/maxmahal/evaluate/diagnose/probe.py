@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Model, Objective, margin, prepare
-from maxmahal.attacks.answers import model_errors
 from maxmahal.attacks.apgd import AutoDescent
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
+from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from maxmahal.report.layout import ReportedModel, Section, render, stages_run
+from maxmahal.report.sections.attacks import table_values
 from maxmahal.report.sections.breakdown import breakdown_values
 from maxmahal.report.sections.curves import curves_values
 from maxmahal.report.sections.diagnostics import diagnostics_values
 from maxmahal.report.sections.distortions import distortions_values
-from maxmahal.report.sections.feature_space import feature_space_values
+from maxmahal.report.sections.features import feature_space_values
 from maxmahal.report.sections.gallery import gallery_values
-from maxmahal.report.sections.table import table_values
 from maxmahal.report.sections.training import training_values
 from maxmahal.report.sections.transfer import transfer_values
 from maxmahal.report.sections.verdict import verdict_values

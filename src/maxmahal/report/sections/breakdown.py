@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from maxmahal.records.types import Evaluation, StageRecords
 from maxmahal.records.verdict import CLEAN, Verdict, stands
 from maxmahal.report.layout import ReportedModel, stages_run
-from maxmahal.report.sections.table import merged
+from maxmahal.report.sections.attacks import merged
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.answers import check_answers, check_logits_of, model_errors, predicted_classes
 from maxmahal.attacks.checks import check_images, check_model
+from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model_errors, predicted_classes
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Attacked, Passes, Spent
