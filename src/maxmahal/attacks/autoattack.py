@@ -18,14 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.checks import (
-    check_choice,
-    check_count,
-    check_images,
-    check_logits,
-    check_model,
-    check_seed,
-)
+from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin

@@ -27,16 +27,7 @@ from maxmahal.attacks.checks import (
 from maxmahal.attacks.method import Method, State
 from maxmahal.attacks.model_outputs import check_answers
 from maxmahal.attacks.objectives import Objective
-from maxmahal.attacks.oracle import (
-    FOOLED,
-    HIT,
-    Model,
-    Oracle,
-    Samples,
-    default_batch_size,
-    is_coarse,
-    make_oracle,
-)
+from maxmahal.attacks.oracle import FOOLED, HIT, Model, Oracle, Samples, default_batch_size, is_coarse, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Attacked, Nearest, Tally

@@ -11,14 +11,7 @@ from maxmahal.centers.statistics import (
     dimensions_spanned,
     squared_distance_to_flat,
 )
-from maxmahal.centers.trees import (
-    ClassTree,
-    Tree,
-    load_tree,
-    shuffle_superclasses,
-    tree_from_superclasses,
-    write_tree,
-)
+from maxmahal.centers.trees import ClassTree, Tree, load_tree, shuffle_superclasses, tree_from_superclasses, write_tree
 
 __all__ = [
     "CENTERS",

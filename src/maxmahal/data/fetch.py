@@ -33,10 +33,7 @@ class DownloadReporter(Protocol):
 
 
 def fetch_dataset(
-    name: str,
-    data_dir: Path | str | None = None,
-    progress: DownloadReporter | None = None,
-    base_url: str | None = None,
+    name: str, data_dir: Path | str | None = None, progress: DownloadReporter | None = None, base_url: str | None = None
 ) -> tuple[Path, ...]:
     """Download the data set's files into the data folder and return those that were written.
 

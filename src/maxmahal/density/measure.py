@@ -178,11 +178,7 @@ def _neighbour_densities(
     ]
     median = float(torch.cat(each).median()) if each else math.inf
     found = median if math.isfinite(median) else None  # features that coincide have no finite density
-    return {
-        "neighbours": _NEIGHBOURS,
-        "log_density": found,
-        "unit_free": _unit_free(found, features.shape[1], unit),
-    }
+    return {"neighbours": _NEIGHBOURS, "log_density": found, "unit_free": _unit_free(found, features.shape[1], unit)}
 
 
 def _unit_free(log_density: float | None, dim: int, unit: float) -> float | None:

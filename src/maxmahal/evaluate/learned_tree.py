@@ -57,11 +57,7 @@ def confusion_matrix(model: EvaluatedModel, images: ImageData) -> Int[np.ndarray
 
 
 def _images(
-    model: EvaluatedModel,
-    data: str | None,
-    train: bool,
-    data_dir: str | Path | None,
-    device: torch.device | str,
+    model: EvaluatedModel, data: str | None, train: bool, data_dir: str | Path | None, device: torch.device | str
 ) -> tuple[ImageData, str]:
     """Never the test part, on which the next model is judged."""
     own = None if model.card is None else model.card.settings.data

@@ -7,14 +7,7 @@ from maxmahal.records.types import Evaluation
 from maxmahal.report.page import write_page
 from maxmahal.report.tables import results_tables, to_csv, to_latex, to_markdown
 
-__all__ = [
-    "results_tables",
-    "to_csv",
-    "to_latex",
-    "to_markdown",
-    "write_figures",
-    "write_page",
-]
+__all__ = ["results_tables", "to_csv", "to_latex", "to_markdown", "write_figures", "write_page"]
 
 
 def write_figures(evaluations: Sequence[Evaluation], folder: Path, formats: Sequence[str]) -> list[Path]:

@@ -129,11 +129,7 @@ def render(template: str, **context: object) -> Markup:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
         environment.filters[name] = getattr(wording, name)

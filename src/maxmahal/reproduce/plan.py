@@ -145,12 +145,7 @@ def make_plan(
 
 class _Planner:
     def __init__(
-        self,
-        grid: Grid,
-        out: Path,
-        device: str,
-        overrides: Sequence[str],
-        data_dir: str | Path | None,
+        self, grid: Grid, out: Path, device: str, overrides: Sequence[str], data_dir: str | Path | None
     ) -> None:
         self._grid, self._out, self._device = grid, out, device
         self._data_dir = None if data_dir is None else Path(data_dir)

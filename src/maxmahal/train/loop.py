@@ -99,12 +99,7 @@ def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
 
 
 def train_epoch(
-    model: Classifier,
-    take_step: Step,
-    data: ImageData,
-    settings: Settings,
-    epoch: int,
-    reporter: Reporter,
+    model: Classifier, take_step: Step, data: ImageData, settings: Settings, epoch: int, reporter: Reporter
 ) -> EpochSummary:
     """One pass over the data."""
     started, setup_before = time.perf_counter(), take_step.setup_seconds

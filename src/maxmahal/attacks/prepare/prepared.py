@@ -40,12 +40,7 @@ class Plan:
 NO_SPEEDUPS = Plan((), Foldable((), 0, None))
 
 
-def prepare(
-    model: nn.Module,
-    *,
-    precision: Precision = "auto",
-    compile: bool | None = None,
-) -> "Prepared":
+def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | None = None) -> "Prepared":
     """A snapshot of a model in eval mode, made fast for attacking; the model itself is left as it is.
 
     Batch norm is folded into the layers before it and memory is laid out channels last. ``precision="auto"`` searches
