@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.mark.soak
 def test_the_walk_ends_with_four_pictures_and_a_verdict_on_each_model(tmp_path: Path) -> None:
-    words = [sys.executable, str(ROOT / "examples" / "walk.py"), "--out", str(tmp_path), "--quick"]
+    words = [sys.executable, str(ROOT / "examples" / "walkthrough.py"), "--out", str(tmp_path), "--quick"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     pictures = sorted(tmp_path.glob("*.svg"))
