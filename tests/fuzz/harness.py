@@ -200,6 +200,7 @@ def read_inputs(reader: Reader, seed: int, keys: list[str], examples: Path) -> I
 
 def main() -> None:
     """``python -c … TABLE READER SEED EXAMPLES``, the inputs' names on standard input; writes lines of JSON."""
+    sys.dont_write_bytecode = True  # Python's own caches are not what a reader writes
     faulthandler.enable()
     table, name, seed, examples = sys.argv[1:]
     reader = importlib.import_module(table).READERS[name]
