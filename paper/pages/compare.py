@@ -248,13 +248,13 @@ class Crossed:
 
 
 def crossed(values: Sequence[Float[np.ndarray, " n"]]) -> Crossed | None:
-    """From one difference per image for each seed, of those seeds that saw the most images; None without any.
+    """From one difference per image for each seed, on the first images, which all seeds saw; None without any.
 
     The variances of seeds and of images add up; what both share is subtracted once (two-way analysis of variance, with
     Satterthwaite's degrees of freedom). Half an image each way is added, as in ``of_images``.
     """
-    most = max(map(len, values), default=0)
-    table = 100 * np.array([each for each in values if len(each) == most], dtype=float)
+    seen = min(map(len, values), default=0)
+    table = 100 * np.array([each[:seen] for each in values], dtype=float)
     if not table.size:
         return None
     seeds, images = table.shape

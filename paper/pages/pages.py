@@ -69,6 +69,7 @@ def results_page(results: Published, figures: Sequence[str], judged: Judged, mes
         own={results.title(name): found for name in LONG if (found := results.clean(name)) is not None},
         anchors=ANCHORS,
         edges={results.title(name): edge for name in tuned if (edge := training.rate_edge(results, name))},
+        tuned_seeds=min(len(results.seeds(base)) for base in TUNED),
         trials=training.longest_trials(results, tuned[0]) if tuned else [],
         ratio=next((each.facts.get("ratio") for claim, each in judged if claim.key == "cost"), None),
         clean={name: gap for name, gap in gaps.items() if gap is not None},

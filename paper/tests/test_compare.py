@@ -229,10 +229,10 @@ def test_the_interval_over_seeds_and_images_covers_the_truth(of_seeds: float, of
     assert 0.85 <= np.mean(variances) / truth <= 1.7, "neither part is left out, and none is counted twice"
 
 
-def test_seeds_that_saw_fewer_images_are_left_out() -> None:
-    found = crossed([np.zeros(100), np.ones(200), np.zeros(200)])
+def test_every_seed_counts_on_the_first_images_which_all_of_them_saw() -> None:
+    found = crossed([np.zeros(100), np.repeat([1.0, -1.0], 100), np.repeat([0.5, -1.0], 100)])
     assert found is not None
-    assert (found.seeds, found.images, found.size) == (2, 200, pytest.approx(50.0))
+    assert (found.seeds, found.images, found.size) == (3, 100, pytest.approx(50.0))
 
 
 def test_budgets_are_over_the_seeds_that_both_losses_have() -> None:
