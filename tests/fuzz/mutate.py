@@ -40,7 +40,10 @@ def change_value(random: Random, value: Any) -> Any:
     if isinstance(value, dict | list) and value and random.random() < 0.9:
         return _change_item(random, value)
     if isinstance(value, str) and value[:2] in ('{"', "[{") and random.random() < 0.8:
-        return change_json(random, value.encode()).decode()
+        try:
+            return change_json(random, value.encode()).decode()
+        except (ValueError, RecursionError):  # an earlier change has left no JSON that Python reads
+            return change_text(random, value.encode(errors="surrogatepass")).decode(errors="surrogatepass")
     if isinstance(value, int | float) and abs(value) < 1e15 and random.random() < 0.3:
         return random.choice([-value, value + 1, value * 1000, float(value), str(value)])
     return random.choice(random.choice([TEXTS, NUMBERS, OTHERS]))
