@@ -85,7 +85,7 @@ def test_settings_are_checked_at_once(unchecked: None, call: Callable[[], BoundA
 
 def test_a_crafting_function_can_be_bound_only_if_it_returns_a_result(unchecked: None) -> None:
     bound = bind(craft, linear(), **PGD)
-    with pytest.raises(ArgumentError, match=r"craft must return an Attacked; got a Tensor\."):
+    with pytest.raises(ArgumentError, match=r"craft must return a Result; got a Tensor\."):
         bound(IMAGES, LABELS, IDS)
 
 

@@ -5,7 +5,7 @@ import torch
 from small_models import Curved, Linear, curved_classifier, normal, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Outputs, cross_entropy, margin
+from maxmahal.attacks import L2, Engine, Linf, Outputs, Result, cross_entropy, margin
 from maxmahal.attacks.square import square
 from maxmahal.errors import ArgumentError
 
@@ -47,7 +47,7 @@ MODEL = curved_classifier(MANY)
 PREDICTED = predictions(MODEL, MANY)
 
 
-def attack(images: Tensor, labels: Tensor, ids: Tensor | None, **changes: object) -> Attacked:
+def attack(images: Tensor, labels: Tensor, ids: Tensor | None, **changes: object) -> Result:
     arguments: dict[str, object] = {"threat": Linf(0.015), "queries": 60, "seed": 0} | changes
     return square(MODEL, images, labels, sample_ids=ids, **arguments)  # type: ignore[arg-type]
 

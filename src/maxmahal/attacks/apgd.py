@@ -18,7 +18,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
 from maxmahal.errors import ArgumentError
@@ -41,7 +41,7 @@ def apgd(
     restarts: int = 1,
     rho: float = 0.75,
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small, without a step size to choose.
 
     Steps start at twice epsilon. At each checkpoint a sample's step is halved, and its search goes on from its best

@@ -24,7 +24,7 @@ from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle, quick_float32
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.result import Attacked, Nearest, Passes
+from maxmahal.attacks.result import Nearest, Passes, Result
 from maxmahal.attacks.threats import L2, UNIT, Linf
 from maxmahal.errors import ArgumentError
 
@@ -206,7 +206,7 @@ STANDARD = ("apgd-ce", "apgd-t", "fab-t", "square")
 
 
 @dataclass(frozen=True)
-class AutoAttackResult(Attacked):
+class AutoAttackResult(Result):
     """One image per sample: the one that fools the model, or the clean image."""
 
     survivors: dict[str, Bool[Tensor, " n"]]

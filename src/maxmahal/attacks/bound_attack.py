@@ -15,7 +15,7 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.oracle import Model
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.errors import ArgumentError, did_you_mean
 
 _OF_EACH_CALL = "sample_ids"
@@ -24,9 +24,9 @@ _OF_EACH_CALL = "sample_ids"
 class BoundAttack:
     """A function from images and labels to adversarial images; made by :func:`bind`."""
 
-    def __init__(self, attack: Callable[..., Attacked], model: Model, settings: dict[str, object]) -> None:
+    def __init__(self, attack: Callable[..., Result], model: Model, settings: dict[str, object]) -> None:
         self._attack, self._model, self._settings = attack, model, settings
-        self._last: Attacked | None = None
+        self._last: Result | None = None
 
     def __call__(
         self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
@@ -36,23 +36,23 @@ class BoundAttack:
 
     def run(
         self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
-    ) -> Attacked:
+    ) -> Result:
         """The whole result: images, predictions, successes and costs."""
         found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)
-        if not isinstance(found, Attacked):
-            raise ArgumentError(f"{name_of(self._attack)} must return an Attacked; got a {type(found).__name__}.")
+        if not isinstance(found, Result):
+            raise ArgumentError(f"{name_of(self._attack)} must return a Result; got a {type(found).__name__}.")
         self._last = found
         return found
 
     @property
-    def last(self) -> Attacked:
+    def last(self) -> Result:
         """The result of the latest call."""
         if self._last is None:
             raise ArgumentError("last is the result of the latest call, and there was none; call the attack first.")
         return self._last
 
 
-def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> BoundAttack:
+def bind(attack: Callable[..., Result], model: Model, **settings: object) -> BoundAttack:
     """``attack`` on ``model`` with these settings, whose names are checked at once.
 
     ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
@@ -71,7 +71,7 @@ def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> B
     return BoundAttack(attack, model, settings)
 
 
-def _parameters(attack: Callable[..., Attacked]) -> tuple[list[str], dict[str, inspect.Parameter]]:
+def _parameters(attack: Callable[..., Result]) -> tuple[list[str], dict[str, inspect.Parameter]]:
     """Names that go by position, and parameters that go by name; none for a built-in that does not tell."""
     try:
         known = inspect.signature(attack).parameters.values()

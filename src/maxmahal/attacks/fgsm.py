@@ -8,7 +8,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Engine, LabelSource
 from maxmahal.attacks.objectives import CROSS_ENTROPY, Objective
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.pgd import pgd
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat
 
@@ -25,7 +25,7 @@ def fgsm(
     targets: Targets = None,
     label_source: LabelSource = "true",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """The image one full step down the gradient; ``seed`` matters only for random targets."""
     check_threat(threat, images)
     return pgd(

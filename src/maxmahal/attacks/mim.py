@@ -13,7 +13,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
 from maxmahal.errors import ArgumentError
@@ -35,7 +35,7 @@ def mim(
     label_source: LabelSource = "true",
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
     for random targets.
 

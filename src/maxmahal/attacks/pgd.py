@@ -12,7 +12,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples, make_oracle
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
 
@@ -34,7 +34,7 @@ def pgd(
     restarts: int = 1,
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small.
 
     ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the

@@ -64,7 +64,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Attacked:
+class Result:
     """One image per sample: the one that fools the model, or the best attempt at it."""
 
     images: Float[Tensor, "n c h w"]
@@ -93,7 +93,7 @@ class Attacked:
 
 
 @dataclass(frozen=True)
-class Nearest(Attacked):
+class Nearest(Result):
     """The result of a minimum-norm attack: the closest image that succeeds, and how close it is."""
 
     distances: Float[Tensor, " n"]

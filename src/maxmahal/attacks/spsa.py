@@ -17,7 +17,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
 from maxmahal.errors import ArgumentError
@@ -44,7 +44,7 @@ def spsa(
     random_start: bool = False,
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small, found by queries: ``model`` may be a predict function.
 
     Each step takes ``evaluations`` queries (the "batch size" of Uesato et al.; half as many mirrored pairs) for the

@@ -16,7 +16,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import L2, Linf, norms, per_sample
 from maxmahal.errors import ArgumentError
@@ -110,7 +110,7 @@ def square(
     label_source: LabelSource = "true",
     restarts: int = 1,
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small, found by asking the model and nothing else.
 
     ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of

@@ -22,11 +22,11 @@ from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.threats import ANY_BOUNDS, Threat
 from maxmahal.errors import ArgumentError
 
-Crafting = Callable[[Model, Tensor, Tensor], Attacked]
+Crafting = Callable[[Model, Tensor, Tensor], Result]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def craft_for_transfer(
     decay: float = 1.0,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
-) -> Attacked:
+) -> Result:
     """MIM's last iterate on a source model, as in the paper's Fig. 4."""
     return mim(
         model,
@@ -113,9 +113,9 @@ def _check(target: Model, images: Tensor, labels: Tensor) -> None:
         )
 
 
-def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> Attacked:
+def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> Result:
     crafted = attack(source, images, labels)
-    if not isinstance(crafted, Attacked):
+    if not isinstance(crafted, Result):
         raise ArgumentError(
             f"attack must return what an attack returns, such as pgd(model, images, labels, ...); "
             f"got a {type(crafted).__name__}."
@@ -123,6 +123,6 @@ def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> A
     return crafted
 
 
-def _judge(crafted: Attacked, target: Model, labels: Tensor) -> Transferred:
+def _judge(crafted: Result, target: Model, labels: Tensor) -> Transferred:
     predictions = judge(target, crafted.images).predictions
     return Transferred(crafted.images, predictions, crafted.fooled, predictions != labels)

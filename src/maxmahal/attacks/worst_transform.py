@@ -15,7 +15,7 @@ from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model_errors, predicted_classes
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
-from maxmahal.attacks.result import Attacked, Passes, Spent
+from maxmahal.attacks.result import Passes, Result, Spent
 from maxmahal.attacks.threats import ANY_BOUNDS
 from maxmahal.random import derive
 
@@ -24,7 +24,7 @@ OfTries = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Transformed(Attacked):
+class Transformed(Result):
     """What was found for each sample."""
 
     tries: Int[Tensor, " n"] = field(kw_only=True)

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import (
     L2,
-    Attacked,
     Engine,
     Linf,
     Model,
     Objective,
     Prepared,
+    Result,
     apgd,
     cross_entropy,
     margin,
@@ -68,7 +68,7 @@ def attack_hard(
     fast = prepare(model) if isinstance(model, nn.Module) else model
     target = EvaluatedModel("model", "", fast.original if isinstance(fast, Prepared) else model, "")
 
-    def attack(stage: Stage, images: Tensor, labels: Tensor, sample_ids: Tensor) -> Attacked:
+    def attack(stage: Stage, images: Tensor, labels: Tensor, sample_ids: Tensor) -> Result:
         search = fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
         own_seed = stream_key(seed, stage.name) % 2**63
         return run_attack(
@@ -105,7 +105,7 @@ def attack_within(
     check_images(images, labels, sample_ids, threat.bounds)
     check_model(model, images)
     classes = judge(model, images[:1]).logits.shape[1]
-    runs: list[tuple[str, Callable[..., Attacked]]] = []
+    runs: list[tuple[str, Callable[..., Result]]] = []
 
     def plan(name: str, objective: Objective, steps: int, targets: str | None = None) -> None:
         own_seed = stream_key(seed, name) % 2**63
@@ -124,7 +124,7 @@ def attack_within(
 
 
 def _in_turn(
-    attacks: Sequence[tuple[str, Callable[..., Attacked]]], images: Tensor, labels: Tensor, ids: Tensor | None
+    attacks: Sequence[tuple[str, Callable[..., Result]]], images: Tensor, labels: Tensor, ids: Tensor | None
 ) -> WorstCase:
     """Each attack on the samples that the ones before it left."""
     ids = content_ids(images, labels) if ids is None else ids
