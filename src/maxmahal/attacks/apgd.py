@@ -30,11 +30,11 @@ def apgd(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 100,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
@@ -49,8 +49,8 @@ def apgd(
     value does not improve at an unchanged step size. Several targets per sample (``targets="top-9"``) are
     tried in turn.
     """
+    threat = check_threat(threat, images)
     method = AutoDescent(threat, steps, seed, rho)
-    check_threat(threat, images)
     return run(
         method,
         model,
@@ -58,7 +58,7 @@ def apgd(
         objective=objective,
         engine=engine,
         restarts=restarts,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

@@ -1,6 +1,6 @@
 """An attack with its model and settings filled in, to be called with images and labels alone.
 
-    attack = bind(pgd, model, objective=margin(), threat=Linf("8/255"), steps=10, step_size=2 / 255, seed=0)
+    attack = bind(pgd, model, "8/255", steps=10)
     adversarial = attack(images, labels)
     attack.last.accuracy
 
@@ -8,7 +8,7 @@ The calling convention of torchattacks, so that code written for it needs anothe
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.result import Result
+from maxmahal.attacks.threats import Threat
 from maxmahal.errors import ArgumentError, did_you_mean
 
 _OF_EACH_CALL = "sample_ids"
@@ -52,18 +53,22 @@ class BoundAttack:
         return self._last
 
 
-def bind(attack: Callable[..., Result], model: Model, **settings: object) -> BoundAttack:
+def bind(
+    attack: Callable[..., Result], model: Model, threat: Threat | str | float | None = None, **settings: object
+) -> BoundAttack:
     """``attack`` on ``model`` with these settings, whose names are checked at once.
 
     ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
     """
-    positional, named = _parameters(attack)
-    if positional != ["model", "images", "labels"] or _OF_EACH_CALL not in named:
+    known = _parameters(attack)
+    if [*known][:3] != ["model", "images", "labels"] or _OF_EACH_CALL not in known:
         raise ArgumentError(
             f"attack must be a function of model, images and labels with its settings by name, such as pgd; "
             f"got {name_of(attack)}."
         )
-    del named[_OF_EACH_CALL]
+    named = {name: known[name] for name in [*known][3:] if name != _OF_EACH_CALL}
+    if threat is not None:
+        settings["threat"] = threat
     _check_names(name_of(attack), settings, named)
     missing = [name for name, each in named.items() if each.default is each.empty and name not in settings]
     if missing:
@@ -71,14 +76,12 @@ def bind(attack: Callable[..., Result], model: Model, **settings: object) -> Bou
     return BoundAttack(attack, model, settings)
 
 
-def _parameters(attack: Callable[..., Result]) -> tuple[list[str], dict[str, inspect.Parameter]]:
-    """Names that go by position, and parameters that go by name; none for a built-in that does not tell."""
+def _parameters(attack: Callable[..., Result]) -> Mapping[str, inspect.Parameter]:
+    """None for a built-in that does not tell."""
     try:
-        known = inspect.signature(attack).parameters.values()
+        return inspect.signature(attack).parameters
     except ValueError:
-        return [], {}
-    positional = [each.name for each in known if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return positional, {each.name: each for each in known if each.kind is each.KEYWORD_ONLY}
+        return {}
 
 
 def _check_names(attack: str, settings: Iterable[str], known: Iterable[str]) -> None:

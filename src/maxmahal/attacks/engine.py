@@ -32,7 +32,7 @@ from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
-from maxmahal.attacks.threats import UNIT, Bounds
+from maxmahal.attacks.threats import UNIT, Bounds, Threat
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
@@ -237,6 +237,7 @@ def run(
     keep: Keep = "best",
     restarts: int = 1,
     bounds: Bounds = UNIT,
+    threat: Threat | None = None,
 ) -> Result:
     """Work through all samples, every restart and every target; each sample keeps its best image."""
     check_choice("keep", keep, ("best", "last", "nearest"))
@@ -244,7 +245,7 @@ def run(
     check_count("restarts", restarts)
     check_seed(case.seed)
     check_objective(objective)
-    check_images(case.images, case.labels, case.sample_ids, bounds)
+    check_images(case.images, case.labels, case.sample_ids, bounds if threat is None else threat.bounds)
     check_model(model, case.images)
     capacity = engine.batch_size or default_batch_size(case.images)
     oracle = make_oracle(model, objective, capacity, engine.eot_samples)
@@ -254,7 +255,8 @@ def run(
     # A stochastic model draws from torch's global stream.
     seed = stream_key("eot", case.seed)
     with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
-        return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+        found = _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+    return replace(found, threat=threat)
 
 
 class _Run:

@@ -23,9 +23,9 @@ def mim(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 10,
     step_size: str | float | None = None,
     decay: float = 1.0,
@@ -41,7 +41,7 @@ def mim(
 
     ``keep`` and ``step_size`` as in :func:`maxmahal.attacks.pgd`.
     """
-    check_threat(threat, images)
+    threat = check_threat(threat, images)
     method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)
     return run(
         method,
@@ -50,7 +50,7 @@ def mim(
         objective=objective,
         engine=engine,
         keep=keep,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

@@ -30,14 +30,14 @@ def spsa(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 10,
     evaluations: int = 128,
     delta: float = 0.01,
     learning_rate: float = 0.01,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
@@ -55,8 +55,8 @@ def spsa(
     longer be mirrored, and the estimate would halve the slope of every pixel that sits at a bound. Only points that are
     inside are ever returned.
     """
+    threat = check_threat(threat, images)
     method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)
-    check_threat(threat, images)
     return run(
         method,
         model,
@@ -64,7 +64,7 @@ def spsa(
         objective=objective,
         engine=engine,
         keep=keep,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

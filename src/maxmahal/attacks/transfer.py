@@ -3,8 +3,7 @@
 An attack here is any function of a model, images and labels, so that it can adapt to whichever model it crafts on:
 
     def craft(model, images, labels):
-        return mim(model, images, labels, objective=own_loss(model.head), threat=Linf("8/255"), steps=10,
-                   step_size=2 / 255, keep="last")
+        return mim(model, images, labels, "8/255", objective=own_loss(model.head), keep="last")
 
     transfer_matrix({"sce": sce, "mmc": mmc}, craft, images, labels)
 
@@ -77,9 +76,9 @@ def craft_for_transfer(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective,
-    threat: Threat,
     steps: int = 10,
     step_size: str | float | None = None,
     decay: float = 1.0,
