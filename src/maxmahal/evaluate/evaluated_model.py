@@ -25,6 +25,7 @@ from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
+from maxmahal.train.device import pick_device
 from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 
 SHOWN = 64  # images that a model is tried on before anything is recorded
@@ -89,12 +90,12 @@ class EvaluatedModel:
 
 
 def load_target(
-    target: Target, *, name: str = "", trusted: Sequence[str] = (), device: torch.device | str = "cpu"
+    target: Target, *, name: str = "", trusted: Sequence[str] = (), device: torch.device | str = "auto"
 ) -> EvaluatedModel:
     """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, a zoo's name, or itself.
 
     A path that exists wins over a name, as it does for ``maxmahal.load``. Code that a checkpoint names runs only if it
-    is in ``trusted``.
+    is in ``trusted``. A model that is given as itself stays on its device.
     """
     if isinstance(target, nn.Module):
         return _own(target, name or type(target).__name__, "a model passed from Python")
@@ -105,12 +106,12 @@ def load_target(
         if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
-                return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
+                return _from_factory(text, name or text.rpartition(":")[2], device)
             if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
                 bare = text.removeprefix(PREFIX)
-                known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, torch.device(device))
+                known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, device)
                 return replace(known, target=PREFIX + bare)
-        return _from_checkpoint(user_path(text), name, trusted, torch.device(device))
+        return _from_checkpoint(user_path(text), name, trusted, device)
 
 
 def load_targets(
@@ -263,7 +264,7 @@ def _own(model: Model, name: str, target: str) -> EvaluatedModel:
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
-def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
+def _from_factory(text: str, name: str, device: torch.device | str) -> EvaluatedModel:
     factory = import_function(text)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
@@ -272,10 +273,13 @@ def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
             f"{text} must return an nn.Module in eval mode or a function from images to logits; "
             f"it returned a {type(made).__name__}."
         )
-    return _own(made.to(device) if isinstance(made, nn.Module) else made, name, text)
+    known = _own(made, name, text)
+    if isinstance(made, nn.Module) and not (device == "auto" and known.device.type != "cpu"):
+        made.to(pick_device(device))
+    return known
 
 
-def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> EvaluatedModel:
+def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device | str) -> EvaluatedModel:
     if not path.exists():
         raise CheckpointError(
             f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "
