@@ -1,7 +1,7 @@
 """The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from maxmahal.attacks.checks import check_model
 from maxmahal.attacks.model_outputs import check_answers, check_logits_of, predicted_classes
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
+from maxmahal.data.arrays import numbered_classes
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
 from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
@@ -132,9 +133,15 @@ def load_targets(
 
 
 def load_images(
-    models: Mapping[str, EvaluatedModel], data: DataSource | None, data_dir: str | Path | None
+    models: Mapping[str, EvaluatedModel],
+    data: DataSource | None,
+    data_dir: str | Path | None,
+    limit: int | None = None,
 ) -> ImageData:
-    """The test part of ``data``; without it, of the data that the models were trained on."""
+    """The test part of ``data``; without it, of the data that the models were trained on.
+
+    The first images of a user's own may lack some classes: they get as many as the models know.
+    """
     if isinstance(data, ImageData):
         return data
     if data is None:
@@ -142,7 +149,15 @@ def load_images(
         if len(trained_on) != 1:
             raise SettingsError("Say which images to use with --data; these models do not tell.")
         (data,) = trained_on
-    return load_dataset(data, "test", data_dir)
+    images = load_dataset(data, "test", data_dir, limit=limit)
+    numbers = numbered_classes(images.num_classes - 1, images.name)
+    if isinstance(data, str | Path) or images.class_names != numbers:
+        return images
+    with suppress(Exception):  # a model that cannot take the images is told so when all of them are tried
+        known = [judge(each.model, images.first(1).to(each.device).float_images()) for each in models.values()]
+        highest = max(images.num_classes, *(each.logits.shape[1] for each in known)) - 1
+        images = replace(images, class_names=numbered_classes(highest, images.name))
+    return images
 
 
 def first_images(images: ImageData, limit: int | None) -> ImageData:
