@@ -38,7 +38,7 @@ def test_a_file_of_a_missing_library_says_how_to_install_it(name: str, monkeypat
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.delitem(sys.modules, f"maxmahal.integrations.{name}", raising=False)
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ArgumentError, match=rf"pip install 'maxmahal\[(torchmetrics|lightning)\]'"):
+    with pytest.raises(ArgumentError, match=r"pip install 'maxmahal\[(torchmetrics|lightning)\]'"):
         integration(name)
 
 
@@ -48,7 +48,9 @@ def test_the_log_of_missing_wandb_says_how_to_install_it(monkeypatch: pytest.Mon
         integration("wandb").WandbLog("project")
 
 
-@pytest.mark.parametrize("name", ["timm:resnet18.a1_in1k", "torchvision:resnet18", "hub:owner/name", "robustbench:a/b/c-d"])
+@pytest.mark.parametrize(
+    "name", ["timm:resnet18.a1_in1k", "torchvision:resnet18", "hub:owner/name", "robustbench:a/b/c-d"]
+)
 def test_a_file_may_not_name_a_model_of_a_library(name: str) -> None:
     with only_named("mine:net"), pytest.raises(MaxmahalError, match=r"may not choose what code to run.*--trust"):
         import_function(name)

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from commands import runner
 
+from commands import runner
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.evaluate.reporter import logged as logged_evaluation
@@ -50,8 +50,10 @@ def records(content: bytes) -> Iterator[bytes]:
 
 def sent(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any], bytes]:
     """The rows of the only run, its summary, and its whole file."""
+    import wandb
     from wandb.proto import wandb_internal_pb2
 
+    wandb.teardown()  # its own process writes the file
     (file,) = folder.glob("wandb/offline-run-*/*.wandb")
     rows: list[dict[str, Any]] = []
     summary: dict[str, Any] = {}
@@ -64,9 +66,7 @@ def sent(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any], bytes]:
     return rows, summary, file.read_bytes()
 
 
-def test_training_is_logged_by_epoch(
-    wandb: ModuleType, tiny_settings: Callable[..., Settings], tmp_path: Path
-) -> None:
+def test_training_is_logged_by_epoch(wandb: ModuleType, tiny_settings: Callable[..., Settings], tmp_path: Path) -> None:
     settings = tiny_settings("digits-mmc", "train.epochs=2")
     with logged(Silent(), None, "stripes") as reporter:
         train_model(settings, tmp_path / "run", reporter=reporter)
@@ -98,10 +98,12 @@ def test_the_files_say_nothing_about_the_user(wandb: ModuleType, tmp_path: Path)
     log = integration("wandb").WandbLog("stripes")
     log.add_scalar("train/loss", 1.0, 1)
     log.close()
+    wandb.teardown()
     secrets = (socket.gethostname(), f"/{getpass.getuser()}/", str(Path.cwd()))
     for file in (each for each in tmp_path.rglob("*") if each.is_file() and each.suffix != ".log"):
         content = file.read_bytes()
         assert not [secret for secret in secrets if secret.encode() in content], file
+    assert not list(tmp_path.rglob("requirements.txt"))
 
 
 def test_the_command_line_takes_a_project(

@@ -24,9 +24,10 @@ def find_model(name: str) -> Callable[..., nn.Module]:
     def build(image_shape: tuple[int, int, int] | None = None, feature_dim: int = 0) -> nn.Module:
         if image_shape is None:
             return _pretrained(timm, name)
-        network: nn.Module = timm.create_model(architecture, num_classes=feature_dim, in_chans=image_shape[0])
-        if hasattr(network, "set_input_size"):  # transformers are built for one size
-            network.set_input_size(img_size=image_shape[1:])
+        made = timm.create_model(architecture, num_classes=feature_dim, in_chans=image_shape[0])
+        if hasattr(made, "set_input_size"):  # transformers are built for one size
+            made.set_input_size(img_size=image_shape[1:])
+        network: nn.Module = made
         return network
 
     return build

@@ -29,6 +29,8 @@ class RobustAccuracy(Metric):  # type: ignore[misc]
     is_differentiable = False
     higher_is_better = True
     full_state_update = False
+    robust: Tensor
+    total: Tensor
 
     def __init__(
         self, model: Model, threat: Threat | str | float, *, attack: Callable[..., Any] = pgd, **settings: object

@@ -19,6 +19,7 @@ class WandbLog:
             x_disable_machine_info=True,
             x_disable_meta=True,
             x_disable_stats=True,
+            x_save_requirements=False,
         )
         try:
             self._run = wandb.init(project=project, settings=quiet)
