@@ -93,9 +93,7 @@ def optional(module: str, install: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except Exception as error:  # torchvision raises a RuntimeError if it was built for another torch
-        raise ArgumentError(
-            f"{module} is needed here and cannot be imported ({_describe(error)[:-1]}); install it: {install}."
-        ) from error
+        raise ArgumentError(f"{module} cannot be imported ({error}); install it: {install}.") from error
 
 
 def check_call(name: str, function: Callable[..., Any], words: str, *arguments: object) -> None:

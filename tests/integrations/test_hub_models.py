@@ -67,6 +67,7 @@ def test_the_card_holds_the_results(
     assert values == {"accuracy": verdict.clean.value, "robust_accuracy": verdict.robust.value}
     assert card.data.library_name == "maxmahal"
     assert verdict.sentence in card.text
+    assert "# cnn with mmc\n" in card.text
     assert "(n, 1, 8, 8)" in card.text
     trained.save_pretrained(tmp_path / "saved")
     assert "Robustness was not measured" in (tmp_path / "saved" / "README.md").read_text()

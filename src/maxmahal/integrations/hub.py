@@ -107,12 +107,12 @@ def _download(name: str, file: str, revision: str | None, token: str | bool | No
         raise
     except Exception as error:  # of the network, the Hub or the name
         raise CheckpointError(
-            f"There is no folder '{name}', and the Hub does not give {file} of such a repository: {_reason(error)}."
+            f"There is no folder '{name}', and the Hub does not give {file} of such a repository ({_reason(error)})."
         ) from error
 
 
 def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().split(chr(10))[0].rstrip('.')}"
+    return f"{type(error).__name__}: {str(error).strip().partition('.')[0]}"
 
 
 def _metadata(config: Any) -> dict[str, str]:
@@ -159,6 +159,11 @@ def _card_text(model: Classifier, card: ModelCard, evaluations: Sequence[Evaluat
         eval_results=results or None,
     )
     made = library.ModelCard.from_template(
-        data, template_path=str(_TEMPLATE), card=asdict(card), evaluations=evaluations, version=__version__
+        data,
+        template_path=str(_TEMPLATE),
+        title=data.model_name,
+        card=asdict(card),
+        evaluations=evaluations,
+        version=__version__,
     )
     return str(made.content)
