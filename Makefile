@@ -6,12 +6,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench studies soak mutants clean
+.PHONY: help demo test lint integrations bench studies soak mutants clean
 
 help:
 	@echo "make demo     train and attack three models on the embedded digits (about 3 minutes)"
 	@echo "make test     lint, types and all tests except the long ones"
 	@echo "make lint     ruff and mypy only"
+	@echo "make integrations  the tests with other libraries, all of them installed"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
 	@echo "make studies  repeat the measurements of the README's tables, and write them"
 	@echo "make soak     the long checks: kills and faults, seed sweeps, many thousand damaged files"
@@ -42,6 +43,17 @@ lint: $(VENV)/dev.stamp
 test: lint
 	@tools/chromium.sh
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not soak"
+
+# Not into the environment: torchmetrics and others import a torchvision that they find, and this one is built for CUDA.
+$(VENV)/integrations: $(VENV)/dev.stamp tests/integrations/requirements.txt
+	@rm -rf $@
+	@$(PIP) --no-deps --target $@ -r tests/integrations/requirements.txt
+	@touch $@
+
+# Without these libraries, `make test` skips their tests; here they must run.
+integrations: $(VENV)/integrations
+	OMP_NUM_THREADS=1 MAXMAHAL_REQUIRE_INTEGRATIONS=1 PYTHONPATH=$(CURDIR)/$(VENV)/integrations \
+		$(BIN)/pytest -n 2 tests/integrations
 
 # Without a browser, `make test` skips the tests of pages; here they must run.
 soak: $(VENV)/dev.stamp

@@ -28,6 +28,7 @@ ORDER = [
     "evaluate",
     "density",
     "uncertainty",
+    "integrations",
     "reproduce",
     "demo",
     "cli",

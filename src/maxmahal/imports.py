@@ -4,7 +4,7 @@ The gate: code is imported by its name only if the user gave that very name in t
 an argument of a Python function, or in a TOML file that the call names. A name out of a checkpoint, a run folder, a
 state or records is refused. Every function that takes names from its caller opens a block of ``only_named`` with them;
 ``import_function`` refuses every other name. A block inside another block adds nothing, so what a file says cannot
-widen what the user said.
+widen what the user said. Models of other libraries, such as ``timm:resnet18``, pass the same gate.
 """
 
 import importlib
@@ -21,7 +21,9 @@ from typing import Any
 
 from maxmahal.errors import ArgumentError, CheckpointError, did_you_mean
 
-_PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+LIBRARIES = ("hub", "robustbench", "timm", "torchvision")
+"""The integrations that have models by name: ``find_model`` of ``maxmahal.integrations.NAME`` returns their factory."""
+_PATTERN = re.compile(rf"[A-Za-z_][\w.]*:[A-Za-z_]\w*|(?:{'|'.join(LIBRARIES)}):\w[\w./-]*")
 _NAMED: ContextVar[frozenset[str] | None] = ContextVar("code that the user named in this call", default=None)
 
 
@@ -69,6 +71,8 @@ def import_function(name: str) -> Callable[..., Any]:
             f"--trust {name} (in Python: trusted=['{name}'])."
         )
     module_name, function_name = name.split(":")
+    if module_name in LIBRARIES:
+        return integration(module_name).find_model(function_name)  # type: ignore[no-any-return]
     with _naming(None), _current_folder_importable():
         module = _import(name, module_name)
     function = getattr(module, function_name, None)
@@ -77,6 +81,19 @@ def import_function(name: str) -> Callable[..., Any]:
         ending = did_you_mean(function_name, callables) if callables else "define it there."
         raise ArgumentError(f"{name}: {module_name} has no function '{function_name}'; {ending}")
     return function  # type: ignore[no-any-return]
+
+
+def integration(name: str) -> ModuleType:
+    """A module of ``maxmahal.integrations``; by name, because they use everything and nothing else imports them."""
+    return importlib.import_module(f"maxmahal.integrations.{name}")
+
+
+def optional(module: str, install: str) -> ModuleType:
+    """A library that is not a dependency; ``install`` is the command that installs it."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # torchvision raises a RuntimeError if it was built for another torch
+        raise ArgumentError(f"{module} cannot be imported ({error}); install it: {install}.") from error
 
 
 def check_call(name: str, function: Callable[..., Any], words: str, *arguments: object) -> None:

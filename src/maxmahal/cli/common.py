@@ -36,6 +36,9 @@ Show = Annotated[
     str | None, typer.Option("--show", metavar="NAME", help="Print its TOML file, a starting point for your own.")
 ]
 TensorBoard = Annotated[Path | None, typer.Option(help="Also log to TensorBoard, into this folder.")]
+WeightsAndBiases = Annotated[
+    str | None, typer.Option("--wandb", metavar="PROJECT", help="Also log to Weights & Biases, into this project.")
+]
 Trusted = Annotated[
     list[str] | None,
     typer.Option(

@@ -17,6 +17,7 @@ from maxmahal.cli.common import (
     Show,
     TensorBoard,
     Trusted,
+    WeightsAndBiases,
     pick_device,
     print_line,
     print_table,
@@ -52,6 +53,7 @@ def evaluate_command(
         typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
     ] = False,
     tensorboard: TensorBoard = None,
+    wandb: WeightsAndBiases = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")] = False,
@@ -63,7 +65,7 @@ def evaluate_command(
     from maxmahal.evaluate.reporter import logged
 
     console = Console()
-    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
+    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard, wandb) as reporter:
         found = maxmahal.evaluate.evaluate_models(
             targets,
             out=out,

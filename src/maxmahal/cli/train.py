@@ -6,7 +6,18 @@ from typing import Annotated, Any
 import typer
 
 import maxmahal
-from maxmahal.cli.common import Console, DataDir, Device, Show, TensorBoard, echo, pick_device, print_line, print_table
+from maxmahal.cli.common import (
+    Console,
+    DataDir,
+    Device,
+    Show,
+    TensorBoard,
+    WeightsAndBiases,
+    echo,
+    pick_device,
+    print_line,
+    print_table,
+)
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
@@ -20,6 +31,7 @@ def train_command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, if there is one.")] = False,
     tensorboard: TensorBoard = None,
+    wandb: WeightsAndBiases = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     deterministic: Annotated[
@@ -40,7 +52,7 @@ def train_command(
     else:
         settings = maxmahal.train.load_settings(preset, changes)
     console = Console()
-    with TrainingProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
+    with TrainingProgress(console, quiet=quiet) as display, logged(display, tensorboard, wandb) as reporter:
         result = maxmahal.train.train_model(
             settings, folder, resume=resume, data_dir=data_dir, device=pick_device(device), reporter=reporter
         )

@@ -1,5 +1,6 @@
 """The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -107,7 +108,7 @@ def load_target(
         if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
-                return _from_factory(text, name or text.rpartition(":")[2], device)
+                return _from_factory(text, name or re.split("[:/]", text)[-1], device)
             if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
                 bare = text.removeprefix(PREFIX)
                 known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, device)

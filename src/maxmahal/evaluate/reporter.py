@@ -1,4 +1,4 @@
-"""How an evaluation reports its progress: not at all, on the command line, or to TensorBoard."""
+"""How an evaluation reports its progress: not at all, on the command line, or to a log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from maxmahal.records.types import Finding
-from maxmahal.train.tensorboard import open_log
+from maxmahal.train.tensorboard import opened_logs
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ class SilentReporter:
 
 
 class LoggedEvaluation:
-    """Passes everything on and logs the robust accuracy after each chunk to TensorBoard."""
+    """Passes everything on and logs the robust accuracy after each chunk to TensorBoard or W&B."""
 
     def __init__(self, reporter: EvaluationReporter, log: Any) -> None:
         self._reporter, self._log = reporter, log
@@ -93,13 +93,11 @@ class LoggedEvaluation:
 
 
 @contextmanager
-def logged(reporter: EvaluationReporter, folder: Path | None) -> Iterator[EvaluationReporter]:
-    """The reporter itself, or one that also logs into ``folder``."""
-    if folder is None:
+def logged(
+    reporter: EvaluationReporter, folder: Path | None, project: str | None = None
+) -> Iterator[EvaluationReporter]:
+    """The reporter itself, or one that also logs into ``folder`` of TensorBoard and ``project`` of W&B."""
+    with opened_logs(folder, project) as logs:
+        for log in logs:
+            reporter = LoggedEvaluation(reporter, log)
         yield reporter
-        return
-    log = open_log(folder)
-    try:
-        yield LoggedEvaluation(reporter, log)
-    finally:
-        log.close()

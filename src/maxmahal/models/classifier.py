@@ -1,10 +1,15 @@
 """A network and a head put together, with the normalisation inside: the model that is trained, attacked and saved."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.imports import integration
 from maxmahal.models.head import Head
 
 NORMALIZATIONS = ("none", "pixel-mean", "channel")
@@ -63,6 +68,9 @@ class Classifier(nn.Module):
     ``normalize`` runs before it, so that callers and attacks never leave [0, 1].
     """
 
+    card: Any = None
+    """Its ``ModelCard`` (settings, image shape, class names), if it was loaded; None if it was built by hand."""
+
     def __init__(self, backbone: nn.Module, head: Head, normalize: nn.Module | None = None) -> None:
         super().__init__()
         if not isinstance(head, Head):
@@ -95,3 +103,42 @@ class Classifier(nn.Module):
         """The head's mean loss on these images."""
         loss: Tensor = self.head(self.features(images), labels)
         return loss
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        backbone: nn.Module | None = None,
+        trusted: Sequence[str] = (),
+        device: torch.device | str = "cpu",
+    ) -> "Classifier":
+        """The model in a folder that ``save_pretrained`` wrote, or in the repository OWNER/NAME of Hugging Face Hub.
+
+        Every tensor must fit, and no code is executed from the files. ``backbone`` and ``trusted`` are those of
+        ``maxmahal.load``.
+        """
+        hub = integration("hub")
+        loaded: Classifier = hub.from_pretrained(
+            name, revision=revision, token=token, backbone=backbone, trusted=trusted, device=device
+        )
+        return loaded
+
+    def save_pretrained(self, folder: str | Path, *, evaluations: Sequence[Any] = ()) -> None:
+        """Write config.json, model.safetensors and a card (README.md) with the results of ``evaluations``."""
+        integration("hub").save_pretrained(self, folder, evaluations=evaluations)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        evaluations: Sequence[Any] = (),
+        private: bool | None = None,
+        token: str | bool | None = None,
+    ) -> str:
+        """Upload the same files to the repository OWNER/NAME of Hugging Face Hub; returns its address."""
+        hub = integration("hub")
+        address: str = hub.push_to_hub(self, repo_id, evaluations=evaluations, private=private, token=token)
+        return address

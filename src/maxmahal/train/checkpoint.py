@@ -51,7 +51,7 @@ def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
 
 def load_card(path: Path) -> ModelCard:
     """The model card in a checkpoint's metadata; the weights are not read."""
-    return _card(path, read_metadata(path))
+    return parse_card(path, read_metadata(path))
 
 
 def load_model(
@@ -71,7 +71,7 @@ def load_model(
         path = path / "last.safetensors"
     tensors, metadata = read_tensors(path)
     with only_named(trusted):
-        card = _card(path, metadata)
+        card = parse_card(path, metadata)
         if backbone is None and names_a_function(card.settings.model.backbone):
             backbone = _trusted_backbone(card, trusted)
         # Built without memory first: a file that claims absurd sizes is refused because its tensors do not fit.
@@ -81,6 +81,7 @@ def load_model(
         except (RuntimeError, OverflowError, MemoryError) as error:  # of torch, about sizes that no memory has
             raise CheckpointError(f"{path} describes a model that cannot be built; copy it again.") from error
     fill(model, tensors, path)
+    model.card = card
     return model.to(pick_device(device)).eval()
 
 
@@ -114,7 +115,8 @@ def _show(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
     return "missing" if kind is None else f"{kind[1]} of shape {kind[0]}"
 
 
-def _card(path: Path, metadata: dict[str, str]) -> ModelCard:
+def parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
+    """The model card in the metadata of the file at ``path``; anything that is not valid is an error."""
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} is not a checkpoint of this version of maxmahal "

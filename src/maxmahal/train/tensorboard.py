@@ -1,12 +1,13 @@
-"""Training curves in TensorBoard: pip install 'maxmahal[tensorboard]'."""
+"""Training curves in TensorBoard (pip install 'maxmahal[tensorboard]') and Weights & Biases ('maxmahal[wandb]')."""
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import ArgumentError
+from maxmahal.imports import integration
 from maxmahal.train.loop import Metrics, Reporter
 
 
@@ -50,13 +51,20 @@ class LoggedTraining:
 
 
 @contextmanager
-def logged(reporter: Reporter, folder: Path | None) -> Iterator[Reporter]:
-    """The reporter itself, or one that also logs into ``folder``."""
-    if folder is None:
+def opened_logs(folder: Path | None, project: str | None) -> Iterator[list[Any]]:
+    """TensorBoard's writer in ``folder`` and W&B's run of ``project``, those that are given."""
+    with ExitStack() as stack:
+        logs = [] if folder is None else [open_log(folder)]
+        stack.callback(lambda: [log.close() for log in logs])
+        if project is not None:
+            logs.append(integration("wandb").WandbLog(project))
+        yield logs
+
+
+@contextmanager
+def logged(reporter: Reporter, folder: Path | None, project: str | None = None) -> Iterator[Reporter]:
+    """The reporter itself, or one that also logs into ``folder`` of TensorBoard and ``project`` of W&B."""
+    with opened_logs(folder, project) as logs:
+        for log in logs:
+            reporter = LoggedTraining(reporter, log)
         yield reporter
-        return
-    log = open_log(folder)
-    try:
-        yield LoggedTraining(reporter, log)
-    finally:
-        log.close()

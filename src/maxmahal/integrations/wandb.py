@@ -1,0 +1,43 @@
+"""Curves in Weights & Biases: ``maxmahal train PRESET --wandb PROJECT``; ``WANDB_MODE=offline`` sends nothing."""
+
+from maxmahal.errors import ArgumentError
+from maxmahal.imports import optional
+
+
+class WandbLog:
+    """A run of a project, with the methods of TensorBoard's writer. It says nothing about the machine or the user."""
+
+    def __init__(self, project: str) -> None:
+        wandb = optional("wandb", "pip install 'maxmahal[wandb]'")
+        quiet = wandb.Settings(
+            console="off",
+            silent=True,
+            disable_code=True,
+            disable_git=True,
+            save_code=False,
+            host="host",
+            x_disable_machine_info=True,
+            x_disable_meta=True,
+            x_disable_stats=True,
+            x_save_requirements=False,
+        )
+        try:
+            self._run = wandb.init(project=project, settings=quiet)
+        except wandb.Error as error:
+            raise ArgumentError(
+                f"Weights & Biases cannot start ({error}); run `wandb login` first, or set WANDB_MODE=offline."
+            ) from error
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        """One point of a curve."""
+        # Each curve counts its own steps: the samples of a second model begin again at 0, which W&B's step must not.
+        self._run.define_metric(name, step_metric=f"{name} (step)")
+        self._run.log({name: value, f"{name} (step)": step})
+
+    def add_text(self, name: str, text: str) -> None:
+        """A sentence, in the summary of the run."""
+        self._run.summary[name] = text
+
+    def close(self) -> None:
+        """Everything is written, and sent unless W&B is offline."""
+        self._run.finish()
