@@ -111,7 +111,7 @@ def test_pairing_adds_the_squared_distance(batch: Batch) -> None:
 def test_trades_is_the_clean_loss_plus_the_divergence(divergence: str, batch: Batch) -> None:
     model = classifier(softmax=divergence == "kl").eval()
     method = Trades(**budget(weight=3.0, divergence=divergence))
-    crafted = method._craft(model, batch)
+    crafted = method.craft(model, batch)
     assert (crafted - batch.images).abs().max() <= EPSILON + 1e-6
     if divergence == "kl":
         clean = model(batch.images).softmax(1)

@@ -58,13 +58,13 @@ def test_a_weight_that_two_layers_share_steps_once() -> None:
 def test_weight_average_follows_its_formula() -> None:
     norm = nn.BatchNorm1d(2)
     model = Classifier(norm, SCE(num_classes=3, feature_dim=2))
-    average = WeightAverage(model, 0.9)
+    average = WeightAverage(model, TrainSettings(ema=0.9))
     start = {name: value.clone() for name, value in norm.state_dict().items()}
     with torch.no_grad():
         norm.weight.fill_(3.0)
         norm.running_mean.fill_(5.0)
         norm.num_batches_tracked.fill_(7)
-    average.update(model)
+    average.update(0, 10)
     state = average.model.backbone.state_dict()
     torch.testing.assert_close(state["weight"], 0.9 * start["weight"] + 0.1 * 3.0)
     torch.testing.assert_close(state["running_mean"], torch.full((2,), 0.5))

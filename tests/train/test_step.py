@@ -1,6 +1,7 @@
 """The training step: what it changes, what it draws beforehand, and that computed faster it is the same step."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,10 @@ def steps_of(settings: Settings, device: str, count: int, ema: float = 0.5) -> t
     data = random_data(count * settings.train.batch_size, device)
     model = new_classifier(settings, data)
     lay_out(model, settings.on(data.device))
-    average = WeightAverage(model, ema)
+    average = WeightAverage(model, replace(settings.train, ema=ema))
     method = settings.method.build(METHODS)
-    step = make_step(model, build_optimiser(model, settings.train), method, average, settings.on(data.device))
+    device_settings = settings.on(data.device)
+    step = make_step(model, build_optimiser(model, settings.train), method, average, device_settings, settings.train)
     model.train()
     with deterministic_algorithms(settings.on(data.device)):
         # Another rate at every step: one that was frozen into a recording would show.
