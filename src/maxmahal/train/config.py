@@ -18,6 +18,7 @@ from maxmahal.settings import LARGEST, Component, Table, component, first_differ
 from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
+MOST_OWN_CHANNELS = 64  # more do not fit into a kernel
 MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
 
 
@@ -44,12 +45,9 @@ class DataSettings:
         object.__setattr__(self, "source", portable_path(self.source))  # which is saved with the model
         _check_choice("data.augment", self.augment, augmentations())
         _check_least("data.validation", self.validation, 0)
-        for name, value, what in (
-            ("label_noise", self.label_noise, "labels"),
-            ("cutmix", self.cutmix, "images"),
-        ):
-            if not 0 <= value <= 1:
-                raise SettingsError(f"data.{name} is a share of the training {what}, in [0, 1]; got {value}.")
+        for name, share, what in (("label_noise", self.label_noise, "labels"), ("cutmix", self.cutmix, "images")):
+            if not 0 <= share <= 1:
+                raise SettingsError(f"data.{name} is a share of the training {what}, in [0, 1]; got {share}.")
         for name, value in (("data.limit", self.limit), ("data.test_limit", self.test_limit)):
             if value is not None:
                 _check_least(name, value, 1)
@@ -148,6 +146,11 @@ class CPUSettings:
         return self.compile
 
     @property
+    def compiler_options(self) -> dict[str, int]:
+        """Options of ``compile_apart``."""
+        return {}
+
+    @property
     def plain(self) -> bool:
         """Whether the model is used without changes."""
         return self.precision == "float32" and not self.channels_last and not self.compiled
@@ -164,11 +167,25 @@ class CUDASettings(CPUSettings):
     """Record the whole step, crafting included, as one CUDA graph."""
     deterministic: bool = False
     """Identical results in every run, resumed or not; without compilation, and slower."""
+    own_kernels: int = 32
+    """Use our kernels instead of the vendor's for 3x3 convolutions with at most this many channels; above 32 they are
+    used only where no gradient of a weight is needed, as in crafting."""
+    tune: bool = False
+    """Let the compiler time more variants of its kernels; compiling takes longer."""
 
     @property
     def compiled(self) -> bool:
         """Not if deterministic: compiled reductions are tuned by timing, so their order may vary."""
         return self.compile and not self.deterministic
+
+    @property
+    def compiler_options(self) -> dict[str, int]:
+        """Options of ``compile_apart``."""
+        return {"own_kernels": self.own_kernels, "tune": self.tune}
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.own_kernels <= MOST_OWN_CHANNELS:
+            raise SettingsError(f"cuda.own_kernels must lie in 0..{MOST_OWN_CHANNELS}; got {self.own_kernels}.")
 
 
 @dataclass(frozen=True)

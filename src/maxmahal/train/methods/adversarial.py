@@ -36,5 +36,5 @@ class AdversarialTraining(PGDCraft):
             on_attacked = model.loss(attacked, *batch.targets)
             return self.mix * on_attacked + (1 - self.mix) * model.loss(batch.images, *batch.targets)
         both = model.features(torch.cat([attacked, batch.images])).chunk(2)
-        loss: Tensor = self.mix * model.head(both[0], *batch.targets)
-        return loss + (1 - self.mix) * model.head(both[1], *batch.targets)
+        losses: list[Tensor] = [model.head(features, *batch.targets) for features in both]
+        return self.mix * losses[0] + (1 - self.mix) * losses[1]
