@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -146,7 +146,7 @@ class CPUSettings:
         return self.compile
 
     @property
-    def compiler_options(self) -> dict[str, int]:
+    def compiler_options(self) -> dict[str, Any]:
         """Options of ``compile_apart``."""
         return {}
 
@@ -179,7 +179,7 @@ class CUDASettings(CPUSettings):
         return self.compile and not self.deterministic
 
     @property
-    def compiler_options(self) -> dict[str, int]:
+    def compiler_options(self) -> dict[str, Any]:
         """Options of ``compile_apart``."""
         return {"own_kernels": self.own_kernels, "tune": self.tune}
 
