@@ -17,6 +17,7 @@ from maxmahal.version import __version__
 if TYPE_CHECKING:
     from maxmahal import demo as demo
     from maxmahal import density as density
+    from maxmahal import integrations as integrations
     from maxmahal import records as records
     from maxmahal import report as report
     from maxmahal import reproduce as reproduce
@@ -37,7 +38,19 @@ else:
         "zoo": ("load",),
     }
     _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
-    _MODULES = (*_NAMES, *_BASE, "attacks", "data", "demo", "density", "records", "report", "reproduce", "uncertainty")
+    _MODULES = (
+        *_NAMES,
+        *_BASE,
+        "attacks",
+        "data",
+        "demo",
+        "density",
+        "integrations",
+        "records",
+        "report",
+        "reproduce",
+        "uncertainty",
+    )
     _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
