@@ -22,6 +22,7 @@ from maxmahal.version import __version__
 if TYPE_CHECKING:
     from maxmahal import demo as demo
     from maxmahal import density as density
+    from maxmahal import integrations as integrations
     from maxmahal import records as records
     from maxmahal import report as report
     from maxmahal import reproduce as reproduce
@@ -69,7 +70,7 @@ else:
         "zoo": ("load",),
     }
     _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
-    _MODULES = (*_NAMES, *_BASE, "demo", "density", "records", "report", "reproduce", "uncertainty")
+    _MODULES = (*_NAMES, *_BASE, "demo", "density", "integrations", "records", "report", "reproduce", "uncertainty")
     _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> object:

@@ -60,6 +60,19 @@ def test_it_is_what_the_attack_says(metric: Any) -> None:
     assert metric(model, THREAT, attack=fgsm)(images, labels) >= counted.compute()
 
 
+def test_samples_keep_their_numbers_over_batches(metric: Any) -> None:
+    seen: list[int] = []
+
+    def spy(model: Any, images: Tensor, labels: Tensor, *, threat: Linf, seed: int, sample_ids: Tensor) -> Any:
+        seen.extend(sample_ids.tolist())
+        return pgd(model, images, labels, threat=threat, steps=1, seed=seed, sample_ids=sample_ids)
+
+    counted = metric(Threshold().eval(), THREAT, attack=spy)
+    for chosen in (slice(4), slice(4, None)):
+        counted.update(IMAGES[chosen], LABELS[chosen])
+    assert seen == [*range(6)]
+
+
 def test_a_model_in_training_is_left_as_it_was(metric: Any) -> None:
     model = nn.Sequential(nn.Dropout(0.5), Threshold()).train()
     counted = metric(model, THREAT, steps=3)
