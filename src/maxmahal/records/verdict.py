@@ -240,7 +240,7 @@ def _headline(evaluation: Evaluation, verdict: Verdict) -> str:
     if evaluation.comparison:
         said += " of the paper's protocol, which does not measure robustness"
     else:
-        bound = "" if verdict.trust in ("held", "mended") else "at most "
+        bound = "" if verdict.trust in ("held", "mended") or not share else "at most "
         level = "Not robust" if share < LITTLE else "Partly robust" if share < MOST else "Robust on most samples"
         said = f"{level}: {bound}{said}"
     claim = verdict.claim
