@@ -50,7 +50,8 @@ def legend(drawing: Drawing) -> list[str]:
 
 
 def test_every_figure_in_every_format(tmp_path: Path) -> None:
-    paths = write_figures([make_rich_evaluation()], tmp_path / "new", ["png", "svg", "pdf"])
+    several = [make_rich_evaluation(), make_rich_evaluation(name="sce", model_fingerprint="m1")]
+    paths = write_figures(several, tmp_path / "new", ["png", "svg", "pdf"])
     assert [path.name for path in paths] == [f"{name}.{each}" for name in FIGURES for each in STARTS]
     assert sorted(paths) == sorted((tmp_path / "new").iterdir())
     for path in paths:
