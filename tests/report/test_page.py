@@ -568,6 +568,8 @@ def test_both_themes_have_contrast_enough() -> None:
         for text in ("ink", "soft", "accent"):
             for back in ("page", "card", "sunk"):
                 assert contrast(theme[text], theme[back]) >= 4.5, (text, back)
+        for tone in ("good", "amber", "bad"):
+            assert contrast(theme[tone], theme["card"]) >= 4.5, tone
         for tone in ("good", "warn", "bad"):
             assert contrast(theme[tone], theme[f"{tone}-back"]) >= 4.5, tone
         for back in ("heat-low", "heat-high"):

@@ -83,7 +83,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Download:
+class PageFile:
     """A file inside the page."""
 
     name: str
@@ -136,7 +136,7 @@ def html_page(
     sections: Sequence[Section],
     panels: Sequence[Panel] = (),
     unfinished: Sequence[ReportedModel] = (),
-    downloads: Mapping[str, Download] | None = None,
+    downloads: Mapping[str, PageFile] | None = None,
     kicker: str = "Robustness report",
 ) -> str:
     """One HTML file with its style and script inside; the browser refuses any other script.

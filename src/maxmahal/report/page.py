@@ -6,7 +6,7 @@ from pathlib import Path
 
 from maxmahal.files import write_text_atomically
 from maxmahal.records.types import Evaluation
-from maxmahal.report.layout import Download, Panel, ReportedModel, asset, html_page, reported_models
+from maxmahal.report.layout import PageFile, Panel, ReportedModel, asset, html_page, reported_models
 from maxmahal.report.sections import make_sections
 from maxmahal.report.sections.samples import sample_records
 from maxmahal.report.tables import results_tables, to_csv
@@ -38,14 +38,14 @@ def _model_panel(key: str, model: ReportedModel) -> Panel:
     return Panel(key, model.label, make_sections([model], ("model", "both"), f"{key}-"), model)
 
 
-def _downloads(models: Sequence[ReportedModel]) -> dict[str, Download]:
+def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
     """By what their links say."""
     tables = [to_csv(table) for table in results_tables([model.evaluation for model in models])]
     records = json.dumps({"maxmahal": __version__, "models": sample_records(models)}, separators=(",", ":"))
     return {
-        "CSV": Download("robustness.csv", "text/csv", "\n".join(tables)),
-        "JSON": Download("robustness.json", "application/json", records),
-        "BibTeX": Download("maxmahal.bib", "text/x-bibtex", asset("maxmahal.bib").replace("VERSION", __version__)),
+        "CSV": PageFile("robustness.csv", "text/csv", "\n".join(tables)),
+        "JSON": PageFile("robustness.json", "application/json", records),
+        "BibTeX": PageFile("maxmahal.bib", "text/x-bibtex", asset("maxmahal.bib").replace("VERSION", __version__)),
     }
 
 
