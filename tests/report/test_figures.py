@@ -129,6 +129,8 @@ def test_clean_against_robust_accuracy_has_a_mark_and_a_label_per_model() -> Non
     named = {part.text: part.y for part in drawing.parts if isinstance(part, Text) and part.halo}
     assert sorted(named) == ["mmc", "twin", "weak"]
     assert abs(named["mmc"] - named["twin"]) >= 16, "labels do not overlap"
+    long = replace(twin, name="a name that is longer than its place in the chart")
+    assert "a name that is longer …" in texts(drawn("clean-robust", weak, long))
     assert FIGURES["clean-robust"](reported_models([weak])) is None
 
 

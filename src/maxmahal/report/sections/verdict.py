@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from textwrap import shorten
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from maxmahal.records.verdict import CLEAN, SeedSpread, Verdict, compare, seed_s
 from maxmahal.report.chart import LINE, Axis, Chart, Line, Point, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import short, typeset
+
+_LETTERS = 26  # of a model's name beside its mark: half of the chart
 
 
 def verdict_values(models: Sequence[ReportedModel]) -> dict[str, object]:
@@ -60,10 +63,11 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
         tip = f"{model.label}: clean {clean}, robust {robust}"
         chart.points([clean.value], [robust.value], model.slot, [typeset(tip)])
         taken.append(_free(chart.place(clean.value, robust.value), taken))
-        right = taken[-1][0] > chart.width / 2
-        at = taken[-1][0] + (-9 if right else 9)
+        x, y = taken[-1]
+        right = x > chart.width / 2
+        name = shorten(model.label, _LETTERS, placeholder=" …")
         chart.parts.append(
-            Text(at, taken[-1][1] - 6, model.label, "ink", anchor="end" if right else "start", halo=True)
+            Text(x + (-9 if right else 9), y - 6, name, "ink", anchor="end" if right else "start", halo=True)
         )
     return chart
 
