@@ -35,6 +35,13 @@ def visit(browser: Browser, file: Path) -> Iterator[Visit]:
     made.context.close()
 
 
+def jump(page: Page, title: str) -> None:
+    """Follow the link to a section of the open panel; its section opens."""
+    link = page.locator(".panel:visible .jump a", has_text=title)
+    link.click()
+    page.locator(f"{link.get_attribute('href')} > .fold[open]").wait_for()
+
+
 def background(page: Page) -> str:
     colour: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
     return colour
@@ -91,6 +98,7 @@ def test_one_panel_at_a_time_by_mouse_by_keyboard_and_by_address(visit: Visit, f
     assert seen() == ["model-6"]
     assert page.url.endswith("#model-6")
     page.locator("#verdict h3 a").first.click()
+    page.locator("#model-1").wait_for()
     assert seen() == ["model-1"]
     page.goto(f"{file.as_uri()}#model-2-reproduce")
     page.reload()
@@ -106,7 +114,7 @@ def test_it_is_at_most_six_screens_tall_and_folded_sections_open(browser: Browse
         tab.click()
         assert page.evaluate("document.documentElement.scrollHeight") <= 6 * 900, tab.inner_text()
     page.get_by_role("tab", name="Compare").click()
-    page.locator("#compare .jump a", has_text="Training").click()
+    jump(page, "Training")
     assert page.locator("#training svg.chart").is_visible()
     visit.context.close()
 
@@ -114,7 +122,7 @@ def test_it_is_at_most_six_screens_tall_and_folded_sections_open(browser: Browse
 def test_samples_are_filtered_by_class_attack_and_outcome(visit: Visit, shown: list[Evaluation]) -> None:
     page, each = visit.page, shown[0]
     page.get_by_role("tab", name="MMC-10").first.click()
-    page.locator("#model-1 .jump a", has_text="Samples").click()
+    jump(page, "Samples")
     box = page.locator("#model-1 .explorer")
     form, count = box.locator("form"), box.locator("form output")
     clean, margin = each.stage("clean").columns, each.stage("apgd-margin").columns
@@ -143,7 +151,7 @@ def test_every_picture_can_be_reached(browser: Browser, tmp_path: Path) -> None:
     )
     write_page([replace(made, pictures=several)], tmp_path / "one.html")
     visit = Visit(browser, tmp_path / "one.html")
-    visit.page.locator(".jump a", has_text="Samples").click()
+    jump(visit.page, "Samples")
     found, onward = 0, visit.page.get_by_role("button", name="Next images")
     while True:
         found += visit.page.locator(".exhibit:visible").count()
@@ -158,7 +166,7 @@ def test_every_picture_can_be_reached(browser: Browser, tmp_path: Path) -> None:
 def test_one_sample_is_shown_on_every_model(visit: Visit, shown: list[Evaluation]) -> None:
     page = visit.page
     box = page.locator(".across")
-    page.locator("#compare .jump a", has_text="One sample").click()
+    jump(page, "One sample")
     assert box.locator("tbody tr").count() == 5
     box.get_by_label("Show").select_option("samples on which models differ")
     sample = int(box.get_by_role("spinbutton", name="Sample").input_value())
@@ -172,16 +180,16 @@ def test_one_sample_is_shown_on_every_model(visit: Visit, shown: list[Evaluation
     assert box.locator("caption").inner_text() == "Sample 9 of cifar10, truly truck"
     assert box.locator("tbody tr").first.locator("img").count() == 3
     page.get_by_role("tab", name="Masked").click()
-    page.locator("#model-4 .jump a", has_text="Samples").click()
+    jump(page, "Samples")
     page.locator("#model-4 .rows tbody button").nth(2).click()
-    assert page.locator("#across").is_visible()
+    page.locator("#across").wait_for()
     assert box.locator("caption").inner_text().startswith("Sample 11 of cifar10")
 
 
 @pytest.mark.parametrize("name", ["Download as {}: Accuracy against epsilon", "Download as {}: claims and worst cases"])
 def test_figures_are_saved_with_their_colours(visit: Visit, tmp_path: Path, name: str) -> None:
     page = visit.page
-    page.locator("#compare .jump a", has_text="Curves").click()
+    jump(page, "Curves")
     for format in ("SVG", "PNG"):
         with page.expect_download() as download:
             page.get_by_role("button", name=name.format(format)).first.click()
@@ -212,7 +220,7 @@ def test_files_are_downloaded(visit: Visit) -> None:
 def test_pointing_at_a_cell_and_at_a_mark_shows_its_tip(visit: Visit) -> None:
     page, tip = visit.page, visit.page.locator("#tip")
     assert not tip.is_visible()
-    page.locator("#compare .jump a", has_text="Training").click()
+    jump(page, "Training")
     cell = page.locator("table[data-table=attacks] td").first
     cell.hover()
     assert tip.inner_text().startswith("MMC-10, Clean: ")
@@ -296,7 +304,7 @@ def view(page: Page) -> list[str]:
 def test_feature_space_zooms_in_every_panel_at_once(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("tab", name="MMC-10").first.click()
-    page.locator("#model-1 .jump a", has_text="Features").click()
+    jump(page, "Features")
     start = view(page)
     space = page.locator(".zoomed").first
     space.get_by_role("button", name="Zoom in").click()
@@ -320,7 +328,7 @@ def test_feature_space_zooms_in_every_panel_at_once(visit: Visit) -> None:
 def test_a_page_that_scrolls_past_feature_space_keeps_scrolling(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("tab", name="MMC-10").first.click()
-    page.locator("#model-1 .jump a", has_text="Features").click()
+    jump(page, "Features")
     panel = page.locator("svg.space").first
     panel.scroll_into_view_if_needed()
     panel.hover()
@@ -334,7 +342,7 @@ def test_a_page_that_scrolls_past_feature_space_keeps_scrolling(visit: Visit) ->
 def test_another_attack_can_be_picked_and_points_speak(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("tab", name="MMC-10").first.click()
-    page.locator("#model-1 .jump a", has_text="Features").click()
+    jump(page, "Features")
     space = page.locator(".zoomed").first
     figures = space.locator("[data-picked]")
     assert [figures.nth(place).is_visible() for place in (0, 1)] == [True, False]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from textwrap import shorten
+from typing import Literal
 
 import numpy as np
 
@@ -57,18 +58,17 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
     taken: list[Point] = []
     for model, verdict in sorted(shown, key=lambda each: each[1].robust.value):
         clean, robust = verdict.clean, verdict.robust
-        across = [chart.place(end, robust.value) for end in clean.interval]
+        level = [chart.place(end, robust.value) for end in clean.interval]
         upright = [chart.place(clean.value, end) for end in robust.interval]
-        chart.parts += [Line(ends, f"s{model.slot}", 1.5, opacity=0.45) for ends in (across, upright)]
+        chart.parts += [Line(ends, f"s{model.slot}", 1.5, opacity=0.45) for ends in (level, upright)]
         tip = f"{model.label}: clean {clean}, robust {robust}"
         chart.points([clean.value], [robust.value], model.slot, [typeset(tip)])
         taken.append(_free(chart.place(clean.value, robust.value), taken))
-        x, y = taken[-1]
-        right = x > chart.width / 2
+        across, above = taken[-1]
         name = shorten(model.label, _LETTERS, placeholder=" …")
-        chart.parts.append(
-            Text(x + (-9 if right else 9), y - 6, name, "ink", anchor="end" if right else "start", halo=True)
-        )
+        left = across > chart.width / 2
+        anchor: Literal["start", "end"] = "end" if left else "start"
+        chart.parts.append(Text(across + (-9 if left else 9), above - 6, name, "ink", anchor=anchor, halo=True))
     return chart
 
 
