@@ -12,7 +12,7 @@ from small_evaluations_helpers import made_up, stage_records
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import compare, give_verdict, seed_spreads
 from maxmahal.records import Evaluation, Finding
-from maxmahal.records.verdict import right_shares, stands
+from maxmahal.records.verdict import first_broken, right_shares, stands
 
 CLEAN = stage_records("clean", [1, 1, 1, 1, 0])
 
@@ -76,7 +76,41 @@ def test_shares_of_a_model_that_draws_are_averaged_and_half_still_stands() -> No
 def test_no_sample_right_to_begin_with() -> None:
     verdict = give_verdict(made_up(stage_records("clean", [0, 0])))
     assert verdict.success is None
-    assert str(verdict.robust).startswith("<= ")
+    assert str(verdict.robust).startswith("0.0 % (<= ")
+
+
+def test_the_claim_is_the_highest_accuracy_of_one_attack_alone() -> None:
+    weak, strong = stage_records("weak", [0, 1, 1, 1, 0]), stage_records("strong", [0, 0, 0, 1, 0])
+    later = stage_records("later", [0], [3], scope="survivors")
+    few = stage_records("few", [1, 1], [1, 2])
+    foreign = stage_records("foreign", [1, 1, 1, 1, 0], origin="transfer")
+    noise = stage_records("noise", [1, 1, 1, 1, 0], counts=False)
+    verdict = give_verdict(made_up(CLEAN, noise, strong, weak, few, foreign, later))
+    assert verdict.claim is not None
+    assert verdict.claim.stage.name == "weak"
+    assert "Not robust: 0.0 %" in verdict.headline
+    assert verdict.headline.endswith("although weak alone leaves 60.0 %.")
+    first = stage_records("first", [0, 1, 1, 1], [0, 1, 2, 3], scope="survivors")
+    cascade = give_verdict(made_up(CLEAN, first, later))
+    assert cascade.claim is not None
+    assert cascade.claim.stage.name == "first"
+    assert give_verdict(made_up(CLEAN)).claim is None
+
+
+def test_a_claim_near_the_worst_case_is_not_held_against_the_model() -> None:
+    verdict = give_verdict(made_up(CLEAN, stage_records("one", [0, 1, 1, 1, 0])))
+    assert verdict.headline == "Robust on most samples: at most 60.0 % of the samples stay correct under every attack."
+    under_way = replace(made_up(CLEAN, stage_records("one", [0, 0, 1, 1, 0])), finished=False)
+    assert give_verdict(under_way).headline.startswith("Partly robust: at most 40.0 %")
+    assert give_verdict(under_way).headline.endswith("(not finished).")
+    paper = replace(made_up(CLEAN, stage_records("one", [0, 0, 1, 1, 0])), comparison=True)
+    assert "which does not measure robustness" in give_verdict(paper).headline
+
+
+def test_the_first_attack_that_broke_a_sample_is_known() -> None:
+    one, wide = stage_records("one", [0, 1, 1, 1, 0]), stage_records("wide", [0, 0, 0, 0, 0], counts=False)
+    two = stage_records("two", [0, 0, 1], [0, 2, 3], scope="survivors")
+    assert first_broken(made_up(CLEAN, wide, one, two)).tolist() == [2, -1, 3, -1, 0]
 
 
 shares = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=6, max_size=6)

@@ -50,7 +50,8 @@ def legend(drawing: Drawing) -> list[str]:
 
 
 def test_every_figure_in_every_format(tmp_path: Path) -> None:
-    paths = write_figures([make_rich_evaluation()], tmp_path / "new", ["png", "svg", "pdf"])
+    several = [make_rich_evaluation(), make_rich_evaluation(name="sce", model_fingerprint="m1")]
+    paths = write_figures(several, tmp_path / "new", ["png", "svg", "pdf"])
     assert [path.name for path in paths] == [f"{name}.{each}" for name in FIGURES for each in STARTS]
     assert sorted(paths) == sorted((tmp_path / "new").iterdir())
     for path in paths:
@@ -110,6 +111,27 @@ sys.exit("matplotlib.pyplot" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert list(tmp_path.iterdir())
+
+
+def test_clean_against_robust_accuracy_has_a_mark_and_a_label_per_model() -> None:
+    clean, pgd, *_ = make_stages()
+    weak = make_evaluation(name="weak", stages=(clean, replace(pgd, columns=make_columns(range(10)))))
+    twin = replace(make_evaluation(name="twin"), model_fingerprint="m1")
+    drawing = drawn("clean-robust", make_evaluation(), twin, weak)
+    assert tips(drawing) == [
+        "weak: clean 90.0 % [55.5, 99.7], robust 0.0 % (≤ 30.85)",
+        "mmc: clean 90.0 % [55.5, 99.7], robust 50.0 % [18.7, 81.3]",
+        "twin: clean 90.0 % [55.5, 99.7], robust 50.0 % [18.7, 81.3]",
+    ]
+    low, first, second = [part for part in drawing.parts if isinstance(part, Mark)]
+    assert (first.x, first.y) == (second.x, second.y)
+    assert low.y > first.y, "a more robust model is higher"
+    named = {part.text: part.y for part in drawing.parts if isinstance(part, Text) and part.halo}
+    assert sorted(named) == ["mmc", "twin", "weak"]
+    assert abs(named["mmc"] - named["twin"]) >= 16, "labels do not overlap"
+    long = replace(twin, name="a name that is longer than its place in the chart")
+    assert "a name that is longer …" in texts(drawn("clean-robust", weak, long))
+    assert FIGURES["clean-robust"](reported_models([weak])) is None
 
 
 def test_accuracy_against_epsilon_and_budget() -> None:

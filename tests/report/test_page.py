@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import json
 import re
 import subprocess
 import sys
@@ -19,13 +20,14 @@ from PIL import Image
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation
-from maxmahal.records.verdict import compare, give_verdict, seed_spreads, stands
+from maxmahal.records.verdict import compare, first_broken, give_verdict, seed_spreads, stands
 from maxmahal.report.chart import Axis, linear_ticks, log_ticks
 from maxmahal.report.layout import asset
 from maxmahal.report.page import render_page, write_page
 from maxmahal.report.sections.curves import survival
-from maxmahal.report.sections.gallery import amplify
-from maxmahal.report.tables import PaperNumber
+from maxmahal.report.sections.samples import amplify
+from maxmahal.report.tables import PaperNumber, results_tables, to_csv
+from maxmahal.version import __version__
 
 Cell = tuple[str, str | None]
 
@@ -87,15 +89,17 @@ def values(rows: list[list[Cell]]) -> list[list[float | None]]:
     return [[None if value is None else float(value) for _, value in row[1:]] for row in rows[1:]]
 
 
+def by_model(rows: list[list[Cell]], name: str) -> dict[str, Cell]:
+    """One model's column by the attacks' titles."""
+    column = [text for text, _ in rows[0]].index(" ".join(name.split()))
+    return {row[0][0].split(" cumulative")[0]: row[column] for row in rows[1:]}
+
+
 def test_the_attack_tables_hold_the_records_numbers(shown: list[Evaluation], read: Reader) -> None:
-    first, second = read.tables["attacks"]
-    header = [text for text, _ in first[0]]
-    assert len(first) == 1 + 5
-    assert len(second) == 1 + 1
-    for each, row in zip(shown[:5], first[1:], strict=True):
-        assert row[0][0] == " ".join(each.name.split())
-        by_title = dict(zip(header, row, strict=True))
-        found = {title.split(" cumulative")[0]: cell for title, cell in by_title.items()}
+    table, other = read.tables["attacks"]
+    assert [len(table[0]), len(other[0])] == [1 + 5, 1 + 1]  # the sixth model was attacked on other data
+    for each in shown[:5]:
+        found = by_model(table, each.name)
         for verdict in give_verdict(each).stages:
             one = verdict.stage
             title = next(title for title in found if title.startswith(" ".join(one.title.split())))
@@ -107,16 +111,16 @@ def test_the_attack_tables_hold_the_records_numbers(shown: list[Evaluation], rea
                 assert float(value or "nan") == one.columns.distortion[kept].mean()
             else:
                 assert float(value or "nan") == verdict.accuracy.value
-                assert ("cumulative" in next(name for name in header if name.startswith(title))) == verdict.cumulative
-        worst = by_title["Worst case"]
-        assert float(worst[1] or "nan") == give_verdict(each).robust.value
+        assert float(found["Worst case"][1] or "nan") == give_verdict(each).robust.value
+    notes = [row[0][0] for row in table if "APGD-100, margin cumulative" in row[0][0]]
+    assert len(notes) == 1
 
 
 def test_a_stage_on_every_sample_shows_its_plain_share(shown: list[Evaluation], read: Reader) -> None:
     clean = shown[0].stage("clean").columns
-    row = read.tables["attacks"][0][1]
-    assert float(row[1][1] or "nan") == (clean.prediction == clean.label).mean()
-    assert row[1][0].startswith(f"{100 * (clean.prediction == clean.label).mean():.1f}")
+    text, value = by_model(read.tables["attacks"][0], "MMC-10")["Clean"]
+    assert float(value or "nan") == (clean.prediction == clean.label).mean()
+    assert text.startswith(f"{100 * (clean.prediction == clean.label).mean():.1f}")
 
 
 def test_cards_show_the_rate_with_its_interval(shown: list[Evaluation], read: Reader) -> None:
@@ -175,8 +179,9 @@ def test_skipped_stages_say_why(read: Reader) -> None:
 
 
 def test_a_stage_that_is_not_finished_is_marked(read: Reader) -> None:
-    row = next(row for row in read.tables["attacks"][0] if row[0][0] == "Half way")
-    assert [text for text, _ in row if text.endswith("*")] == [row[5][0], row[-1][0]]
+    found = by_model(read.tables["attacks"][0], "Half way")
+    marked = [title for title, (text, _) in found.items() if text.endswith("*")]
+    assert marked == ["APGD-100, margin to each of 9 classes", "Worst case"]
 
 
 def test_the_papers_number_stands_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,15 +246,105 @@ def test_curves_of_findings_are_tabulated_exactly(shown: list[Evaluation], read:
     assert mine == [list(pair) for pair in zip(numbers["epsilons"], numbers["accuracies"], strict=True)]
 
 
-def test_the_breakdown_gives_every_sample_one_fate(shown: list[Evaluation], read: Reader) -> None:
-    for each, rows in zip(shown, read.tables["breakdown"], strict=True):
-        counts = [int(value or -1) for _, value in (row[1] for row in rows[1:])]
+def test_the_breakdown_gives_every_sample_one_fate(shown: list[Evaluation]) -> None:
+    for each in shown:
+        page = render_page([each])
+        section = page[page.index('id="breakdown"') :].partition("</section>")[0]
+        counts = [int(count) for count in re.findall(r'class="num" data-value="(\d+)"', section)]
         assert sum(counts) == each.samples
-        assert counts[-1] == stands(each).sum()
+        assert counts[-1] == stands(each).sum() or not stands(each).any()
         assert counts[0] == (each.stage("clean").columns.right_share < 0.5).sum()
-    by_title = {row[0][0]: int(row[1][1] or -1) for row in read.tables["breakdown"][2]}
-    margin = shown[2].stage("apgd-margin").columns
-    assert by_title["APGD-100, margin"] == (margin.right_before & margin.broken).sum()
+
+
+def test_costs_are_the_records_and_unknown_ones_are_dashes(shown: list[Evaluation], read: Reader) -> None:
+    rows = {row[0][0].split(" cumulative")[0]: row for row in read.tables["attack-costs"][0][1:]}
+    margin = shown[0].stage("apgd-margin")
+    assert [float(value or -1) for _, value in rows["APGD-100, margin"][2:]] == [
+        (margin.columns.right_before & margin.columns.broken).sum(),
+        len(margin.columns),
+        margin.rating.seconds,
+        margin.rating.forward,
+        margin.rating.backward,
+        margin.rating.queries,
+    ]
+    cw = next(row for title, row in rows.items() if title.startswith("C&W targeted, distortion"))
+    assert [text for text, _ in cw[5:]] == ["–", "–", "–"]
+    whole = [float(value or -1) for _, value in rows["Worst case"][4:]]
+    ratings = [stage.rating for stage in shown[0].stages]
+    assert whole == [
+        sum(getattr(each, name) for each in ratings) for name in ("seconds", "forward", "backward", "queries")
+    ]
+
+
+def link(page: str, label: str) -> str:
+    """The file behind a link of the page."""
+    address = re.search(rf'href="data:[^,]+;base64,([^"]+)"[^>]*>{label}<', page)
+    assert address
+    return base64.b64decode(address[1]).decode()
+
+
+def test_the_first_section_says_what_one_attack_claims_and_what_is_left(shown: list[Evaluation], page: str) -> None:
+    verdict = verdict_of(page)
+    text = " ".join(Reader(verdict).text.split())
+    for each in shown:
+        found = give_verdict(each)
+        assert found.claim is not None
+        assert found.headline in text.replace("≤", "<=")
+        assert f'data-value="{found.robust.value!r}"' in verdict
+        if found.claim.accuracy.value > found.robust.value:  # type: ignore[union-attr]
+            assert f'class="claim-number" data-value="{found.claim.accuracy.value!r}"' in verdict  # type: ignore[union-attr]
+    masks = verdict.split("<article")[4]
+    assert "level-low" in masks
+    assert re.search(r'class="left" x="0" y="5" width="0%"', masks)
+    assert re.search(r'class="claimed" x="0" y="5" width="8\d\.\d+%"', masks)
+
+
+def test_colour_shows_how_robust_a_model_is_and_not_how_reliable_that_is() -> None:
+    doubtful = replace(evaluation(hard=0.2), findings=())
+    assert 'class="verdict level-high"' in render_page([doubtful])
+    assert "unchecked: an upper bound" in render_page([doubtful])
+    assert 'class="verdict level-middle"' in render_page([evaluation(hard=1.7)])
+    assert 'class="verdict level-low"' in render_page([masked()])
+
+
+def test_the_page_carries_its_records_as_files(shown: list[Evaluation], page: str) -> None:
+    tables = results_tables(shown)
+    assert link(page, "CSV") == "\n".join(to_csv(table) for table in tables)
+    records = json.loads(link(page, "JSON"))["models"]
+    for each, record in zip(shown, records, strict=True):
+        clean = each.stage("clean").columns
+        first = first_broken(each)
+        assert record["sample"] == clean.sample.tolist()
+        assert record["first_broken_by"] == first.tolist()
+        assert record["robust_accuracy"] == give_verdict(each).robust.value
+        for place, one in enumerate(each.stages):
+            letters = dict(zip(record["sample"], record["attacks"][place]["outcomes"], strict=True))
+            rows = zip(one.columns.sample.tolist(), one.columns.right_share < 0.5, strict=True)
+            assert {sample: letter for sample, letter in letters.items() if letter != "-"} == {
+                sample: "1" if wrong else "0" for sample, wrong in rows
+            }
+        broke = int(np.flatnonzero(first > 0)[0])
+        attack = each.stages[first[broke]].columns
+        assert record["prediction"][broke] == attack.prediction[attack.sample == clean.sample[broke]][0]
+    cited = link(page, "BibTeX")
+    software = Path(__file__).parents[2].joinpath("CITATION.cff").read_text(encoding="utf-8")
+    for title in re.findall(r'title: "([^"]+)"', software):
+        assert f"title = {{{title}}}" in cited
+    assert f"version = {{{__version__}}}" in cited
+    for family, given in re.findall(r"family-names: (\w+)\s+given-names: (\w+)", software):
+        assert f"{family}, {given}" in cited
+
+
+def test_every_recorded_picture_is_on_the_page_even_if_they_are_large() -> None:
+    made = with_extras(evaluation())
+    large = np.random.default_rng(0).random((3, 300, 300)).astype(np.float32)
+    several = tuple(replace(each, clean=large, adversarial=1 - large) for each in made.pictures * 3)
+    page = render_page([replace(made, pictures=several)])
+    assert page.count('class="exhibit"') == 12
+    assert len(page) < 5_000_000
+    images = [given["src"] or "" for tag, given in Reader(page).opened if tag == "img"]
+    step = -(-300 // len(decoded(images[0])))
+    np.testing.assert_array_equal(decoded(images[0]), (large[:, ::step, ::step].transpose(1, 2, 0) * 255).round())
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -323,19 +418,6 @@ def test_remedies_that_did_not_run_are_named() -> None:
     assert "unresolved: an upper bound" in text
 
 
-def test_costs_are_the_records_and_unknown_ones_are_dashes(shown: list[Evaluation], read: Reader) -> None:
-    rows = {row[0][0]: row for row in read.tables["cost"][0][1:]}
-    margin = shown[0].stage("apgd-margin")
-    assert [float(value or -1) for _, value in rows["APGD-100, margin"][1:]] == [
-        len(margin.columns),
-        margin.rating.seconds,
-        margin.rating.forward,
-        margin.rating.backward,
-        margin.rating.queries,
-    ]
-    assert [text for text, _ in rows["C&W targeted, distortion"][3:]] == ["–", "–", "–"]
-
-
 def test_everything_it_takes_to_reproduce_is_there(shown: list[Evaluation], read: Reader) -> None:
     for each in shown:
         for fact in (each.environment["command"], each.model_fingerprint, each.data_fingerprint, repr(each.radius)):
@@ -348,9 +430,13 @@ def test_everything_it_takes_to_reproduce_is_there(shown: list[Evaluation], read
 def test_sections_without_anything_to_show_are_left_out() -> None:
     bare = replace(evaluation(), findings=())
     keys = [given.get("id") for tag, given in Reader(render_page([bare])).opened if tag == "section"]
-    assert keys == ["verdict", "attacks", "breakdown", "diagnostics", "cost", "reproduce"]
-    everything_there = [given.get("id") for tag, given in Reader(render_page(everything())).opened if tag == "section"]
-    assert len(everything_there) == 12
+    assert keys == ["verdict", "numbers", "attacks", "breakdown", "diagnostics", "samples", "reproduce"]
+    several = [str(given.get("id")) for tag, given in Reader(render_page(everything())).opened if tag == "section"]
+    assert len(several) == len(set(several))
+    compared = ["differences", "attacks", "breakdown", "across", "curves", "transfer", "distortions", "training"]
+    assert several[: 1 + len(compared)] == ["verdict", *compared]
+    first = [key.removeprefix("model-1-") for key in several if key.startswith("model-1-")]
+    assert [*keys[1:-1], "curves", "features", "reproduce"] == first
 
 
 def test_headings_tables_and_drawings_can_be_read_aloud(read: Reader) -> None:
@@ -392,7 +478,6 @@ def test_a_model_that_stands_everywhere_is_no_lower_bound() -> None:
     text = " ".join(Reader(html).text.split())
     assert "≥" not in text
     assert '<dt>Clean accuracy</dt><dd data-value="1.0">100.0 % [94.0, 100.0]</dd>' in html
-    assert "robust at Linf 8/255 [94.0, 100.0]" in text
     assert "Attacks succeed on 0.0 % [0.0, 6.0]" in text
     assert "Robust accuracy 100.0 % [94.0, 100.0] at" in text
 
@@ -404,18 +489,18 @@ def test_the_papers_protocol_is_shown_as_no_measure_of_robustness() -> None:
     lost = replace(attack, columns=replace(rows, broken=rows.broken | True, right_share=rows.right_share * 0))
     paper = replace(whole, suite="paper-table1", stages=(clean, lost), comparison=True)
     verdict = verdict_of(render_page([paper]))
-    assert "worst case at Linf 8/255 [0.0, 6.0]" in Reader(verdict).text
     assert ">0.0</span><small> %</small>" in verdict
+    assert 'class="verdict level-unknown"' in verdict
+    assert "Accuracy 0.0 % [0.0, 6.0] at Linf 8/255" in render_page([paper])
     assert "the paper's protocol: not a measure of robustness" in Reader(verdict).text
     for claim in ("robust accuracy", "robust at", "upper bound", "≤"):
         assert claim not in verdict.lower()
     own = verdict_of(render_page([replace(paper, comparison=False)]))
-    assert "robust at Linf 8/255, 0 of 60 samples" in Reader(own).text
+    assert 'class="verdict level-low"' in own
+    assert "worst case 0.0 % (≤ 5.96)" in " ".join(Reader(own).text.split())
     assert "the paper's protocol" not in Reader(own).text
     under_way = Reader(verdict_of(render_page([replace(paper, finished=False)]))).text
     assert "unfinished" in under_way
-    both = verdict_of(render_page([paper, whole]))
-    assert "Robust accuracy is the share" in both
 
 
 def verdict_of(page: str) -> str:
@@ -433,9 +518,9 @@ def test_before_any_attack_has_finished_no_robust_number_is_shown() -> None:
         assert "no attack has finished yet at Linf 8/255" in text
         assert "No attack of strict has finished yet, so nothing is known of its robustness" in text
         assert "robust at" not in text
-        assert 'class="large"><span' not in html
+        assert 'class="worst-number"' not in html
         assert "Attacks succeed on –" in text
-    assert 'class="large"><span' in render_page([replace(whole, stages=(clean, attack), finished=False)])
+    assert 'class="worst-number"' in render_page([replace(whole, stages=(clean, attack), finished=False)])
 
 
 def test_there_must_be_something_to_report(tmp_path: Path) -> None:
@@ -457,10 +542,10 @@ def test_a_report_needs_neither_torch_nor_matplotlib() -> None:
 def test_a_large_comparison_stays_small() -> None:
     names = tuple(f"model-{number}" for number in range(5))
     made = [with_extras(evaluation(name, count=1200, seed=seed), names, seed) for seed, name in enumerate(names)]
-    made = [replace(each, pictures=each.pictures * 10) for each in made]
+    made = [replace(each, pictures=tuple(map(replace, each.pictures * 10))) for each in made]
     page = render_page(made)
-    assert len(page.encode()) < 3_000_000
-    assert "of 40 recorded pictures" in page
+    assert len(page.encode()) < 6_000_000
+    assert page.count('class="exhibit"') == 5 * 40
 
 
 def luminance(colour: str) -> float:
@@ -483,6 +568,8 @@ def test_both_themes_have_contrast_enough() -> None:
         for text in ("ink", "soft", "accent"):
             for back in ("page", "card", "sunk"):
                 assert contrast(theme[text], theme[back]) >= 4.5, (text, back)
+        for tone in ("good", "amber", "bad"):
+            assert contrast(theme[tone], theme["card"]) >= 4.5, tone
         for tone in ("good", "warn", "bad"):
             assert contrast(theme[tone], theme[f"{tone}-back"]) >= 4.5, tone
         for back in ("heat-low", "heat-high"):

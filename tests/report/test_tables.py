@@ -64,8 +64,8 @@ def test_values_are_not_rounded() -> None:
 def test_none_right_is_a_bound_and_not_a_zero() -> None:
     nothing = make_evaluation(stages=(make_stages()[0], make_stage("apgd", make_columns(range(10)))))
     row = cells(results_table([nothing]))
-    assert row["apgd (%)"] == TableCell("<= 30.85", 0.0)
-    assert (row["worst case (%)"].text, row["worst case (%)"].value) == ("<= 30.85", 0.0)
+    assert row["apgd (%)"] == TableCell("0.0 (<= 30.85)", 0.0)
+    assert (row["worst case (%)"].text, row["worst case (%)"].value) == ("0.0 (<= 30.85)", 0.0)
     assert r"$\leq$ 30.85" in to_latex(results_table([nothing]))
 
 

@@ -33,11 +33,11 @@ class Rate:
         return clopper_pearson(self.count, self.total)
 
     def __str__(self) -> str:
-        """In percent: "57.8 % [53.3, 62.2]", and "<= 0.74 %" for none.
+        """In percent: "57.8 % [53.3, 62.2]", and "0.0 % (<= 0.74)" for none.
 
         A proportion of 100 % is not written as a bound: other attacks may break more, so ">=" would claim too much.
         """
-        return self.with_interval if self.count else f"<= {100 * self.interval[1]:.2f} %"
+        return self.with_interval if self.count else f"0.0 % (<= {100 * self.interval[1]:.2f})"
 
     @property
     def with_interval(self) -> str:

@@ -1,11 +1,11 @@
 """The verdict on a model from its records: the worst case per sample over all attacks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import Comparison, Rate
@@ -13,6 +13,8 @@ from maxmahal.records.types import Evaluation, StageRecords
 
 CLEAN = "clean"
 NOTHING_LEFT = 0.03  # robust accuracy: with so little left, a missing attack could not find much more
+LITTLE, MOST = 0.1, 0.5  # robust accuracy below which a model is not robust, and from which most samples are
+OVERRATED = 0.1  # an attack this far above the worst case has failed on this model
 Trust = Literal["held", "mended", "unresolved", "unchecked", "unfinished"]
 
 
@@ -41,7 +43,23 @@ class Verdict:
     stages: tuple[StageVerdict, ...]
     trust: Trust
     sentence: str
-    """The result in one sentence, and one more for each likely mistake of the user."""
+    """The result with its interval and how reliable it is, and a sentence for each likely mistake of the user."""
+    headline: str
+    """The result in one sentence, with what one attack alone would have claimed."""
+
+    @property
+    def claim(self) -> StageVerdict | None:
+        """The attack of the suite that leaves most samples correct on its own; None before one has finished.
+
+        A cumulative accuracy is never above that of the attacks before it.
+        """
+        claims = {
+            each.accuracy.value: each
+            for each in reversed(self.stages)
+            if _counts(each.stage) and each.stage.finished and each.stage.origin == "suite"
+            if each.accuracy and each.accuracy.total == self.clean.total
+        }
+        return claims[max(claims)] if claims else None
 
     @property
     def attacked(self) -> bool:
@@ -65,6 +83,17 @@ def stands(evaluation: Evaluation) -> Bool[np.ndarray, " n"]:
     return right_shares(evaluation) >= 0.5
 
 
+def first_broken(evaluation: Evaluation) -> Int[np.ndarray, " n"]:
+    """For each sample, the place of the first stage that broke it: 0 if it is wrong without an attack, -1 if robust."""
+    clean = _clean(evaluation).columns
+    first = np.where(clean.right_share < 0.5, 0, -1)
+    for place, stage in enumerate(evaluation.stages):
+        if stage.counts:
+            fell = np.searchsorted(clean.sample, stage.columns.sample[stage.columns.right_share < 0.5])
+            first[fell[first[fell] < 0]] = place
+    return first
+
+
 def give_verdict(evaluation: Evaluation) -> Verdict:
     """The accuracy under each attack, the worst case, and how reliable it is."""
     clean = _clean(evaluation)
@@ -73,14 +102,16 @@ def give_verdict(evaluation: Evaluation) -> Verdict:
     right = clean.columns.right_before
     broken = int((right & ~stands(evaluation)).sum())
     trust = _trust(evaluation)
-    return Verdict(
+    verdict = Verdict(
         clean=Rate(float(clean.columns.right_share.sum()), total),
         robust=robust,
         success=Rate(float(broken), int(right.sum())) if right.any() else None,
         stages=tuple(_stage_verdicts(evaluation)),
         trust=trust,
         sentence=" ".join([_sentence(evaluation, robust, trust), *evaluation.notes]),
+        headline="",
     )
+    return replace(verdict, headline=_headline(evaluation, verdict))
 
 
 def compare(first: Evaluation, second: Evaluation) -> Comparison:
@@ -151,14 +182,12 @@ def _clean(evaluation: Evaluation) -> StageRecords:
 
 def _stage_verdicts(evaluation: Evaluation) -> list[StageVerdict]:
     clean = _clean(evaluation).columns
-    robust = clean.right_share.copy()
+    robust, first = clean.right_share.copy(), first_broken(evaluation)
     verdicts = []
-    for stage in evaluation.stages:
-        before = robust >= 0.5
+    for place, stage in enumerate(evaluation.stages):
         after = robust.copy()
         rows = np.searchsorted(clean.sample, stage.columns.sample)
         after[rows] = np.minimum(after[rows], stage.columns.right_share)
-        broke = int((before & (after < 0.5)).sum())
         cumulative = stage.scope == "survivors"
         if stage.skipped or not len(stage.columns):
             accuracy = Rate(float(robust.sum()), len(clean)) if cumulative and stage.finished else None
@@ -168,7 +197,8 @@ def _stage_verdicts(evaluation: Evaluation) -> list[StageVerdict]:
             accuracy = Rate(float(stage.columns.right_share.sum()), len(stage.columns))
         if stage.counts:
             robust = after
-        verdicts.append(StageVerdict(stage, accuracy, cumulative, broke if stage.counts else 0))
+        broke = int((first == place).sum()) if stage.name != CLEAN else 0
+        verdicts.append(StageVerdict(stage, accuracy, cumulative, broke))
     return verdicts
 
 
@@ -200,6 +230,23 @@ def unanswered(evaluation: Evaluation) -> list[str]:
     flagged = [finding for finding in evaluation.findings if finding.flagged]
     wanted = [remedy for finding in flagged for remedy in (finding.adds or (finding.check,))]
     return [remedy for remedy in dict.fromkeys(wanted) if remedy not in ran]
+
+
+def _headline(evaluation: Evaluation, verdict: Verdict) -> str:
+    if not verdict.attacked:
+        return verdict.sentence
+    share = verdict.robust.value
+    said = f"{100 * share:.1f} % of the samples stay correct under every attack"
+    if evaluation.comparison:
+        said += " of the paper's protocol, which does not measure robustness"
+    else:
+        bound = "" if verdict.trust in ("held", "mended") or not share else "at most "
+        level = "Not robust" if share < LITTLE else "Partly robust" if share < MOST else "Robust on most samples"
+        said = f"{level}: {bound}{said}"
+    claim = verdict.claim
+    if claim and claim.accuracy and claim.accuracy.value - share > OVERRATED:
+        said += f", although {claim.stage.title} alone leaves {100 * claim.accuracy.value:.1f} %"
+    return f"{said}." if evaluation.finished else f"{said} (not finished)."
 
 
 def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:

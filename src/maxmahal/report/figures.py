@@ -35,9 +35,10 @@ from maxmahal.report.sections.breakdown import breakdowns
 from maxmahal.report.sections.curves import curve_charts
 from maxmahal.report.sections.distortions import distortion_histograms
 from maxmahal.report.sections.features import SIDE, bounds_of, place_points
-from maxmahal.report.sections.gallery import choose, class_name
+from maxmahal.report.sections.samples import choose, class_name
 from maxmahal.report.sections.training import TrainedModel, trained_models, training_chart
 from maxmahal.report.sections.transfer import transfer_matrices
+from maxmahal.report.sections.verdict import accuracy_scatters
 
 # No dates: the same records give the same bytes.
 METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {}, "pdf": {"CreationDate": None}}
@@ -126,6 +127,12 @@ def _curves(models: Sequence[ReportedModel], title: str, check: str) -> Drawing 
         return None
     shown = {line.model.label: line.model for each in found for line in each.lines}
     return arranged(title, [each.chart for each in found], 2, _legend(list(shown.values())))
+
+
+def clean_and_robust(models: Sequence[ReportedModel]) -> Drawing | None:
+    """Clean against robust accuracy, one mark per model; one chart per group of at least two."""
+    charts = accuracy_scatters(models)
+    return arranged("Clean and worst-case accuracy", charts, 2) if charts else None
 
 
 def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -224,6 +231,7 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
 FIGURES: dict[str, Callable[[Sequence[ReportedModel]], Drawing | None]] = {
     "accuracy-by-epsilon": partial(_curves, title="Accuracy against epsilon", check="epsilon-growth"),
     "accuracy-by-budget": partial(_curves, title="Accuracy against steps and restarts", check="still-falling"),
+    "clean-robust": clean_and_robust,
     "training": training_curves,
     "broken-by": broken_bars,
     "transfer": transfer_matrix,

@@ -3,10 +3,11 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation, StageRecords, unique_names
-from maxmahal.records.verdict import CLEAN, Verdict, give_verdict
+from maxmahal.records.verdict import CLEAN, LITTLE, MOST, Verdict, give_verdict
 from maxmahal.report import wording
 from maxmahal.report.chart import SERIES, plain
 from maxmahal.version import __version__
@@ -29,8 +30,21 @@ class ReportedModel:
     """None until the first chunk of clean images is evaluated."""
     label: str
     """The model's name, with what distinguishes it if another evaluation has the same name."""
-    slot: int
-    """Which of the page's colours this model has in every chart."""
+    place: int
+    """Its number on the page, from 0."""
+
+    @property
+    def slot(self) -> int:
+        """Which of the page's colours this model has in every chart."""
+        return self.place % SERIES
+
+    @property
+    def level(self) -> Literal["unknown", "low", "middle", "high"]:
+        """How robust it is, for the style sheet; a suite that does not measure robustness leaves it unknown."""
+        if not (self.verdict and self.verdict.attacked) or self.evaluation.comparison:
+            return "unknown"
+        share = self.verdict.robust.value
+        return "low" if share < LITTLE else "middle" if share < MOST else "high"
 
     @property
     def threat(self) -> str:
@@ -58,6 +72,31 @@ class Section:
     body: Markup
 
 
+@dataclass(frozen=True)
+class Panel:
+    """What one tab shows: the comparison, or one model."""
+
+    key: str
+    title: str
+    sections: tuple[Section, ...]
+    model: ReportedModel | None = None
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A file inside the page."""
+
+    name: str
+    kind: str
+    """Its media type."""
+    text: str
+
+    @property
+    def address(self) -> str:
+        """The file as its own address, for a link that needs no script."""
+        return f"data:{self.kind};base64," + base64.b64encode(self.text.encode()).decode("ascii")
+
+
 def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
     """In the order given; without clean images a model has no verdict."""
     if not evaluations:
@@ -65,7 +104,7 @@ def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
     models = []
     for index, (each, label) in enumerate(zip(evaluations, unique_names(evaluations), strict=True)):
         has_begun = any(stage.name == CLEAN and len(stage.columns) for stage in each.stages)
-        models.append(ReportedModel(each, give_verdict(each) if has_begun else None, label, index % SERIES))
+        models.append(ReportedModel(each, give_verdict(each) if has_begun else None, label, index))
     return models
 
 
@@ -95,10 +134,15 @@ def html_page(
     title: str,
     subtitle: Sequence[str],
     sections: Sequence[Section],
+    panels: Sequence[Panel] = (),
     unfinished: Sequence[ReportedModel] = (),
+    downloads: Mapping[str, PageFile] | None = None,
     kicker: str = "Robustness report",
 ) -> str:
-    """One HTML file with its style and script inside; the browser refuses any other script."""
+    """One HTML file with its style and script inside; the browser refuses any other script.
+
+    The sections come first, then the panels, one at a time.
+    """
     script = asset("script.js")
     digest = hashlib.sha256(script.encode()).digest()  # by which a content security policy names a script that may run
     page = render(
@@ -107,7 +151,9 @@ def html_page(
         kicker=kicker,
         subtitle=subtitle,
         sections=sections,
+        panels=panels,
         unfinished=unfinished,
+        downloads=downloads or {},
         style=Markup(asset("style.css")),
         script=Markup(script),
         script_hash=base64.b64encode(digest).decode("ascii"),

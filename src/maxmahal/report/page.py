@@ -1,13 +1,17 @@
 """The report page: one HTML file that needs only a browser, and no JavaScript to be read or printed."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from maxmahal.files import write_text_atomically
 from maxmahal.records.types import Evaluation
-from maxmahal.report.layout import ReportedModel, html_page, reported_models
-from maxmahal.report.sections import SECTIONS, make_section
+from maxmahal.report.layout import PageFile, Panel, ReportedModel, asset, html_page, reported_models
+from maxmahal.report.sections import make_sections
+from maxmahal.report.sections.samples import sample_records
+from maxmahal.report.tables import results_tables, to_csv
 from maxmahal.report.wording import listed, whole
+from maxmahal.version import __version__
 
 
 def write_page(evaluations: Sequence[Evaluation], path: Path) -> None:
@@ -16,12 +20,33 @@ def write_page(evaluations: Sequence[Evaluation], path: Path) -> None:
 
 
 def render_page(evaluations: Sequence[Evaluation]) -> str:
-    """The page's HTML."""
+    """The page's HTML: the verdict on every model, then a panel that compares them and one for each."""
     models = reported_models(evaluations)
-    found = {key: values(models) for key, (_, _, values) in SECTIONS.items()}
-    sections = [make_section(key, values) for key, values in found.items() if values]
+    if len(models) == 1:
+        panels = [Panel("report", models[0].label, make_sections(models, ("compare", "model", "both")))]
+    else:
+        panels = [
+            Panel("compare", "Compare", make_sections(models, ("compare", "both"))),
+            *(_model_panel(f"model-{model.place + 1}", model) for model in models),
+        ]
     unfinished = [model for model in models if not model.evaluation.finished]
-    return html_page(_title(models), _subtitle(models), sections, unfinished)
+    top = make_sections(models, ("top",))
+    return html_page(_title(models), _subtitle(models), top, panels, unfinished, _downloads(models))
+
+
+def _model_panel(key: str, model: ReportedModel) -> Panel:
+    return Panel(key, model.label, make_sections([model], ("model", "both"), f"{key}-"), model)
+
+
+def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
+    """By what their links say."""
+    tables = [to_csv(table) for table in results_tables([model.evaluation for model in models])]
+    records = json.dumps({"maxmahal": __version__, "models": sample_records(models)}, separators=(",", ":"))
+    return {
+        "CSV": PageFile("robustness.csv", "text/csv", "\n".join(tables)),
+        "JSON": PageFile("robustness.json", "application/json", records),
+        "BibTeX": PageFile("maxmahal.bib", "text/x-bibtex", asset("maxmahal.bib").replace("VERSION", __version__)),
+    }
 
 
 def _title(models: Sequence[ReportedModel]) -> str:

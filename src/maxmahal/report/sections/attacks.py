@@ -1,21 +1,23 @@
-"""Models by attacks: one table for each data set, threat and suite, with the paper's numbers beside ours."""
+"""Attacks by models: one table for each data set, threat and suite, with the paper's numbers beside ours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.verdict import StageVerdict
-from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
+from maxmahal.report.layout import ReportedModel, group_models
 from maxmahal.report.tables import PaperNumber, paper_number
 
 
 @dataclass(frozen=True)
-class AttackColumn:
+class AttackRow:
     """One attack."""
 
     name: str
     title: str
     notes: tuple[str, ...]
     """Such as "cumulative" or "not in the worst case"."""
+    cells: tuple["AttackCell", ...]
+    """One per model."""
 
 
 @dataclass(frozen=True)
@@ -34,29 +36,33 @@ class AttackCell:
 
 
 def table_values(models: Sequence[ReportedModel]) -> dict[str, object]:
-    """None if no model has a result yet."""
-    groups = [group for group in group_models(models) if any(model.verdict for model in group.models)]
-    if not groups:
-        return {}
-    tables = [(group, *_table(group)) for group in groups]
-    cells = [cell for _, _, rows in tables for _, cells in rows for cell in cells]
-    return {
-        "tables": tables,
-        "has_paper": any(cell.paper for cell in cells),
-        "has_partial": any(cell.partial for cell in cells),
-    }
+    """Nothing if no model has a result yet."""
+    found = [(group, [model for model in group.models if model.verdict]) for group in group_models(models)]
+    tables = [(group, begun, _rows(begun)) for group, begun in found if begun]
+    cells = [cell for _, _, rows in tables for row in rows for cell in row.cells]
+    return (
+        {
+            "tables": tables,
+            "single": len(models) == 1,
+            "has_paper": any(cell.paper for cell in cells),
+            "has_partial": any(cell.partial for cell in cells),
+        }
+        if tables
+        else {}
+    )
 
 
-def _table(group: ModelGroup) -> tuple[list[AttackColumn], list[tuple[ReportedModel, list[AttackCell]]]]:
-    begun = [(model, model.verdict) for model in group.models if model.verdict]
-    names = merged([[each.name for each in model.evaluation.stages] for model, _ in begun])
-    found = [{each.stage.name: each for each in verdict.stages} for _, verdict in begun]
-    columns = [_column(name, [by_name[name] for by_name in found if name in by_name]) for name in names]
-    rows = []
-    for (model, _), by_name in zip(begun, found, strict=True):
-        table = str(model.evaluation.model.get("table") or "")
-        rows.append((model, [AttackCell(by_name.get(name), paper_number(table, name)) for name in names]))
-    return columns, rows
+def _rows(models: list[ReportedModel]) -> list[AttackRow]:
+    names = merged([[each.name for each in model.evaluation.stages] for model in models])
+    found = [{each.stage.name: each for each in model.verdict.stages} for model in models if model.verdict]
+    papers = [str(model.evaluation.model.get("table") or "") for model in models]
+    return [
+        _row(
+            name,
+            [AttackCell(by_name.get(name), paper_number(p, name)) for by_name, p in zip(found, papers, strict=True)],
+        )
+        for name in names
+    ]
 
 
 def merged(orders: list[list[str]]) -> list[str]:
@@ -73,7 +79,8 @@ def merged(orders: list[list[str]]) -> list[str]:
     return merged
 
 
-def _column(name: str, verdicts: list[StageVerdict]) -> AttackColumn:
+def _row(name: str, cells: list[AttackCell]) -> AttackRow:
+    verdicts = [cell.verdict for cell in cells if cell.verdict]
     stage = verdicts[0].stage
     notes = []
     if stage.is_minimum_norm:
@@ -84,4 +91,4 @@ def _column(name: str, verdicts: list[StageVerdict]) -> AttackColumn:
         notes.append("added by a diagnosis")
     if not stage.counts and stage.kind != "clean":
         notes.append("not in the worst case")
-    return AttackColumn(name, stage.title, tuple(notes))
+    return AttackRow(name, stage.title, tuple(notes), tuple(cells))

@@ -34,7 +34,9 @@ class Breakdown:
 def breakdown_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Nothing if no model has a result yet."""
     bars = breakdowns(models)
-    return {"bars": bars} if bars else {}
+    parts = {part.title: part for bar in bars for part in bar.parts if part.count}
+    legend = sorted(parts.values(), key=lambda part: (("wrong", "broke", "stand").index(part.kind), part.depth))
+    return {"bars": bars, "legend": legend} if bars else {}
 
 
 def breakdowns(models: Sequence[ReportedModel]) -> list[Breakdown]:

@@ -9,8 +9,8 @@ from maxmahal.report.layout import ReportedModel
 
 def diagnostics_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """The section also says if nothing was checked."""
-    checked = [(model, unanswered(model.evaluation)) for model in models]
-    return {"models": checked, "added": _added, "measured": _measured}
+    (model,) = models
+    return {"model": model, "missing": unanswered(model.evaluation), "added": _added, "measured": _measured}
 
 
 def _added(evaluation: Evaluation, finding: Finding) -> list[str]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from maxmahal.records.types import Evaluation, Points
 from maxmahal.report.chart import CLASSES
 from maxmahal.report.layout import ReportedModel, stage_title
-from maxmahal.report.sections.gallery import class_name
+from maxmahal.report.sections.samples import class_name
 
 SIDE, _EDGE = 400.0, 20.0
 _NAMES = {"class_name": class_name, "stage_title": stage_title}
@@ -32,9 +32,10 @@ class ScatterPanel:
 
 def feature_space_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Nothing if no record holds features."""
-    found = [(model, model.evaluation) for model in models if model.evaluation.points]
-    spaces = [(model, [_panel(each, points, bounds_of(each)) for points in each.points]) for model, each in found]
-    return {"spaces": spaces, "colours": CLASSES, "side": SIDE, **_NAMES} if spaces else {}
+    (model,) = models
+    each = model.evaluation
+    panels = [_panel(each, points, bounds_of(each)) for points in each.points]
+    return {"model": model, "panels": panels, "colours": CLASSES, "side": SIDE, **_NAMES} if panels else {}
 
 
 def bounds_of(evaluation: Evaluation) -> FeatureWindow:

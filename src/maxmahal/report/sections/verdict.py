@@ -3,25 +3,85 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from textwrap import shorten
+from typing import Literal
 
 import numpy as np
 
 from maxmahal.records.statistics import Comparison
-from maxmahal.records.verdict import CLEAN, SeedSpread, compare, seed_spreads
+from maxmahal.records.verdict import CLEAN, SeedSpread, Verdict, compare, seed_spreads
+from maxmahal.report.chart import LINE, Axis, Chart, Line, Point, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
+from maxmahal.report.wording import short, typeset
+
+_LETTERS = 26  # of a model's name beside its mark: half of the chart
 
 
 def verdict_values(models: Sequence[ReportedModel]) -> dict[str, object]:
-    """Cards, paired comparisons, and the spread over training seeds."""
+    """Every model in one sentence and one bar."""
+    return {"models": models, "suites": _suites(models)}
+
+
+def numbers_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """The rates of one model with their intervals; nothing before its first chunk of clean images."""
+    (model,) = models
+    return {"model": model} if model.verdict else {}
+
+
+def differences_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Clean against robust accuracy, paired comparisons, and the spread over training seeds."""
     groups = group_models(models)
     protocol_alone = all(model.evaluation.comparison for model in models)
-    return {
-        "models": models,
+    values = {
+        "charts": accuracy_scatters(models),
         "pairs": [pair for group in groups for pair in _pairs(group)],
         "spreads": _spreads(models),
-        "suites": _suites(models),
-        "worst": "worst case" if protocol_alone else "robust accuracy",
     }
+    return {**values, "worst": "worst case" if protocol_alone else "robust accuracy"} if any(values.values()) else {}
+
+
+def accuracy_scatters(models: Sequence[ReportedModel]) -> list[Chart]:
+    """Clean against robust accuracy, one mark per model; one chart for each group of at least two."""
+    found = {
+        group.title: [(each, each.verdict) for each in group.models if each.verdict and each.verdict.attacked]
+        for group in group_models(models)
+    }
+    return [_scatter(title, shown) for title, shown in found.items() if len(shown) > 1]
+
+
+def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Chart:
+    """With the intervals of both accuracies."""
+    low = min(verdict.clean.interval[0] for _, verdict in shown)
+    high = max([0.1, *(verdict.robust.interval[1] for _, verdict in shown)])
+    x = Axis("clean accuracy in %", max(low - 0.05, 0.0), 1.0, text=_percents)
+    chart = Chart(title, x, Axis("worst case in %", 0.0, high, text=_percents))
+    taken: list[Point] = []
+    for model, verdict in sorted(shown, key=lambda each: each[1].robust.value):
+        clean, robust = verdict.clean, verdict.robust
+        level = [chart.place(end, robust.value) for end in clean.interval]
+        upright = [chart.place(clean.value, end) for end in robust.interval]
+        chart.parts += [Line(ends, f"s{model.slot}", 1.5, opacity=0.45) for ends in (level, upright)]
+        tip = f"{model.label}: clean {clean}, robust {robust}"
+        chart.points([clean.value], [robust.value], model.slot, [typeset(tip)])
+        taken.append(_free(chart.place(clean.value, robust.value), taken))
+        across, above = taken[-1]
+        name = shorten(model.label, _LETTERS, placeholder=" …")
+        left = across > chart.width / 2
+        anchor: Literal["start", "end"] = "end" if left else "start"
+        chart.parts.append(Text(across + (-9 if left else 9), above - 6, name, "ink", anchor=anchor, halo=True))
+    return chart
+
+
+def _free(place: Point, taken: Sequence[Point]) -> Point:
+    """The place itself, or the next one above whose label overlaps no other."""
+    x, y = place
+    while any(abs(y - other) < LINE - 4 for _, other in taken):
+        y -= 1
+    return x, y
+
+
+def _percents(share: float) -> str:
+    return short(100 * share)
 
 
 def _suites(models: Sequence[ReportedModel]) -> list[str]:
