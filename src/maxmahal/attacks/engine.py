@@ -30,7 +30,7 @@ from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import FOOLED, HIT, Model, Oracle, Samples, default_batch_size, is_coarse, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
-from maxmahal.attacks.result import Attacked, Nearest, Tally
+from maxmahal.attacks.result import Attacked, Nearest, Passes, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds
 from maxmahal.random import content_ids, own_stream, stream_key
@@ -195,6 +195,8 @@ class Progress:
     """As counted when a sample last left: counting reads from the device."""
     share: float
     """Of the whole attack, every restart and target: samples that leave early make it jump ahead."""
+    passes: Passes
+    """Spent so far."""
 
 
 @dataclass(frozen=True)
@@ -351,7 +353,8 @@ class _Run:
             self._broken = self._ledger.broken()
         settled = total - queued - working
         done = settled + working * min(age / self._method.steps, 1.0)
-        self._engine.progress(Progress(settled, total, self._broken, (attempt + done / total) / self._attempts))
+        share = (attempt + done / total) / self._attempts
+        self._engine.progress(Progress(settled, total, self._broken, share, replace(self._oracle.passes)))
 
     def _result(self) -> Attacked:
         ledger, samples = self._ledger, self._samples

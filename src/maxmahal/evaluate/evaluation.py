@@ -14,6 +14,7 @@ from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
+from maxmahal.evaluate.durations import Forecast, duration
 from maxmahal.evaluate.environment import describe_device
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
@@ -27,16 +28,16 @@ from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
 from maxmahal.records.store import Store
-from maxmahal.records.types import Finding
+from maxmahal.records.types import Finding, Rating
 
 PICTURES = 24  # samples whose images are kept for the gallery
 POLL = 0.2  # seconds between checks of a chunk that another process computes
 AT_ONCE = {"cuda": 8}  # chunks that a device computes in the time of one
 
 
-def chunk_size(device: torch.device, suite: Suite) -> int:
-    """Samples that are attacked and recorded together on that device."""
-    return suite.chunk * AT_ONCE.get(device.type, 1)
+def chunk_size(device: torch.device, suite: Suite, *, hurried: bool = False) -> int:
+    """Samples that are attacked and recorded together on that device; fewer if time may run out in between."""
+    return suite.chunk * AT_ONCE.get(device.type, 1) if device.type in AT_ONCE or not hurried else -(-suite.chunk // 5)
 
 
 class _OutOfTimeError(Exception):
@@ -62,21 +63,30 @@ class EvaluationRun:
     reporter: EvaluationReporter
     until: float | None = None
 
+    def __post_init__(self) -> None:
+        self._forecast = Forecast(len(self.data), self.data.num_classes, EOT if self.stochastic else 1)
+
     def run(self) -> None:
         """Compute everything that is still missing, as far as time allows."""
         self.reporter.begin(self.target.name, len(self.data))
         self._report_recorded()
         try:
-            ((clean, _), *_) = self._plan([])
+            ((clean, _), *planned) = self._plan([])
+            self._forecast.plan([stage for stage, skipped in planned if not skipped])
             self._record_plan([(clean, "")])
             self._run_stage(0, clean)
             plan = self._plan(self._diagnose() if self.suite.diagnose else [])
             self._record_plan(plan)
+            self._forecast.plan([stage for stage, skipped in plan[1:] if not skipped])
             for position, (stage, skipped) in enumerate(plan):
                 if position and not skipped:
                     self._run_stage(position, stage)
-        except _OutOfTimeError:
-            self.reporter.note(f"Out of time: {self.target.name} is not finished; the same call continues it.")
+        except _OutOfTimeError as stop:
+            left = "; ".join(stage.title for stage in self._forecast.ahead())
+            self.reporter.note(
+                f"Out of time: {self.target.name} is not finished; the same call continues it. Left to do: {left}."
+                f"{stop}"
+            )
         else:
             self.store.finish(self.number)
 
@@ -202,11 +212,15 @@ class EvaluationRun:
         if recorded and position and self.images_folder is not None and not self.images_folder.exists():
             self.reporter.note(f"{recorded} samples were attacked without --save-images; their images are not saved.")
         self.reporter.stage(stage.title, len(rows), recorded)
+        self._forecast.begin(stage, len(rows) - recorded, sum(shares.values()) / max(len(shares), 1))
+        self.reporter.within(0.0, self._forecast.outlook())
         latest = 0.0  # seconds that the last chunk took; the first of all is slow, because it compiles
         while missing := [number for number in chunks if number not in done]:
             before = len(done)
             for number in missing:
-                self._check_time(latest)
+                # An attack that does not report its progress cannot be stopped in between.
+                blind = "engine" not in find_attack(stage.attack.name).parameters
+                self._check_time(latest or (self._forecast.seconds(len(chunks[number])) if blind else 0.0))
                 started = time.monotonic()
                 if self._run_chunk(position, stage, number, chunks[number]):
                     latest = time.monotonic() - started
@@ -233,14 +247,22 @@ class EvaluationRun:
                 self.number, position, number, output.columns, output.rating, device, output.pictures, output.points
             )
         shares = self.store.worst_shares(self.number)
+        self._forecast.learn(len(rows), output.rating)
         self.reporter.chunk(len(rows), sum(shares.values()) / max(len(shares), 1))
         return True
 
     def _input(self, position: int, stage: Stage, number: int, rows: list[int]) -> StageInput:
         data = self.data.select(torch.tensor(rows)).to(self.target.device)
 
+        started = time.monotonic()
+
         def report(progress: Progress) -> None:
-            self.reporter.within(progress.settled, progress.total)
+            passes = progress.passes
+            spent = Rating(time.monotonic() - started, passes.forward, passes.backward, passes.queries)
+            if self.until is not None and time.monotonic() >= self.until:
+                whole = duration(self._forecast.seconds(len(rows), spent))
+                raise _OutOfTimeError(f" The next {len(rows)} samples need about {whole} and were not finished.")
+            self.reporter.within(progress.share, self._forecast.outlook(progress.share, len(rows), spent))
 
         # Just across the boundary a stochastic model is right half the time: the search must go on there.
         eot = max(stage.eot, EOT) if self.stochastic else 1

@@ -118,7 +118,10 @@ def evaluate_models(
             recorded_path(str(out)),
         )
         folder, sources = user_path(out), sorted(models) if transfer else []
-        bodies = {name: _describe(model, chosen, some, command, sources) for name, model in models.items()}
+        hurried = until is not None
+        bodies = {
+            name: _describe(model, chosen, some, command, sources, hurried=hurried) for name, model in models.items()
+        }
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
         begin = partial(
             EvaluationRun,
@@ -169,7 +172,9 @@ def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
     return some
 
 
-def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:
+def _describe(
+    model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str], *, hurried: bool
+) -> Table:
     """The description of an evaluation in the records; ``same`` must not change when it is continued."""
     stochastic = is_stochastic(model.model, data.first(SHOWN).to(model.device).float_images())
     return {
@@ -181,7 +186,7 @@ def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str
         },
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
-        "chunk": chunk_size(model.device, suite),
+        "chunk": chunk_size(model.device, suite, hurried=hurried),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
+from maxmahal.evaluate.durations import duration
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 
 CellEvent = Literal["started", "running", "done", "failed", "stopped"]
@@ -103,19 +104,6 @@ def result_lines(plan: GridPlan, outcome: GridOutcome) -> list[str]:
     if outcome.page is not None:
         lines.append(f"The report, to open in a browser: {outcome.page}")
     return lines
-
-
-def duration(seconds: float) -> str:
-    """For people: "40 s", "5 min", "2.5 h", "30 days"."""
-    for size, unit, most in ((1.0, "s", 90), (60.0, "min", 90), (3600.0, "h", 36)):
-        if seconds / size < most:
-            return f"{_rounded(seconds / size, tenths=unit == 'h')} {unit}"
-    return f"{_rounded(seconds / 86_400, tenths=True)} days"
-
-
-def _rounded(count: float, *, tenths: bool) -> str:
-    """A whole number, or with one decimal if it is small."""
-    return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
 
 
 def _left(cells: Sequence[PlanCell]) -> str:
