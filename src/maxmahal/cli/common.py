@@ -120,6 +120,16 @@ def print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     console.print(table)
 
 
+def counted(count: int, noun: str) -> str:
+    """Such as "1 sample" and "2,000 samples"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def per_second(rate: float) -> str:
+    """Such as "3,680/s" and "1.4/s"."""
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
+
+
 def print_line(console: rich.console.Console, text: str) -> None:
     """Print a text as it is: no markup, no highlighting, no line breaks."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -51,6 +51,12 @@ def evaluate_command(
         bool,
         typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="Stop within this time (90s, 8m, 1h30m); run the same command to continue.")
+    ] = None,
     tensorboard: TensorBoard = None,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -60,10 +66,12 @@ def evaluate_command(
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
 
+    deadline = None if budget is None else maxmahal.reproduce.Deadline.after(maxmahal.reproduce.parse_budget(budget))
+
     from maxmahal.evaluate.reporter import logged
 
     console = Console()
-    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard) as reporter:
+    with EvaluationProgress(console, quiet=quiet and not dry_run) as display, logged(display, tensorboard) as reporter:
         found = maxmahal.evaluate.evaluate_models(
             targets,
             out=out,
@@ -79,7 +87,11 @@ def evaluate_command(
             device=pick_device(device),
             save_images=save_images,
             reporter=reporter,
+            until=None if deadline is None else deadline.end,
+            dry_run=dry_run,
         )
+    if dry_run:
+        return
     print_verdicts(console, found)
     if quiet:
         return

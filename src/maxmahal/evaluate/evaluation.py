@@ -1,7 +1,7 @@
 """The evaluation of one model: diagnostics, then stage after stage, each chunk recorded as soon as it is done."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,13 @@ from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
-from maxmahal.evaluate.durations import Forecast, duration
+from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration, probe, stage_seconds
 from maxmahal.evaluate.environment import describe_device
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
 from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.pixels import save_chunk
-from maxmahal.evaluate.plan import Traits, describe_stage, plan_stages, samples_of, split, why_not
+from maxmahal.evaluate.plan import CLEAN, Traits, describe_stage, plan_stages, samples_of, split, why_not
 from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.stage import StageInput, run_stage
@@ -44,21 +44,106 @@ class _OutOfTimeError(Exception):
     """The next step would not be done in time."""
 
 
-@dataclass
-class EvaluationRun:
-    """One evaluation while it runs; ``number`` is its number in the records."""
+@dataclass(kw_only=True)
+class PlannedEvaluation:
+    """One model and a suite, before anything is attacked."""
 
-    store: Store
-    locks: ChunkLocks
-    number: int
     name: str
-    seed: int
     stochastic: bool
     suite: Suite
     data: ImageData
     others: Mapping[str, EvaluatedModel]
     """All models of the call by their names, the evaluated one among them."""
     transfer: bool
+
+    @property
+    def target(self) -> EvaluatedModel:
+        """The model under evaluation."""
+        return self.others[self.name]
+
+    @cached_property
+    def _few(self) -> ImageData:
+        return self.data.first(SHOWN).to(self.target.device)
+
+    @cached_property
+    def _differentiable(self) -> bool:
+        return gives_gradients(self.target.model, self._few.first(2).float_images())
+
+    @cached_property
+    def _sources(self) -> frozenset[str]:
+        """The models that transfer attacks can use."""
+        two = self.data.first(2)
+        return frozenset(
+            name
+            for name, other in self.others.items()
+            if gives_gradients(other.model, two.to(other.device).float_images())
+        )
+
+    @cached_property
+    def _straight_through(self) -> Model | None:
+        """The model with its flat steps replaced, if any step can be."""
+        model, images = self.target.model, self._few.float_images()
+        with model_errors(model, images):
+            return bpda_model(model, images) if isinstance(model, nn.Module) else None
+
+    def _plan(self, findings: list[Finding]) -> list[tuple[Stage, str]]:
+        """Every stage, and why it does not run (empty if it does)."""
+        planned = plan_stages(self.suite, findings, self.others, transfer=self.transfer)
+        stages = [replace(stage, title=title_for(stage, self.data.num_classes)) for stage in planned]
+        uses_sources = any(find_attack(stage.attack.name).crafts_on_source for stage in stages)
+        traits = Traits(
+            self.data.num_classes,
+            # Costly stages are skipped only if attacks made for stochastic models replace them.
+            self.stochastic and any(stage.remedy == "eot" for stage in stages),
+            self._differentiable,
+            bpda=any(stage.search == "straight-through" for stage in stages) and self._straight_through is not None,
+            sources=self._sources if uses_sources else frozenset(),
+        )
+        return [(stage, why_not(stage, self.target, traits, self.others)) for stage in stages]
+
+    def estimate(self, recorded: Collection[str] = ()) -> list[str]:
+        """The stages with planned times, as lines; times come from a short timed attack on this device."""
+        attacks = [(stage, skipped) for stage, skipped in self._plan([])[1:] if stage.name not in recorded]
+        runs = [stage for stage, skipped in attacks if not skipped]
+        threat = self.suite.threat_of(None)
+        seen = probe(self.target, self.data, threat, gradients=self._differentiable)
+        options = {"classes": self.data.num_classes, "draws": EOT if self.stochastic else 1}
+        samples, speed = len(self.data), seen.speed
+        expected = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.robust, **options)
+        most = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.correct, **options)
+        times = dict(zip((stage.name for stage in runs), expected, strict=True))
+        checked = not self.suite.diagnose or any(name != CLEAN.name for name in recorded)
+        checks = 0.0 if checked else diagnostics_seconds(samples, speed, seen.robust)
+        lines = [f"{self.name}: {self.suite.name} on {samples:,} sample{'s' * (samples != 1)} at {threat}"]
+        lines += [f"  already recorded: {'; '.join(recorded)}"] if recorded else []
+        lines += [f"  diagnostics: about {duration(checks)}"] if checks else []
+        for stage, skipped in attacks:
+            known = times.get(stage.name)
+            told = "time not known" if known is None else f"about {duration(known)}"
+            lines.append(f"  {stage.title}: {f'skipped. {skipped}' if skipped else told}")
+        costs = [f"{1000 * speed.gradient:.2g} ms per gradient"] * bool(speed.gradient)
+        costs.append(f"{1000 * speed.query:.2g} ms per query")
+        highest = sum(filter(None, most)) + bool(checks) * diagnostics_seconds(samples, speed, seen.correct)
+        total = duration(checks + sum(filter(None, expected)))
+        lines.append(
+            f"In all about {total}, and at most about {duration(highest)} if no attack breaks a sample; "
+            "attacks that warnings call for come on top."
+        )
+        lines.append(
+            f"Measured on {describe_device(self.target.device)} with {seen.images} image{'s' * (seen.images != 1)}: "
+            f"{', '.join(costs)}; a short attack left {seen.robust:.0%} correct, of {seen.correct:.0%} before it."
+        )
+        return lines
+
+
+@dataclass(kw_only=True)
+class EvaluationRun(PlannedEvaluation):
+    """One evaluation while it runs; ``number`` is its number in the records."""
+
+    store: Store
+    locks: ChunkLocks
+    number: int
+    seed: int
     images_folder: Path | None
     reporter: EvaluationReporter
     until: float | None = None
@@ -98,11 +183,6 @@ class EvaluationRun:
         if done:
             self.reporter.note(f"  already recorded: {'; '.join(done)}")
 
-    @property
-    def target(self) -> EvaluatedModel:
-        """The model under evaluation."""
-        return self.others[self.name]
-
     @cached_property
     def _ids(self) -> list[int]:
         return self.data.sample_ids.tolist()
@@ -111,31 +191,6 @@ class EvaluationRun:
     def _chunk_size(self) -> int:
         """As when the evaluation began, perhaps on another device: chunks are known by their numbers."""
         return int(self.store.body(self.number).get("chunk", self.suite.chunk))
-
-    @cached_property
-    def _few(self) -> ImageData:
-        return self.data.first(SHOWN).to(self.target.device)
-
-    @cached_property
-    def _differentiable(self) -> bool:
-        return gives_gradients(self.target.model, self._few.first(2).float_images())
-
-    @cached_property
-    def _sources(self) -> frozenset[str]:
-        """The models that transfer attacks can use."""
-        two = self.data.first(2)
-        return frozenset(
-            name
-            for name, other in self.others.items()
-            if gives_gradients(other.model, two.to(other.device).float_images())
-        )
-
-    @cached_property
-    def _straight_through(self) -> Model | None:
-        """The model with its flat steps replaced, if any step can be."""
-        model, images = self.target.model, self._few.float_images()
-        with model_errors(model, images):
-            return bpda_model(model, images) if isinstance(model, nn.Module) else None
 
     @cached_property
     def _plane(self) -> Plane | None:
@@ -151,21 +206,6 @@ class EvaluationRun:
     def _pictured(self) -> frozenset[int]:
         rows = choose_probe(len(self.data), seed=0)[:PICTURES]
         return frozenset(self._ids[row] for row in rows.tolist())
-
-    def _plan(self, findings: list[Finding]) -> list[tuple[Stage, str]]:
-        """Every stage, and why it does not run (empty if it does)."""
-        planned = plan_stages(self.suite, findings, self.others, transfer=self.transfer)
-        stages = [replace(stage, title=title_for(stage, self.data.num_classes)) for stage in planned]
-        uses_sources = any(find_attack(stage.attack.name).crafts_on_source for stage in stages)
-        traits = Traits(
-            self.data.num_classes,
-            # Costly stages are skipped only if attacks made for stochastic models replace them.
-            self.stochastic and any(stage.remedy == "eot" for stage in stages),
-            self._differentiable,
-            bpda=any(stage.search == "straight-through" for stage in stages) and self._straight_through is not None,
-            sources=self._sources if uses_sources else frozenset(),
-        )
-        return [(stage, why_not(stage, self.target, traits, self.others)) for stage in stages]
 
     def _record_plan(self, plan: list[tuple[Stage, str]]) -> None:
         for position, (stage, skipped) in enumerate(plan):
@@ -262,7 +302,8 @@ class EvaluationRun:
             if self.until is not None and time.monotonic() >= self.until:
                 whole = duration(self._forecast.seconds(len(rows), spent))
                 raise _OutOfTimeError(f" The next {len(rows)} samples need about {whole} and were not finished.")
-            self.reporter.within(progress.share, self._forecast.outlook(progress.share, len(rows), spent))
+            done = progress.share * len(rows)
+            self.reporter.within(done, self._forecast.outlook(done, spent))
 
         # Just across the boundary a stochastic model is right half the time: the search must go on there.
         eot = max(stage.eot, EOT) if self.stochastic else 1

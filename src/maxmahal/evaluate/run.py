@@ -18,7 +18,7 @@ from maxmahal.evaluate.evaluated_model import (
     load_images,
     load_targets,
 )
-from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
+from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
@@ -27,7 +27,8 @@ from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.evaluate.suite_parsing import option_defaults
 from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import exits_as_errors, only_named
-from maxmahal.records.reading import read_numbers
+from maxmahal.records.reading import read_evaluations, read_numbers
+from maxmahal.records.schema import FILE
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
@@ -93,11 +94,13 @@ def evaluate_models(
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
+    dry_run: bool = False,
 ) -> list[Evaluation]:
     """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
     ``until`` is a time of ``time.monotonic()``: work that would not be done by then is left for the next call, and the
-    returned evaluations are then not ``finished``.
+    returned evaluations are then not ``finished``. With ``dry_run`` nothing is recorded or returned: the reporter notes
+    the stages and their planned times.
     """
     chosen = _suite(suite, norm, epsilon)
     if not 0 <= seed < 2**63:
@@ -123,6 +126,19 @@ def evaluate_models(
             name: _describe(model, chosen, some, command, sources, hurried=hurried) for name, model in models.items()
         }
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
+        if dry_run:
+            for name, body in bodies.items():
+                planned = PlannedEvaluation(
+                    name=name,
+                    suite=chosen,
+                    data=some,
+                    others=models,
+                    transfer=transfer,
+                    stochastic=body["model"]["stochastic"],
+                )
+                for line in planned.estimate(_recorded(folder, Identity(name, *common))):
+                    (reporter or SilentReporter()).note(line)
+            return []
         begin = partial(
             EvaluationRun,
             suite=chosen,
@@ -144,11 +160,24 @@ def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., Ev
         numbers = {identity: store.begin(identity, body) for identity, body in bodies.items()}
         for identity, body in bodies.items():
             known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
-            begin(store, locks, numbers[identity], **known).run()
+            begin(store=store, locks=locks, number=numbers[identity], **known).run()
     finally:
         locks.close()
         store.close()
     return read_numbers(folder, list(numbers.values()))
+
+
+def _recorded(folder: Path, identity: Identity) -> list[str]:
+    """The names of the stages that are recorded."""
+    if not (folder / FILE).exists():
+        return []
+    return [
+        stage.name
+        for each in read_evaluations(folder)
+        if Identity(each.name, each.data, each.suite, each.seed, each.samples, each.norm, each.radius) == identity
+        for stage in each.stages
+        if stage.finished and not stage.skipped
+    ]
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:
