@@ -1,11 +1,13 @@
 """Options and output that several commands share."""
 
+import errno
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import rich.console
 import typer
+import typer.core
 from rich import box
 from rich.markup import escape
 from rich.segment import Segment
@@ -48,6 +50,26 @@ Trusted = Annotated[
 ]
 
 
+class _PlainFlags:
+    """Help shows flags as flags, without the type that they do not take."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:
+        """As typer lists them."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class that this one is mixed into
+        for param in params:
+            if getattr(param, "is_bool_flag", False):
+                param.metavar = ""
+        return params
+
+
+class PlainCommand(_PlainFlags, typer.core.TyperCommand):
+    """One command."""
+
+
+class PlainGroup(_PlainFlags, typer.core.TyperGroup):
+    """A command with commands of its own."""
+
+
 def pick_device(name: str) -> "torch.device":
     """``auto`` is the GPU if there is one, otherwise the CPU."""
     import torch
@@ -78,6 +100,11 @@ def show_shipped(kind: FileKind, name: str) -> None:
 
 class Console(rich.console.Console):
     """Prints what files say, such as the names of classes, without control characters that a terminal would obey."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Nobody reads the output any more: not rich's silent exit, which looks like one of the user's model."""
+        self.quiet = True
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
 
     def render(
         self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None

@@ -13,9 +13,7 @@ from maxmahal.files import write_text_atomically
 
 
 def density_command(
-    targets: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run folders, checkpoints or names of the zoo.")
-    ],
+    targets: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, checkpoints or names of the zoo.")],
     data: Data = None,
     trust: Trusted = None,
     train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,

@@ -30,7 +30,7 @@ def evaluate_command(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET...",
+            metavar="TARGET",
             help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
         ),
     ],

@@ -1,5 +1,6 @@
 """``maxmahal train`` and ``maxmahal presets``."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,4 +67,4 @@ def _print_result(console: Console, result: dict[str, Any], folder: Path) -> Non
             robust = f", PGD-10 {scores['test_pgd10']:.2%}" if "test_pgd10" in scores else ""
             line = f"{name} checkpoint (epoch {scores['epoch']}): test accuracy {scores['test_accuracy']:.2%}{robust}"
             console.print(line, highlight=False)
-    print_line(console, f"Saved in {folder}.")
+    print_line(console, f"Saved in {folder}; `maxmahal evaluate {shlex.quote(str(folder))}` measures its robustness.")

@@ -13,7 +13,7 @@ from maxmahal.errors import SettingsError
 
 def uncertainty_command(
     targets: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run folders, checkpoints or zoo:NAME; NAME=RUN names one.")
+        list[str], typer.Argument(metavar="RUN", help="Run folders, checkpoints or zoo:NAME; NAME=RUN names one.")
     ],
     ood: Annotated[
         list[str] | None,

@@ -239,6 +239,7 @@ class EvaluationRun(PlannedEvaluation):
             seed=self.seed,
             stochastic=self.stochastic,
             others={name: other.model for name, other in self.others.items() if name != self.target.name},
+            progress=lambda _: self._check_time(0.0),
         )
 
     def _run_stage(self, position: int, stage: Stage) -> None:
