@@ -42,7 +42,8 @@ def main(commands: typer.Typer = app) -> None:
         sys.stderr.write(f"maxmahal: {printable(f'{where}{error.strerror or error}')}.\n")
         sys.exit(2)
     except SystemExit as stop:
-        if getattr(stop.__context__, "errno", None) == errno.EPIPE:  # typer exits with 1 and says nothing
+        closed = getattr(stop.__context__, "errno", None) == errno.EPIPE  # typer exits with 1 and says nothing
+        if closed and sys.argv[1:2] and sys.argv[1] in ("train", *RESUMABLE):
             sys.stderr.write(f"maxmahal: stopped, because nobody reads the output; {_how_to_resume(sys.argv[1:])}\n")
         if stop.code == INTERRUPTED:
             sys.stderr.write(f"maxmahal: stopped; {_how_to_resume(sys.argv[1:])}\n")

@@ -1,9 +1,10 @@
 """Options and output that several commands share."""
 
 import errno
-from collections.abc import Collection, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import rich.console
 import typer
@@ -13,6 +14,7 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 
+import maxmahal
 from maxmahal.errors import SettingsError, did_you_mean, printable
 from maxmahal.imports import names_a_function
 from maxmahal.shipped import FileKind, shipped_files
@@ -48,6 +50,18 @@ Trusted = Annotated[
         help="Code that the run names and that may run, such as your network; may be given several times.",
     ),
 ]
+
+
+def completing(*kinds: FileKind | Literal["zoo"]) -> Callable[[str], list[str]]:
+    """What a shell completes: the names of these kinds; folders and files are the shell's own."""
+
+    def complete(incomplete: str) -> list[str]:
+        names = [
+            name for kind in kinds for name in (maxmahal.zoo.zoo_models() if kind == "zoo" else shipped_files(kind))
+        ]
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
 class _PlainFlags:
@@ -119,6 +133,9 @@ def echo(text: str) -> None:
     typer.echo(printable(text))
 
 
+LEAST_PROSE = 24  # columns of the terminal for a column of sentences
+
+
 def print_table(
     console: Console,
     columns: Sequence[str],
@@ -128,10 +145,24 @@ def print_table(
     ruled: bool = False,
     caption: str | None = None,
 ) -> None:
-    """Print texts as they are, in columns; ``ruled`` tables have a line below their header."""
+    """Print texts as they are, in columns; ``ruled`` tables have a line below their header.
+
+    Names and numbers are never broken: where they do not fit side by side, each row is a paragraph.
+    """
+    rows = list(rows)
+    prose = [any(" " in row[place] for row in rows) for place in range(len(columns))]
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    needed = sum(min(width, LEAST_PROSE) if long else width for width, long in zip(widths, prose, strict=True))
+    if needed + len(columns) + 2 * ruled > console.width:
+        for first, *others in rows:
+            told = ", ".join(f"{name} {value}" for name, value in zip(columns[1:], others, strict=True))
+            lines = textwrap.wrap(told, console.width - 4, break_long_words=False, break_on_hyphens=False)
+            print_line(console, "\n    ".join([first, *lines]))
+        return
     table = Table(box=box.SIMPLE_HEAD if ruled else None, padding=(0, 1, 0, 0), pad_edge=ruled, caption=caption)
-    for column in columns:
-        table.add_column(escape(column), justify="right" if column in right else "left", overflow="fold")
+    for column, long in zip(columns, prose, strict=True):
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(escape(column), justify=justify, overflow="fold", no_wrap=not long)
     for row in rows:
         table.add_row(*map(escape, row))
     console.print(table)

@@ -17,6 +17,7 @@ from maxmahal.cli.common import (
     Show,
     TensorBoard,
     Trusted,
+    completing,
     pick_device,
     print_line,
     print_table,
@@ -31,13 +32,16 @@ def evaluate_command(
         list[str],
         typer.Argument(
             metavar="TARGET",
+            autocompletion=completing("zoo"),
             help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")] = Path(
         "runs/evaluations"
     ),
-    suite: Annotated[str, typer.Option(help="quick, paper, strict, autoattack, or a .toml file.")] = "strict",
+    suite: Annotated[
+        str, typer.Option(autocompletion=completing("suite"), help="quick, paper, strict, autoattack, or a .toml file.")
+    ] = "strict",
     data: Data = None,
     trust: Trusted = None,
     limit: Limit = None,

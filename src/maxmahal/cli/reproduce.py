@@ -10,7 +10,17 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import Console, DataDir, Device, Show, pick_device, print_line, print_table, show_shipped
+from maxmahal.cli.common import (
+    Console,
+    DataDir,
+    Device,
+    Show,
+    completing,
+    pick_device,
+    print_line,
+    print_table,
+    show_shipped,
+)
 from maxmahal.errors import SettingsError
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
@@ -18,7 +28,12 @@ STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
 def reproduce_command(
     grid: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A grid's name or a .toml file; without it, list the grids.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            autocompletion=completing("grid"),
+            help="A grid's name or a .toml file; without it, list the grids.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs, records, logs and the report.")] = Path("runs/reproduce"),
     overrides: Annotated[

@@ -7,14 +7,30 @@ from typing import Annotated, Any
 import typer
 
 import maxmahal
-from maxmahal.cli.common import Console, DataDir, Device, Show, TensorBoard, echo, pick_device, print_line, print_table
+from maxmahal.cli.common import (
+    Console,
+    DataDir,
+    Device,
+    Show,
+    TensorBoard,
+    completing,
+    echo,
+    pick_device,
+    print_line,
+    print_table,
+)
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
 
 
 def train_command(
-    preset: Annotated[str, typer.Argument(help="A preset's name (see `maxmahal presets`) or a .toml file.")],
+    preset: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completing("preset"), help="A preset's name (see `maxmahal presets`) or a .toml file."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="The run folder (default: runs/PRESET).")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. train.epochs=5.")

@@ -108,7 +108,7 @@ def train_epoch(
     total = torch.zeros((), device=data.device)
     lr = settings.train.lr
     for step, batch in enumerate(batches(data, settings, epoch)):
-        lr = learning_rate(settings.train, epoch * steps + step, settings.train.epochs * steps)
+        lr = learning_rate(settings.train, epoch * steps + step, settings.train.scheduled * steps)
         try:
             total += take_step(batch, lr)
         except NotFiniteError as error:  # only checked in every step on the CPU
