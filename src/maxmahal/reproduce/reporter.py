@@ -67,6 +67,13 @@ def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
     lines.append(f"In all: {total}." if plan.seconds else f"In all: everything {possible}is done.")
+    if in_zoo := [cell for cell in plan.cells if cell.zoo and not cell.state.ended]:
+        trainings = sum(cell.column == TRAINING for cell in plan.cells)
+        names = ", ".join(cell.zoo for cell in in_zoo)
+        lines.append(
+            f"Trained already with the same settings, in the zoo: {len(in_zoo)} of {trainings} models ({names}); "
+            "`maxmahal evaluate zoo:NAME` attacks them without a training."
+        )
     if plan.missing_data:
         lines.append(f"Before it can start: {plan.missing_data}")
     return lines
