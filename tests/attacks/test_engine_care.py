@@ -151,7 +151,7 @@ def test_progress_rises_to_the_end(
 def test_progress_is_reported_while_no_sample_leaves(early_exit: bool) -> None:
     reports: list[Progress] = []
     engine = Engine(early_exit=early_exit, progress=reports.append)
-    right = LABELS == predictions(MODEL, IMAGES)
+    right = predictions(MODEL, IMAGES) == LABELS
     pgd(
         MODEL,
         IMAGES[right],

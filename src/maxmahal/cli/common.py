@@ -67,7 +67,7 @@ def completing(*kinds: FileKind | Literal["zoo"]) -> Callable[[str], list[str]]:
 class _PlainFlags:
     """Help shows flags as flags, without the type that they do not take."""
 
-    def get_params(self, ctx: typer.Context) -> list[Any]:
+    def get_params(self, ctx: Any) -> list[Any]:
         """As typer lists them."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class that this one is mixed into
         for param in params:

@@ -1,6 +1,6 @@
 """``maxmahal evaluate`` and ``maxmahal suites``."""
 
-from itertools import combinations
+from itertools import combinations, compress
 from pathlib import Path
 from typing import Annotated
 
@@ -117,6 +117,13 @@ def suites_command(show: Show = None) -> None:
 
 def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     """A table with one row per model, one sentence per model, and the comparisons between models."""
+    begun = [any(len(stage.columns) for stage in evaluation.stages) for evaluation in evaluations]
+    for evaluation, has_records in zip(evaluations, begun, strict=True):
+        if not has_records:
+            print_line(console, f"{evaluation.name}: not started; run the same command to continue.")
+    evaluations = list(compress(evaluations, begun))
+    if not evaluations:
+        return
     worst = "worst case" if all(evaluation.comparison for evaluation in evaluations) else "robust accuracy"
     numbers = ("clean", worst, "attacks succeed on")
     verdicts = [maxmahal.evaluate.give_verdict(evaluation) for evaluation in evaluations]
@@ -136,7 +143,7 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
 
 
 def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
-    attacked = [evaluation for evaluation in evaluations if maxmahal.records.was_attacked(evaluation)]
+    attacked = [each for each in evaluations if each.finished and maxmahal.records.was_attacked(each)]
     for first, second in combinations(attacked, 2):
         pair = maxmahal.evaluate.compare(first, second)
         ahead, behind = (first, second) if pair.difference >= 0 else (second, first)

@@ -90,12 +90,11 @@ class EvaluationProgress(LiveDisplay):
     """A reporter for evaluations."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        columns = (
-            BarColumn(bar_width=12),
-            TextColumn("{task.fields[count]}"),
-            TextColumn("{task.fields[outlook]}"),
-            TextColumn("{task.fields[robust]}"),
-        )
+        columns: list[ProgressColumn] = [TextColumn("{task.fields[count]}"), TextColumn("{task.fields[outlook]}")]
+        if console.width >= 80:  # narrow terminals show the name of the attack instead
+            columns.insert(0, BarColumn(bar_width=12))
+        if console.width >= 110:
+            columns.append(TextColumn("{task.fields[robust]}"))
         super().__init__(console, *columns, quiet=quiet)
         self._title, self._planned, self._done = "", 0, 0
         self._started, self._fresh = time.monotonic(), 0

@@ -9,6 +9,7 @@ from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import Split
 from maxmahal.evaluate.durations import Speed, diagnostics_seconds, stage_seconds
 from maxmahal.evaluate.suite import Suite
+from maxmahal.imports import only_named
 from maxmahal.reproduce.states import CellState
 from maxmahal.settings import Table, read_toml
 from maxmahal.train import Settings
@@ -44,7 +45,8 @@ def evaluation_seconds(
     robust = float(speeds()["robust"]["plain" if falls else "adversarial"])
     speed = Speed(**speeds()["evaluation"][device])
     # At most nine targets in most suites, whatever the number of classes.
-    planned = stage_seconds(suite.stages, samples, speed, classes=10, correct=0.9, robust=robust)
+    with only_named(suite.to_table()):
+        planned = stage_seconds(suite.stages, samples, speed, classes=10, correct=0.9, robust=robust)
     checks = diagnostics_seconds(samples, speed, robust) if suite.diagnose else 0.0
     whole = (sum(filter(None, planned)) + checks) * _cost(settings)
     return float(speeds()["start"][device]) + whole * (1 - state.share)
