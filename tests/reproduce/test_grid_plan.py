@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmahal.errors import CheckpointError, DataNotice, SettingsError
+from maxmahal.evaluate.durations import duration
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, plan_lines
 from maxmahal.reproduce.plan import missing_data
-from maxmahal.reproduce.reporter import duration
 from maxmahal.reproduce.runner import Deadline, parse_budget
 from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
 from maxmahal.reproduce.states import CellState

@@ -26,7 +26,7 @@ def main(commands: typer.Typer = app) -> None:
     try:
         with warnings.catch_warnings():
             _show_notices()
-            commands()
+            commands(prog_name="maxmahal")
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)

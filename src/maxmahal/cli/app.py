@@ -1,5 +1,6 @@
 """All commands in one place."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "train": train.train_command,
     "presets": train.presets_command,
     "evaluate": evaluate.evaluate_command,

@@ -112,7 +112,7 @@ class GridProgress:
     ) -> None:
         """Show the planned time, the progress or the result; an error is also printed above the table in full."""
         if event == "started":
-            text = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
+            text = f"[bold]started[/bold], about {maxmahal.evaluate.durations.duration(cell.seconds)}"
         elif event == "running":
             text = f"[bold]{escape(text)}[/bold]"
         else:

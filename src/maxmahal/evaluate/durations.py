@@ -85,8 +85,11 @@ class Forecast:
             return place
         current, *later = self.ahead()
         left = self._left(current, self._missing - done, speed)
-        options = {"classes": self._classes, "correct": self._robust, "robust": self._robust, "draws": self._draws}
-        left += sum(filter(None, stage_seconds(later, self._samples, speed, **options)))
+        robust, draws = self._robust, self._draws
+        planned = stage_seconds(
+            later, self._samples, speed, classes=self._classes, correct=robust, robust=robust, draws=draws
+        )
+        left += sum(seconds or 0.0 for seconds in planned)
         return f"{place}, about {duration(max(left, 1.0))} left"
 
     def _left(self, stage: Stage, samples: int | float, speed: Speed | None) -> float:
