@@ -31,6 +31,9 @@ def _check_trusted(names: list[str] | None) -> list[str] | None:
 
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the data sets (default: $MAXMAHAL_DATA).")]
+Budget = Annotated[
+    str | None, typer.Option(help="Stop within this time (90s, 8m, 1h30m); run the same command to continue.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Data = Annotated[
     str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")

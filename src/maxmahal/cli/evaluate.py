@@ -9,6 +9,7 @@ from rich.markup import escape
 
 import maxmahal
 from maxmahal.cli.common import (
+    Budget,
     Console,
     Data,
     DataDir,
@@ -26,16 +27,28 @@ from maxmahal.cli.common import (
 from maxmahal.cli.progress import EvaluationProgress
 from maxmahal.errors import SettingsError
 
+_Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET",
+        autocompletion=completing("zoo"),
+        help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
+    ),
+]
+_Transfer = Annotated[
+    bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
+]
+_SaveImages = Annotated[
+    bool,
+    typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")
+]
+
 
 def evaluate_command(
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TARGET",
-            autocompletion=completing("zoo"),
-            help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
-        ),
-    ],
+    targets: _Targets,
     out: Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")] = Path(
         "runs/evaluations"
     ),
@@ -48,19 +61,10 @@ def evaluate_command(
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     epsilon: Annotated[str | None, typer.Option(help="Replace the suite's epsilon, e.g. 4/255.")] = None,
     norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf or L2.")] = None,
-    transfer: Annotated[
-        bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
-    ] = False,
-    save_images: Annotated[
-        bool,
-        typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")
-    ] = False,
-    budget: Annotated[
-        str | None, typer.Option(help="Stop within this time (90s, 8m, 1h30m); run the same command to continue.")
-    ] = None,
+    transfer: _Transfer = False,
+    save_images: _SaveImages = False,
+    dry_run: _DryRun = False,
+    budget: Budget = None,
     tensorboard: TensorBoard = None,
     data_dir: DataDir = None,
     device: Device = "auto",

@@ -11,6 +11,7 @@ from rich.table import Table
 
 import maxmahal
 from maxmahal.cli.common import (
+    Budget,
     Console,
     DataDir,
     Device,
@@ -42,9 +43,7 @@ def reproduce_command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what is done and what is missing; start nothing.")
     ] = False,
-    budget: Annotated[
-        str | None, typer.Option(help="Stop within this time (90s, 8m, 1h30m); run the same command to continue.")
-    ] = None,
+    budget: Budget = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel workers (default: 1 on the CPU, 3 on a GPU).")] = None,
     data_dir: DataDir = None,
     device: Device = "auto",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -121,35 +122,30 @@ def evaluate_models(
             recorded_path(str(out)),
         )
         folder, sources = user_path(out), sorted(models) if transfer else []
-        hurried = until is not None
-        bodies = {
-            name: _describe(model, chosen, some, command, sources, hurried=hurried) for name, model in models.items()
-        }
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
+        describe = partial(_describe, suite=chosen, data=some, command=command, sources=sources)
+        bodies = {Identity(name, *common): describe(model, hurried=until is not None) for name, model in models.items()}
+        shared: dict[str, Any] = {"suite": chosen, "data": some, "others": models, "transfer": transfer}
+        listener = SilentReporter() if reporter is None else reporter
         if dry_run:
-            for name, body in bodies.items():
-                planned = PlannedEvaluation(
-                    name=name,
-                    suite=chosen,
-                    data=some,
-                    others=models,
-                    transfer=transfer,
-                    stochastic=body["model"]["stochastic"],
-                )
-                for line in planned.estimate(_recorded(folder, Identity(name, *common))):
-                    (reporter or SilentReporter()).note(line)
-            return []
-        begin = partial(
-            EvaluationRun,
-            suite=chosen,
-            data=some,
-            others=models,
-            transfer=transfer,
-            images_folder=folder / "images" if save_images else None,
-            reporter=SilentReporter() if reporter is None else reporter,
-            until=until,
-        )
-        return _run(folder, {Identity(name, *common): body for name, body in bodies.items()}, begin)
+            return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
+        pictures = folder / "images" if save_images else None
+        begin = partial(EvaluationRun, **shared, images_folder=pictures, reporter=listener, until=until)
+        return _run(folder, bodies, begin)
+
+
+def _estimate(
+    folder: Path,
+    bodies: Mapping[Identity, Table],
+    plan: Callable[..., PlannedEvaluation],
+    reporter: EvaluationReporter,
+) -> list[Evaluation]:
+    """Note the stages of each evaluation and their planned times; nothing is recorded."""
+    for identity, body in bodies.items():
+        planned = plan(name=identity.name, stochastic=body["model"]["stochastic"])
+        for line in planned.estimate(_recorded(folder, identity)):
+            reporter.note(line)
+    return []
 
 
 def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun]) -> list[Evaluation]:
