@@ -1,5 +1,6 @@
 """The engine's manners: memory, progress, and leaving everything as it was found."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -131,19 +132,39 @@ def test_progress_rises_to_the_end(
     broken = [report.broken for report in reports]
     assert broken == sorted(broken)
     assert broken[-1] == attacked.success.sum()
-    rounds: list[list[Progress]] = [[]]
+    shares = [report.share for report in reports]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] <= shares[-1] == pytest.approx(1)
+    rounds: list[list[Progress]] = [[] for _ in range(attempts)]
     for report in reports:
-        assert 0 < report.settled <= report.total <= COUNT
-        if rounds[-1] and report.settled <= rounds[-1][-1].settled:
-            rounds.append([])
-        rounds[-1].append(report)
-    assert len(rounds) == attempts
+        assert 0 <= report.settled <= report.total <= COUNT
+        rounds[math.ceil(report.share * attempts - 1e-9) - 1].append(report)
     for one in rounds:
         assert len({report.total for report in one}) == 1
         assert one[-1].settled == one[-1].total
     totals = [one[0].total for one in rounds]
     assert totals == sorted(totals, reverse=True)
     assert (totals[-1] < COUNT) == (early_exit and options != {"keep": "last"})
+
+
+@pytest.mark.parametrize("early_exit", [True, False])
+def test_progress_is_reported_while_no_sample_leaves(early_exit: bool) -> None:
+    reports: list[Progress] = []
+    engine = Engine(early_exit=early_exit, progress=reports.append)
+    right = predictions(MODEL, IMAGES) == LABELS
+    pgd(
+        MODEL,
+        IMAGES[right],
+        LABELS[right],
+        objective=margin(),
+        threat=Linf(1e-6),
+        steps=4,
+        step_size=1e-7,
+        seed=0,
+        engine=engine,
+    )
+    assert [report.share for report in reports] == [0.25, 0.5, 0.75, 1]
+    assert [report.settled for report in reports] == [0, 0, 0, int(right.sum())]
 
 
 @pytest.mark.parametrize("early_exit", [True, False])

@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, and how it answers mistakes."""
 
+import io
 import json
 import os
 import pickle
@@ -13,6 +14,7 @@ import pytest
 
 import maxmahal
 from maxmahal import demo
+from maxmahal.cli.common import Console, counted, per_second, print_table
 from maxmahal.evaluate import give_verdict, read_evaluations
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.statistics import Rate
@@ -299,3 +301,53 @@ def test_the_demos_sentence_follows_from_the_numbers(
     ]
     verdict = SimpleNamespace(clean=Rate(clean, 100), robust=Rate(worst, 100), stages=stages)
     assert words in demo.describe(verdict, baseline_clean=0.98)
+
+
+@pytest.mark.parametrize("words", [(), ("train",), ("evaluate",), ("records",), ("data", "fetch"), ("reproduce",)])
+def test_help_shows_flags_as_flags(run, words: tuple[str, ...]) -> None:
+    text = run(*words, "--help").out
+    assert "--help" in text
+    assert "<bool>" not in text
+    assert "--no-" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("maxmahal train digits-at", ["digits-at-mmc", "digits-at-sce"]),
+        ("maxmahal evaluate runs/x --suite autoat", ["autoattack"]),
+        ("maxmahal reproduce table5", ["table5-cifar10", "table5-cifar100"]),
+        ("maxmahal evaluate some-", ["some-model"]),
+        ("maxmahal eval", ["evaluate"]),
+    ],
+)
+def test_shells_complete_names(
+    run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, expected: list[str]
+) -> None:
+    (tmp_path / "some-model.safetensors").touch()
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(tmp_path))
+    monkeypatch.setenv("_MAXMAHAL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    assert run().out.split() == expected
+
+
+def test_a_narrow_table_keeps_names_whole() -> None:
+    rows = [("mmc", "apgd-cross-entropy-restarts", "12"), ("sce", "apgd-margin", "3")]
+    for width in (20, 30, 60):
+        stream = io.StringIO()
+        console = Console(file=stream, width=width)
+        print_table(console, ("model", "attack", "broken"), rows, right=("broken",))
+        words = stream.getvalue().replace(",", " ").split()
+        assert {cell for row in rows for cell in row} <= set(words)
+        assert ("broken 12" in stream.getvalue()) == (width < 60)
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 samples"), (1, "1 sample"), (2000, "2,000 samples")])
+def test_counts_have_their_number(count: int, text: str) -> None:
+    assert counted(count, "sample") == text
+
+
+@pytest.mark.parametrize(("rate", "text"), [(3680.4, "3,680/s"), (12.3, "12/s"), (1.44, "1.4/s"), (0.031, "0.031/s")])
+def test_rates_are_short(rate: float, text: str) -> None:
+    assert per_second(rate) == text

@@ -1,7 +1,10 @@
 """``maxmahal evaluate`` and ``maxmahal suites`` as a user meets them."""
 
+import errno
+import io
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -261,3 +264,69 @@ def test_python_and_the_command_line_record_the_same(run, here: Path) -> None:
     for left, right in zip(found.stages, from_command.stages, strict=True):
         assert left.columns.prediction.tolist() == right.columns.prediction.tolist()
         assert left.settings == right.settings
+
+
+def test_a_dry_run_prints_the_stages_and_their_times(run, here: Path) -> None:
+    done = run("evaluate", "clinets:make", *ARGUMENTS, "--dry-run", "--quiet")
+    assert done.code == 0, done.err
+    assert not (here / "out").exists()
+    assert re.search(r"^make: small on 20 samples at Linf 0.1$", done.out, re.M)
+    assert re.search(r"^  PGD-2 \[own\]: about \d+ s$", done.out, re.M)
+    assert re.search(r"^In all about \d+ s, and at most about \d+ s if no attack breaks a sample;", done.out, re.M)
+    assert re.search(r"^Measured on cpu.* with 20 images: \S+ ms per gradient, \S+ ms per query;", done.out, re.M)
+
+
+def test_a_budget_leaves_an_unfinished_evaluation_that_goes_on(
+    run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from maxmahal.evaluate import evaluation
+
+    inner, clock = evaluation.run_stage, [0.0]
+
+    def slow(task: object) -> object:
+        clock[0] += 3600.0  # longer than the budget
+        return inner(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "run_stage", slow)
+        patch.setattr(
+            evaluation, "time", type("Clock", (), {"monotonic": staticmethod(lambda: time.monotonic() + clock[0])})
+        )
+        done = run("evaluate", "clinets:make", "clinets:other", *ARGUMENTS, "--budget", "30m")
+    assert done.code == 0, done.err
+    assert "Out of time: make is not finished; the same call continues it." in done.out
+    assert "make: No attack of small has finished yet" in done.out
+    assert "other: not started" in done.out
+    assert "McNemar" not in done.out
+    again = run("evaluate", "clinets:make", "clinets:other", *ARGUMENTS, "--budget", "30m")
+    assert "so far" not in again.out.partition("attacks succeed on")[2]
+    assert "McNemar" in again.out
+    run("evaluate", "clinets:make", *ARGUMENTS, "--budget", "soon").assert_refused("--budget soon is not a time")
+
+
+def test_a_folder_of_runs_offers_them(run, here: Path) -> None:
+    for name in ("one", "two"):
+        (here / "runs" / name).mkdir(parents=True)
+        (here / "runs" / name / "last.safetensors").touch()
+    (here / "runs" / "notes").mkdir()
+    refused = run("evaluate", "runs", "--suite", "quick")
+    refused.assert_refused("runs is a folder of runs; evaluate one or more of them: runs/one runs/two.")
+
+
+class Closed(io.StringIO):
+    """What is left of `| head` once it has read enough."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.mark.parametrize(("command", "told"), [("evaluate", True), ("suites", False)])
+def test_output_that_nobody_reads_ends_only_work_with_a_word(
+    run, monkeypatch: pytest.MonkeyPatch, command: str, told: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Closed())
+        done = run(command, *(["clinets:make", *ARGUMENTS] if command == "evaluate" else []))
+    assert done.code == 1
+    work = "finished work is saved; run the same command to continue."
+    assert done.err == (f"maxmahal: stopped, because nobody reads the output; {work}\n" if told else "")

@@ -129,6 +129,11 @@ def test_the_robustbench_card_is_of_one_model(run, folder: Path, tmp_path: Path)
     assert done.code == 0, done.err
     (card,) = (tmp_path / "cards").rglob("*.json")
     assert json.loads(card.read_text())["eps"]
+    file = tmp_path / "one.json"
+    assert (
+        run("records", folder, "--model", "one", "--export", file, "--format", "robustbench").out == f"Wrote {file}.\n"
+    )
+    assert file.read_text() == card.read_text()
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,13 @@ def test_a_dry_run_shows_every_cell_and_writes_nothing(run, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plan_names_the_models_that_the_zoo_holds_with_the_same_settings(run, tmp_path: Path) -> None:
+    words = ["reproduce", "table3", "--dry-run", "--out", tmp_path, "--device", "cpu"]
+    told = "Trained already with the same settings, in the zoo: 1 of 1 models (cifar10-mmc);"
+    assert told in run(*words).out
+    assert "in the zoo" not in run(*words, "--set", "train.lr=0.02").out
+
+
 def test_data_that_is_not_here_is_told_once_and_nothing_is_started(run, tmp_path: Path) -> None:
     words = ["reproduce", "table1", "--out", tmp_path / "out", "--data-dir", tmp_path / "data", "--device", "cpu"]
     told = (

@@ -113,7 +113,7 @@ def test_findings_are_logged_as_text_and_everything_is_passed_on() -> None:
     finding = Finding("zero-gradients", "Zero", True, "All zero.", "")
     reporter.begin("m", 5)
     reporter.stage("pgd", 5, 2)
-    reporter.within(1, 3)
+    reporter.within(1.0, "stage 1 of 2")
     reporter.chunk(3, 0.5)
     reporter.finding(finding)
     reporter.note("hello")

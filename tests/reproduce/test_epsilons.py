@@ -8,9 +8,11 @@ from small_grids import write_grid
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import read_evaluations
+from maxmahal.evaluate.suite import load_suite
 from maxmahal.reproduce import PlanCell, load_grid, make_plan, plan_lines, run_plan
 from maxmahal.reproduce.reporter import CellEvent, GridLines
-from maxmahal.reproduce.speeds import speeds
+from maxmahal.reproduce.speeds import evaluation_seconds
+from maxmahal.reproduce.states import CellState
 from maxmahal.train import load_settings
 
 DIGITS = '[[model]]\nname = "digits-sce"\n'
@@ -77,11 +79,14 @@ def test_balls_are_cells_of_their_own_and_the_suites_own_ball_is_none(tmp_path: 
 def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:
     text = section("strict", "limit = 1000") + section("strict", 'epsilon = "1/255"', "limit = 1000")
     own, small, large = planned(tmp_path, text + section("strict", 'epsilon = "0.2"', "limit = 1000")).values()
-    rates, samples = speeds()["evaluation"]["cpu"], own.evaluations[0][3] / 1000
-    cost = speeds()["cost"].get(load_settings("digits-sce").model.backbone, 1.0)
-    start = speeds()["start"]["cpu"]
-    assert own.seconds == large.seconds == pytest.approx(start + rates["plain"]["strict"] * samples * cost)
-    assert small.seconds == pytest.approx(start + rates["robust"]["strict"] * samples * cost)
+    settings, samples, missing = load_settings("digits-sce"), own.evaluations[0][3], CellState("missing")
+    times = [
+        evaluation_seconds(settings, load_suite("strict"), samples, missing, "cpu", smaller=smaller)
+        for smaller in (False, True)
+    ]
+    assert own.seconds == large.seconds == pytest.approx(times[0])
+    assert small.seconds == pytest.approx(times[1])
+    assert times[0] < times[1]
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmahal.errors import CheckpointError, DataNotice, SettingsError
+from maxmahal.evaluate.durations import duration
+from maxmahal.evaluate.suite import load_suite
 from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, plan_lines
 from maxmahal.reproduce.plan import missing_data
-from maxmahal.reproduce.reporter import duration
 from maxmahal.reproduce.runner import Deadline, parse_budget
 from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
 from maxmahal.reproduce.states import CellState
@@ -257,11 +258,13 @@ def test_minutes_follow_the_table() -> None:
     trained = load_settings("cifar10-at-un-sce", ["data.limit=7000", "train.epochs=2", "method.steps=21"])
     expected = 2 * 7000 / speeds()["training"]["cpu"]["adversarial"] * 2 * speeds()["cost"]["resnet32"]
     assert training_seconds(trained, missing, "cpu", None) == pytest.approx(speeds()["start"]["cpu"] + expected)
-    whole = evaluation_seconds(settings, "strict", 10_000, missing, "cuda")
-    half = evaluation_seconds(settings, "strict", 10_000, CellState("half", share=0.5), "cuda")
+    strict = load_suite("strict")
+    whole = evaluation_seconds(settings, strict, 10_000, missing, "cuda")
+    half = evaluation_seconds(settings, strict, 10_000, CellState("half", share=0.5), "cuda")
     assert whole - start == pytest.approx(2 * (half - start))
-    assert whole < evaluation_seconds(trained, "strict", 10_000, missing, "cuda")
-    assert evaluation_seconds(settings, "strict", 10_000, CellState("done"), "cuda") == 0.0
+    assert whole < evaluation_seconds(trained, strict, 10_000, missing, "cuda")
+    assert evaluation_seconds(settings, load_suite("quick"), 10_000, missing, "cuda") < whole
+    assert evaluation_seconds(settings, strict, 10_000, CellState("done"), "cuda") == 0.0
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))

@@ -247,7 +247,9 @@ def test_a_chunk_that_would_not_fit_is_left(
     monkeypatch.setattr(evaluation, "run_stage", slow)
     plan, _ = undisturbed
     suite = tmp_path / "one.toml"
-    suite.write_text((plan.out.parent / "short.toml").read_text().replace("chunk = 10", "chunk = 5"))
+    suite.write_text(
+        (plan.out.parent / "short.toml").read_text().replace("chunk = 10", "chunk = 25")
+    )  # a fifth with a limit
     (found,) = evaluate_models(
         {"sce": plan.out / "models" / "sce"}, out=tmp_path / "records", suite=suite, limit=30, until=35.0
     )

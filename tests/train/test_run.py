@@ -17,6 +17,7 @@ from maxmahal.models import accuracy
 from maxmahal.settings import first_difference
 from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train_model
 from maxmahal.train.loop import Silent, TrainingDivergedError, batches
+from maxmahal.train.presets import resumed_settings
 from maxmahal.train.splits import load_splits
 
 Make = Callable[..., Settings]
@@ -389,3 +390,44 @@ def test_first_difference_names_the_setting() -> None:
 
 def test_released_settings_differ_from_the_papers_text() -> None:
     assert load_settings("cifar10-mmc-released").model.backbone == "resnet47v2"
+
+
+def extended(out: Path, *overrides: str) -> Settings:
+    return resumed_settings("digits-mmc", [*SHORT, *overrides], RunFolder(out))
+
+
+SHORT = ["train.schedule=step", "data.limit=200", "data.test_limit=50"]
+
+
+def test_an_extended_run_is_the_same_as_one_that_was_planned_so(tmp_path: Path) -> None:
+    train_model(load_settings("digits-mmc", [*SHORT, "train.epochs=2"]), tmp_path / "run")
+    notes = Notes()
+    settings = extended(tmp_path / "run", "train.epochs=4")
+    result = train_model(settings, tmp_path / "run", resume=True, reporter=notes)
+    assert result["last"]["epoch"] == 4
+    assert result["settings"]["train"]["schedule_epochs"] == 2
+    assert any("extended from 2 to 4 epochs, at its last learning rate" in line for line in notes.texts)
+    rates = [each["lr"] for each in RunFolder(tmp_path / "run").read_metrics()]
+    assert rates[2] == rates[3] == rates[1] == pytest.approx(settings.train.lr * settings.train.factor**2)
+    planned = load_settings("digits-mmc", [*SHORT, "train.epochs=4", "train.schedule_epochs=2"])
+    train_model(planned, tmp_path / "planned")
+    weights = [load_file(tmp_path / name / "last.safetensors") for name in ("run", "planned")]
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[1])
+    again = extended(tmp_path / "run", "train.epochs=5")  # the schedule stays that of the first two epochs
+    assert (again.train.epochs, again.train.scheduled) == (5, 2)
+    assert train_model(again, tmp_path / "run", resume=True)["last"]["epoch"] == 5
+
+
+def test_what_cannot_be_extended_is_refused(tmp_path: Path) -> None:
+    train_model(load_settings("digits-mmc", [*SHORT, "train.epochs=2"]), tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"train\.epochs was 2 and is now 1"):
+        train_model(extended(tmp_path / "run", "train.epochs=1"), tmp_path / "run", resume=True)
+    with pytest.raises(CheckpointError, match="started with other settings"):
+        train_model(extended(tmp_path / "run", "train.epochs=3", "train.lr=0.5"), tmp_path / "run", resume=True)
+    # In Python a longer schedule for epochs that are already trained is another training.
+    with pytest.raises(CheckpointError, match=r"train\.epochs was 2 and is now 3"):
+        train_model(load_settings("digits-mmc", [*SHORT, "train.epochs=3"]), tmp_path / "run", resume=True)
+    with pytest.raises(SettingsError, match="A cosine schedule ends at a learning rate of 0"):
+        extended(tmp_path / "run", "train.epochs=3", "train.schedule=cosine")
+    with pytest.raises(SettingsError, match="schedule_epochs must lie below"):
+        load_settings("digits-mmc", [*SHORT, "train.epochs=3", "train.schedule_epochs=3"])

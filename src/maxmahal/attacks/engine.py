@@ -30,7 +30,7 @@ from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import FOOLED, HIT, Model, Oracle, Samples, default_batch_size, is_coarse, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
-from maxmahal.attacks.result import Nearest, Result, Tally
+from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds, Threat
 from maxmahal.random import content_ids, own_stream, stream_key
@@ -192,6 +192,11 @@ class Progress:
     settled: int
     total: int
     broken: int
+    """As counted when a sample last left: counting reads from the device."""
+    share: float
+    """Of the whole attack, every restart and target: samples that leave early make it jump ahead."""
+    passes: Passes
+    """Spent so far."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +218,7 @@ class Engine:
 
 
 DEFAULT_ENGINE = Engine()
+_REPORTS = 100  # of the progress in an attempt in which no sample leaves
 
 
 @dataclass(frozen=True)
@@ -280,13 +286,15 @@ class _Run:
         check_first_values(oracle, answers, self._samples)
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
         self._exits = engine.early_exit and keep == "best"
+        self._attempts, self._broken = 1, 0
 
     def attack(self, restarts: int) -> Result:
         """Every restart with every target, on the samples that are still correct."""
         if self._keep != "last":
             self._ledger.offer_clean_images()
         columns = 1 if self._targets is None else self._targets.shape[1]
-        for attempt in range(restarts * columns):
+        self._attempts = restarts * columns
+        for attempt in range(self._attempts):
             samples = self._samples
             if self._targets is not None:
                 samples = replace(samples, targets=self._targets[:, attempt % columns])
@@ -297,13 +305,14 @@ class _Run:
 
     def _attack_rows(self, samples: Samples, queue: Tensor, attempt: int) -> None:
         """Samples leave when they are done, and others take their place."""
-        total, settled, taken = len(queue), 0, 0
+        total, taken, age = len(queue), 0, 0.0  # age: steps that a sample of the batch has taken, on average
         together = not self._exits and self._keep != "nearest"  # all take every step: nothing is read back
         rows, working, state = queue[:0], samples.select(queue[:0]), State()
         while len(queue) or len(rows):
             room = self._capacity - len(rows)
             if len(queue) and (4 * room >= self._capacity or not len(rows)):
                 admitted, queue = queue[:room], queue[room:]
+                age *= len(rows) / (len(rows) + len(admitted))
                 rows, working, state = self._admit(samples, admitted, attempt, rows, working, state)
             trial = self._method.step(working, state, self._oracle)
             self._tally.add("iterations", rows)
@@ -311,16 +320,17 @@ class _Run:
             if self._keep != "last":
                 success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
             leaves = trial.finished | success if self._exits else trial.finished
-            taken += 1
+            taken, age = taken + 1, age + 1
             if taken % self._method.steps if together else not bool(leaves.any()):
+                if taken % max(self._method.steps // _REPORTS, 1) == 0:
+                    self._report(attempt, total, len(queue), len(rows), age)
                 continue
             undecided = (trial.finished & ~success if self._exits else trial.finished).nonzero().squeeze(1)
             if len(undecided):
                 self._judge_final(rows[undecided], working.select(undecided), _rows_of(state, undecided))
             stays = (~leaves).nonzero().squeeze(1)
             rows, working, state = rows[stays], working.select(stays), _rows_of(state, stays)
-            settled = total - len(queue) - len(rows)
-            self._report(settled, total)
+            self._report(attempt, total, len(queue), len(rows), age, count=True)
 
     def _admit(
         self, samples: Samples, admitted: Tensor, attempt: int, rows: Tensor, working: Samples, state: State
@@ -338,9 +348,15 @@ class _Run:
             verdict = self._oracle.verdict(final, working)
             self._ledger.offer(rows, working, final, verdict.predictions, verdict.values, judged=True)
 
-    def _report(self, settled: int, total: int) -> None:
-        if self._engine.progress is not None:
-            self._engine.progress(Progress(settled, total, self._ledger.broken()))
+    def _report(self, attempt: int, total: int, queued: int, working: int, age: float, *, count: bool = False) -> None:
+        if self._engine.progress is None:
+            return
+        if count:
+            self._broken = self._ledger.broken()
+        settled = total - queued - working
+        done = settled + working * min(age / self._method.steps, 1.0)
+        share = (attempt + done / total) / self._attempts
+        self._engine.progress(Progress(settled, total, self._broken, share, replace(self._oracle.passes)))
 
     def _result(self) -> Result:
         ledger, samples = self._ledger, self._samples

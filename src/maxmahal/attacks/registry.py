@@ -6,6 +6,7 @@ function, or an ``Attack`` that states more about one.
 """
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -67,12 +68,22 @@ class Attack:
     """Whether it attacks another model of the evaluation, which the option ``source`` names."""
     fewest_classes: Callable[[Mapping[str, Any]], int] = lambda _: 2
     """The number of classes that it needs with these options."""
+    passes: Callable[[Mapping[str, Any]], Passes] = lambda options: by_gradients(options.get("steps", 0))
+    """Those of a sample that it does not break, in one restart towards one target; none if not known."""
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Options of a suite beside those of the function, or with another default."""
 
     def __call__(self, *given: Any, **options: Any) -> Result | Tensor:
         """What the function finds."""
         return self.function(*given, **options)
+
+    def most_passes(self, options: Mapping[str, Any], classes: int) -> Passes:
+        """Those of a sample that it does not break, with every restart and target."""
+        few = re.fullmatch(r"top-(\d+)", str(options.get("targets")))
+        others = int(few[1]) if few else classes if options.get("targets") == "all-others" else 1
+        times = max(min(others, classes - 1), 1) * int(options.get("restarts", 1))
+        each = self.passes(options)
+        return Passes(times * each.forward, times * each.backward, times * each.queries)
 
     @cached_property
     def parameters(self) -> frozenset[str]:
@@ -100,6 +111,16 @@ class Attack:
         return options
 
 
+def by_gradients(count: int) -> Passes:
+    """So many gradients, of one sample."""
+    return Passes(count, count, count)
+
+
+def by_queries(count: int) -> Passes:
+    """So many looks without a gradient, of one sample."""
+    return Passes(count, 0, count)
+
+
 def clean(model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Result:
     """The images as they are."""
     predictions = judge(model, images).predictions
@@ -108,19 +129,41 @@ def clean(model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " 
     return Result(images, predictions, predictions != labels, None, passes, spent=Spent(zeros, ones, zeros, ones))
 
 
+def _tries(options: Mapping[str, Any]) -> Passes:
+    return by_queries(options["tries"])
+
+
+def _carlini_passes(options: Mapping[str, Any]) -> Passes:
+    steps, constants = options["steps"], options["search_steps"]
+    tracked = min(steps, max(50, steps // 10)) * -(-constants // 3)
+    return by_gradients(tracked if options["constants"] == "tracked" else steps * constants)
+
+
+def _autoattack_passes(options: Mapping[str, Any]) -> Passes:
+    if options["part"] == "square":
+        return by_queries(options["queries"])
+    return by_gradients(options["steps"] * (9 if options["part"].endswith("-t") else 1))
+
+
 ATTACKS: dict[str, Attack] = {
-    "clean": Attack(clean, needs_gradients=False, stays_in_ball=False, changes_images=False),
-    "fgsm": Attack(fgsm),
+    "clean": Attack(
+        clean, needs_gradients=False, stays_in_ball=False, changes_images=False, passes=lambda _: by_queries(1)
+    ),
+    "fgsm": Attack(fgsm, passes=lambda _: by_gradients(1)),
     "pgd": Attack(pgd),
     "mim": Attack(mim),
     "apgd": Attack(apgd),
-    "spsa": Attack(spsa, needs_gradients=False),
-    "square": Attack(square, needs_gradients=False),
-    "carlini": Attack(carlini_wagner, stays_in_ball=False, finds_smallest=True),
+    "spsa": Attack(spsa, needs_gradients=False, passes=lambda o: by_queries(o["steps"] * (o["evaluations"] + 1))),
+    "square": Attack(square, needs_gradients=False, passes=lambda o: by_queries(o["queries"])),
+    "carlini": Attack(carlini_wagner, stays_in_ball=False, finds_smallest=True, passes=_carlini_passes),
     "fmn": Attack(fmn, stays_in_ball=False, finds_smallest=True),
-    "noise": Attack(worst_of_noise, needs_gradients=False, stays_in_ball=False),
-    "rotation": Attack(worst_of_rotations, needs_gradients=False, stays_in_ball=False),
-    "autoattack": Attack(autoattack_part, fewest_classes=lambda options: FEWEST_CLASSES[options["part"]]),
+    "noise": Attack(worst_of_noise, needs_gradients=False, stays_in_ball=False, passes=_tries),
+    "rotation": Attack(worst_of_rotations, needs_gradients=False, stays_in_ball=False, passes=_tries),
+    "autoattack": Attack(
+        autoattack_part,
+        fewest_classes=lambda options: FEWEST_CLASSES[options["part"]],
+        passes=_autoattack_passes,
+    ),
     "transfer": Attack(
         craft_for_transfer, needs_gradients=False, crafts_on_source=True, defaults={"source": "", "objective": "paper"}
     ),

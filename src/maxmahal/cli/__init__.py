@@ -5,6 +5,7 @@ full: the package imports a part when a command first uses it. The few modules t
 imported inside the command.
 """
 
+import errno
 import shlex
 import sys
 import traceback
@@ -25,7 +26,7 @@ def main(commands: typer.Typer = app) -> None:
     try:
         with warnings.catch_warnings():
             _show_notices()
-            commands()
+            commands(prog_name="maxmahal")
     except MaxmahalError as error:
         sys.stderr.write(f"maxmahal: {error}\n")
         sys.exit(2)
@@ -41,6 +42,9 @@ def main(commands: typer.Typer = app) -> None:
         sys.stderr.write(f"maxmahal: {printable(f'{where}{error.strerror or error}')}.\n")
         sys.exit(2)
     except SystemExit as stop:
+        closed = getattr(stop.__context__, "errno", None) == errno.EPIPE  # typer exits with 1 and says nothing
+        if closed and sys.argv[1:2] and sys.argv[1] in ("train", *RESUMABLE):
+            sys.stderr.write(f"maxmahal: stopped, because nobody reads the output; {_how_to_resume(sys.argv[1:])}\n")
         if stop.code == INTERRUPTED:
             sys.stderr.write(f"maxmahal: stopped; {_how_to_resume(sys.argv[1:])}\n")
         raise

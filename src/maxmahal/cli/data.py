@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli.common import Console, DataDir, echo, print_line, print_table
+from maxmahal.cli.common import Console, DataDir, PlainCommand, PlainGroup, echo, print_line, print_table
 from maxmahal.cli.progress import DownloadProgress
 
-app = typer.Typer(help="Data sets: list, check and download them.", no_args_is_help=True)
+app = typer.Typer(cls=PlainGroup, help="Data sets: list, check and download them.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set's name; `maxmahal data list` shows them.")]
 
 
-@app.command("list")
+@app.command("list", cls=PlainCommand)
 def list_command(data_dir: DataDir = None) -> None:
     """Every data set, and whether its files are in the data folder."""
     console = Console()
@@ -21,7 +21,7 @@ def list_command(data_dir: DataDir = None) -> None:
     print_table(console, ("name", "files"), dataset_status(data_dir))
 
 
-@app.command("check")
+@app.command("check", cls=PlainCommand)
 def check_command(name: Name, data_dir: DataDir = None) -> None:
     """Verify checksums, counts and class balance."""
     report = maxmahal.data.check_dataset(name, data_dir)
@@ -31,7 +31,7 @@ def check_command(name: Name, data_dir: DataDir = None) -> None:
         raise typer.Exit(2)
 
 
-@app.command("fetch")
+@app.command("fetch", cls=PlainCommand)
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set from its publisher into the data folder."""
     maxmahal.data.fetch_dataset(name, data_dir, progress=DownloadProgress(Console(stderr=True)))

@@ -7,14 +7,28 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli.common import Console, Data, DataDir, Device, Limit, Trusted, pick_device, print_line, print_table
+from maxmahal.cli.common import (
+    Console,
+    Data,
+    DataDir,
+    Device,
+    Limit,
+    Trusted,
+    completing,
+    pick_device,
+    print_line,
+    print_table,
+)
 from maxmahal.errors import SettingsError
 from maxmahal.files import write_text_atomically
 
 
 def density_command(
     targets: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run folders, checkpoints or names of the zoo.")
+        list[str],
+        typer.Argument(
+            metavar="RUN", autocompletion=completing("zoo"), help="Run folders, checkpoints or names of the zoo."
+        ),
     ],
     data: Data = None,
     trust: Trusted = None,

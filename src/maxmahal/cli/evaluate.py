@@ -1,6 +1,6 @@
 """``maxmahal evaluate`` and ``maxmahal suites``."""
 
-from itertools import combinations
+from itertools import combinations, compress
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from rich.markup import escape
 
 import maxmahal
 from maxmahal.cli.common import (
+    Budget,
     Console,
     Data,
     DataDir,
@@ -18,6 +19,7 @@ from maxmahal.cli.common import (
     TensorBoard,
     Trusted,
     WeightsAndBiases,
+    completing,
     pick_device,
     print_line,
     print_table,
@@ -26,32 +28,44 @@ from maxmahal.cli.common import (
 from maxmahal.cli.progress import EvaluationProgress
 from maxmahal.errors import SettingsError
 
+_Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET",
+        autocompletion=completing("zoo"),
+        help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
+    ),
+]
+_Transfer = Annotated[
+    bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
+]
+_SaveImages = Annotated[
+    bool,
+    typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")
+]
+
 
 def evaluate_command(
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TARGET...",
-            help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
-        ),
-    ],
+    targets: _Targets,
     out: Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")] = Path(
         "runs/evaluations"
     ),
-    suite: Annotated[str, typer.Option(help="quick, paper, strict, autoattack, or a .toml file.")] = "strict",
+    suite: Annotated[
+        str, typer.Option(autocompletion=completing("suite"), help="quick, paper, strict, autoattack, or a .toml file.")
+    ] = "strict",
     data: Data = None,
     trust: Trusted = None,
     limit: Limit = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     epsilon: Annotated[str | None, typer.Option(help="Such as 4/255 (default: the suite's or the data set's).")] = None,
     norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf or L2.")] = None,
-    transfer: Annotated[
-        bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
-    ] = False,
-    save_images: Annotated[
-        bool,
-        typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
-    ] = False,
+    transfer: _Transfer = False,
+    save_images: _SaveImages = False,
+    dry_run: _DryRun = False,
+    budget: Budget = None,
     tensorboard: TensorBoard = None,
     wandb: WeightsAndBiases = None,
     data_dir: DataDir = None,
@@ -62,10 +76,13 @@ def evaluate_command(
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
 
+    deadline = None if budget is None else maxmahal.reproduce.Deadline.after(maxmahal.reproduce.parse_budget(budget))
+
     from maxmahal.evaluate.reporter import logged
 
     console = Console()
-    with EvaluationProgress(console, quiet=quiet) as display, logged(display, tensorboard, wandb) as reporter:
+    progress = EvaluationProgress(console, quiet=quiet and not dry_run)
+    with progress as display, logged(display, tensorboard, wandb) as reporter:
         found = maxmahal.evaluate.evaluate_models(
             targets,
             out=out,
@@ -81,7 +98,11 @@ def evaluate_command(
             device=pick_device(device),
             save_images=save_images,
             reporter=reporter,
+            until=None if deadline is None else deadline.end,
+            dry_run=dry_run,
         )
+    if dry_run:
+        return
     print_verdicts(console, found)
     if quiet:
         return
@@ -103,6 +124,13 @@ def suites_command(show: Show = None) -> None:
 
 def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     """A table with one row per model, one sentence per model, and the comparisons between models."""
+    begun = [any(len(stage.columns) for stage in evaluation.stages) for evaluation in evaluations]
+    for evaluation, has_records in zip(evaluations, begun, strict=True):
+        if not has_records:
+            print_line(console, f"{evaluation.name}: not started; run the same command to continue.")
+    evaluations = list(compress(evaluations, begun))
+    if not evaluations:
+        return
     worst = "worst case" if all(evaluation.comparison for evaluation in evaluations) else "robust accuracy"
     numbers = ("clean", worst, "attacks succeed on")
     verdicts = [maxmahal.evaluate.give_verdict(evaluation) for evaluation in evaluations]
@@ -122,7 +150,7 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
 
 
 def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
-    attacked = [evaluation for evaluation in evaluations if maxmahal.records.was_attacked(evaluation)]
+    attacked = [each for each in evaluations if each.finished and maxmahal.records.was_attacked(each)]
     for first, second in combinations(attacked, 2):
         pair = maxmahal.evaluate.compare(first, second)
         ahead, behind = (first, second) if pair.difference >= 0 else (second, first)

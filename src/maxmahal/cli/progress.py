@@ -7,16 +7,16 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 import maxmahal
-from maxmahal.cli.common import print_line
+from maxmahal.cli.common import counted, per_second, print_line
 
 NAMES = {
     "train_loss": "loss {:.4g}",
@@ -27,6 +27,8 @@ NAMES = {
 
 
 Display = TypeVar("Display", bound="LiveDisplay")
+INTERVAL = 20.0  # seconds between two lines about the same stage
+SLOW = 1.5  # seconds: a stage that takes longer states its time, a faster one its rate
 
 
 class LiveDisplay:
@@ -35,9 +37,8 @@ class LiveDisplay:
     def __init__(self, console: Console, *columns: ProgressColumn, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
         disable = quiet or not console.is_terminal
-        self._bar = Progress(
-            TextColumn("{task.description}"), *columns, console=console, transient=True, disable=disable
-        )
+        title = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+        self._bar = Progress(title, *columns, expand=True, console=console, transient=True, disable=disable)
         self._task = TaskID(0)
 
     def __enter__(self: Display) -> Display:
@@ -89,44 +90,50 @@ class EvaluationProgress(LiveDisplay):
     """A reporter for evaluations."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        columns = (
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[robust]}"),
-        )
+        columns: list[ProgressColumn] = [TextColumn("{task.fields[count]}"), TextColumn("{task.fields[outlook]}")]
+        if console.width >= 80:  # narrow terminals show the name of the attack instead
+            columns.insert(0, BarColumn(bar_width=12))
+        if console.width >= 110:
+            columns.append(TextColumn("{task.fields[robust]}"))
         super().__init__(console, *columns, quiet=quiet)
         self._title, self._planned, self._done = "", 0, 0
         self._started, self._fresh = time.monotonic(), 0
-        self._robust = ""
+        self._robust, self._said = "", time.monotonic()
 
     def begin(self, name: str, samples: int) -> None:
         """Print a heading for the model."""
         self._robust = ""
-        self.note(f"{name}: {samples} samples")
+        self.note(f"{name}: {counted(samples, 'sample')}")
 
     def stage(self, title: str, planned: int, done: int) -> None:
         """Start a new bar at the progress of the records."""
         self._title, self._planned, self._done = title, planned, done
         self._started, self._fresh = time.monotonic(), 0
-        self._begin(title, planned, done, rate="", robust=self._robust)
+        self._begin(title, planned, done, count=self._count(), outlook="", robust=self._robust)
         if self._bar.disable and 0 < done < planned:
-            self.note(f"  {title}: resumed after {done} of {planned}")
+            self.note(f"  {title}: resumed after {done:,} of {planned:,}")
 
-    def within(self, settled: int, total: int) -> None:
-        """Move the bar inside a chunk."""
-        self._bar.update(self._task, completed=min(self._done + min(settled, total), self._planned))
+    def within(self, done: float, outlook: str) -> None:
+        """Move the bar inside a chunk; without a bar, print a line from time to time."""
+        done = min(self._done + done, self._planned)
+        self._bar.update(self._task, completed=done, outlook=outlook)
+        if self._bar.disable and outlook and time.monotonic() - self._said >= INTERVAL:
+            self._said = time.monotonic()
+            self.note(f"  {self._title}: {done / max(self._planned, 1):.0%}, {outlook}")
 
     def chunk(self, samples: int, robust: float) -> None:
         """Move the bar; print a line when a stage is done."""
         self._done += samples
         self._fresh += samples
-        rate = self._fresh / max(time.monotonic() - self._started, 1e-6)
         self._robust = f"robust so far: {robust:.1%}"
-        self._bar.update(self._task, completed=self._done, rate=f"{rate:.3g}/s", robust=self._robust)
+        self._bar.update(self._task, completed=self._done, count=self._count(), robust=self._robust)
         if self._done >= self._planned:
-            self.note(f"  {self._title}: {self._planned} samples, {rate:.3g}/s, {self._robust}")
+            seconds = time.monotonic() - self._started
+            cost = f"{seconds:.0f} s" if seconds >= SLOW else f"{per_second(self._fresh / max(seconds, 1e-6))}"
+            self.note(f"  {self._title}: {counted(self._planned, 'sample')}, {cost}, {self._robust}")
+
+    def _count(self) -> str:
+        return f"{self._done:,}/{self._planned:,}"
 
     def finding(self, finding: "maxmahal.records.Finding") -> None:
         """Print a warning; other findings only move the bar."""

@@ -23,7 +23,7 @@ _Evaluations = list["maxmahal.records.Evaluation"]
 
 
 def report_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of records.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of records.")],
     out: Annotated[Path, typer.Option(help="The page, the file of tables, or the folder of figures.")],
     format: Annotated[
         str | None,

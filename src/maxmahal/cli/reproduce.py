@@ -10,7 +10,18 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import Console, DataDir, Device, Show, pick_device, print_line, print_table, show_shipped
+from maxmahal.cli.common import (
+    Budget,
+    Console,
+    DataDir,
+    Device,
+    Show,
+    completing,
+    pick_device,
+    print_line,
+    print_table,
+    show_shipped,
+)
 from maxmahal.errors import SettingsError
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
@@ -18,7 +29,12 @@ STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
 
 def reproduce_command(
     grid: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A grid's name or a .toml file; without it, list the grids.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            autocompletion=completing("grid"),
+            help="A grid's name or a .toml file; without it, list the grids.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs, records, logs and the report.")] = Path("runs/reproduce"),
     overrides: Annotated[
@@ -27,9 +43,7 @@ def reproduce_command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what is done and what is missing; start nothing.")
     ] = False,
-    budget: Annotated[
-        str | None, typer.Option(help="Stop within this time (90s, 8m, 1h30m); run the same command to continue.")
-    ] = None,
+    budget: Budget = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel workers (default: 1 on the CPU, 3 on a GPU).")] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -97,7 +111,7 @@ class GridProgress:
     ) -> None:
         """Show the planned time, the progress or the result; an error is also printed above the table in full."""
         if event == "started":
-            text = f"[bold]started[/bold], about {maxmahal.reproduce.reporter.duration(cell.seconds)}"
+            text = f"[bold]started[/bold], about {maxmahal.evaluate.durations.duration(cell.seconds)}"
         elif event == "running":
             text = f"[bold]{escape(text)}[/bold]"
         else:

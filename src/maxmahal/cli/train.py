@@ -1,5 +1,6 @@
 """``maxmahal train`` and ``maxmahal presets``."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from maxmahal.cli.common import (
     Show,
     TensorBoard,
     WeightsAndBiases,
+    completing,
     echo,
     pick_device,
     print_line,
@@ -24,7 +26,12 @@ from maxmahal.settings import to_table, to_toml
 
 
 def train_command(
-    preset: Annotated[str, typer.Argument(help="A preset's name (see `maxmahal presets`) or a .toml file.")],
+    preset: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completing("preset"), help="A preset's name (see `maxmahal presets`) or a .toml file."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="The run folder (default: runs/PRESET).")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. train.epochs=5.")
@@ -78,4 +85,4 @@ def _print_result(console: Console, result: dict[str, Any], folder: Path) -> Non
             robust = f", PGD-10 {scores['test_pgd10']:.2%}" if "test_pgd10" in scores else ""
             line = f"{name} checkpoint (epoch {scores['epoch']}): test accuracy {scores['test_accuracy']:.2%}{robust}"
             console.print(line, highlight=False)
-    print_line(console, f"Saved in {folder}.")
+    print_line(console, f"Saved in {folder}; `maxmahal evaluate {shlex.quote(str(folder))}` measures its robustness.")

@@ -7,13 +7,28 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli.common import Console, DataDir, Device, Limit, Trusted, pick_device, print_line, print_table
+from maxmahal.cli.common import (
+    Console,
+    DataDir,
+    Device,
+    Limit,
+    Trusted,
+    completing,
+    pick_device,
+    print_line,
+    print_table,
+)
 from maxmahal.errors import SettingsError
 
 
 def uncertainty_command(
     targets: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run folders, checkpoints or zoo:NAME; NAME=RUN names one.")
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            autocompletion=completing("zoo"),
+            help="Run folders, checkpoints or zoo:NAME; NAME=RUN names one.",
+        ),
     ],
     ood: Annotated[
         list[str] | None,

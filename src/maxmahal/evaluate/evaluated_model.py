@@ -302,6 +302,10 @@ def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torc
             "`maxmahal train` made, a .safetensors file, a name of `maxmahal zoo`, or package.module:factory."
         )
     file = path / "last.safetensors" if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        runs = sorted(str(each.parent) for each in path.glob("*/last.safetensors"))
+        if runs:
+            raise CheckpointError(f"{path} is a folder of runs; evaluate one or more of them: {' '.join(runs)}.")
     model = load_model(file, trusted=trusted, device=device)
     folder = RunFolder(file.parent)
     training = folder.read_metrics()

@@ -1,7 +1,7 @@
 """The evaluation of one model: diagnostics, then stage after stage, each chunk recorded as soon as it is done."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +14,13 @@ from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
+from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration, probe, stage_seconds
 from maxmahal.evaluate.environment import describe_device
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
 from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.pixels import save_chunk
-from maxmahal.evaluate.plan import Traits, describe_stage, plan_stages, samples_of, split, why_not
+from maxmahal.evaluate.plan import CLEAN, Traits, describe_stage, plan_stages, samples_of, split, why_not
 from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.stage import StageInput, run_stage
@@ -27,80 +28,38 @@ from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
 from maxmahal.records.store import Store
-from maxmahal.records.types import Finding
+from maxmahal.records.types import Finding, Rating
 
 PICTURES = 24  # samples whose images are kept for the gallery
 POLL = 0.2  # seconds between checks of a chunk that another process computes
 AT_ONCE = {"cuda": 8}  # chunks that a device computes in the time of one
 
 
-def chunk_size(device: torch.device, suite: Suite) -> int:
-    """Samples that are attacked and recorded together on that device."""
-    return suite.chunk * AT_ONCE.get(device.type, 1)
+def chunk_size(device: torch.device, suite: Suite, *, hurried: bool = False) -> int:
+    """Samples that are attacked and recorded together on that device; fewer if time may run out in between."""
+    return suite.chunk * AT_ONCE.get(device.type, 1) if device.type in AT_ONCE or not hurried else -(-suite.chunk // 5)
 
 
 class _OutOfTimeError(Exception):
     """The next step would not be done in time."""
 
 
-@dataclass
-class EvaluationRun:
-    """One evaluation while it runs; ``number`` is its number in the records."""
+@dataclass(kw_only=True)
+class PlannedEvaluation:
+    """One model and a suite, before anything is attacked."""
 
-    store: Store
-    locks: ChunkLocks
-    number: int
     name: str
-    seed: int
     stochastic: bool
     suite: Suite
     data: ImageData
     others: Mapping[str, EvaluatedModel]
     """All models of the call by their names, the evaluated one among them."""
     transfer: bool
-    images_folder: Path | None
-    reporter: EvaluationReporter
-    until: float | None = None
-
-    def run(self) -> None:
-        """Compute everything that is still missing, as far as time allows."""
-        self.reporter.begin(self.target.name, len(self.data))
-        self._report_recorded()
-        try:
-            ((clean, _), *_) = self._plan([])
-            self._record_plan([(clean, "")])
-            self._run_stage(0, clean)
-            plan = self._plan(self._diagnose() if self.suite.diagnose else [])
-            self._record_plan(plan)
-            for position, (stage, skipped) in enumerate(plan):
-                if position and not skipped:
-                    self._run_stage(position, stage)
-        except _OutOfTimeError:
-            self.reporter.note(f"Out of time: {self.target.name} is not finished; the same call continues it.")
-        else:
-            self.store.finish(self.number)
-
-    def _report_recorded(self) -> None:
-        done = self.store.finished_stages(self.number)
-        known = len(self.store.findings(self.number))
-        if known:
-            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
-        if done:
-            self.reporter.note(f"  already recorded: {'; '.join(done)}")
 
     @property
     def target(self) -> EvaluatedModel:
         """The model under evaluation."""
         return self.others[self.name]
-
-    @cached_property
-    def _ids(self) -> list[int]:
-        return self.data.sample_ids.tolist()
-
-    @cached_property
-    def _chunk_size(self) -> int:
-        """As when the evaluation began, perhaps on another device: chunks are known by their numbers."""
-        return int(self.store.body(self.number).get("chunk", self.suite.chunk))
 
     @cached_property
     def _few(self) -> ImageData:
@@ -127,21 +86,6 @@ class EvaluationRun:
         with model_errors(model, images):
             return bpda_model(model, images) if isinstance(model, nn.Module) else None
 
-    @cached_property
-    def _plane(self) -> Plane | None:
-        model = self.target.model
-        if not isinstance(model, Classifier):
-            return None
-        some = self.data.first(POINTS).to(self.target.device)
-        with model_errors(model, images := some.float_images()):
-            plane = find_plane(model, images, some.labels)
-        return Plane.from_bytes(self.store.keep_plane(self.number, plane.to_bytes()))
-
-    @cached_property
-    def _pictured(self) -> frozenset[int]:
-        rows = choose_probe(len(self.data), seed=0)[:PICTURES]
-        return frozenset(self._ids[row] for row in rows.tolist())
-
     def _plan(self, findings: list[Finding]) -> list[tuple[Stage, str]]:
         """Every stage, and why it does not run (empty if it does)."""
         planned = plan_stages(self.suite, findings, self.others, transfer=self.transfer)
@@ -156,6 +100,112 @@ class EvaluationRun:
             sources=self._sources if uses_sources else frozenset(),
         )
         return [(stage, why_not(stage, self.target, traits, self.others)) for stage in stages]
+
+    def estimate(self, recorded: Collection[str] = ()) -> list[str]:
+        """The stages with planned times, as lines; times come from a short timed attack on this device."""
+        attacks = [(stage, skipped) for stage, skipped in self._plan([])[1:] if stage.name not in recorded]
+        runs = [stage for stage, skipped in attacks if not skipped]
+        threat = self.suite.threat_of(None)
+        seen = probe(self.target, self.data, threat, gradients=self._differentiable)
+        options = {"classes": self.data.num_classes, "draws": EOT if self.stochastic else 1}
+        samples, speed = len(self.data), seen.speed
+        expected = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.robust, **options)
+        most = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.correct, **options)
+        times = dict(zip((stage.name for stage in runs), expected, strict=True))
+        checked = not self.suite.diagnose or any(name != CLEAN.name for name in recorded)
+        checks = 0.0 if checked else diagnostics_seconds(samples, speed, seen.robust)
+        lines = [f"{self.name}: {self.suite.name} on {samples:,} sample{'s' * (samples != 1)} at {threat}"]
+        lines += [f"  already recorded: {'; '.join(recorded)}"] if recorded else []
+        lines += [f"  diagnostics: about {duration(checks)}"] if checks else []
+        for stage, skipped in attacks:
+            known = times.get(stage.name)
+            told = "time not known" if known is None else f"about {duration(known)}"
+            lines.append(f"  {stage.title}: {f'skipped. {skipped}' if skipped else told}")
+        costs = [f"{1000 * speed.gradient:.2g} ms per gradient"] * bool(speed.gradient)
+        costs.append(f"{1000 * speed.query:.2g} ms per query")
+        highest = sum(filter(None, most)) + bool(checks) * diagnostics_seconds(samples, speed, seen.correct)
+        total = duration(checks + sum(filter(None, expected)))
+        lines.append(
+            f"In all about {total}, and at most about {duration(highest)} if no attack breaks a sample; "
+            "attacks that warnings call for come on top."
+        )
+        lines.append(
+            f"Measured on {describe_device(self.target.device)} with {seen.images} image{'s' * (seen.images != 1)}: "
+            f"{', '.join(costs)}; a short attack left {seen.robust:.0%} correct, of {seen.correct:.0%} before it."
+        )
+        return lines
+
+
+@dataclass(kw_only=True)
+class EvaluationRun(PlannedEvaluation):
+    """One evaluation while it runs; ``number`` is its number in the records."""
+
+    store: Store
+    locks: ChunkLocks
+    number: int
+    seed: int
+    images_folder: Path | None
+    reporter: EvaluationReporter
+    until: float | None = None
+
+    def __post_init__(self) -> None:
+        self._forecast = Forecast(len(self.data), self.data.num_classes, EOT if self.stochastic else 1)
+
+    def run(self) -> None:
+        """Compute everything that is still missing, as far as time allows."""
+        self.reporter.begin(self.target.name, len(self.data))
+        self._report_recorded()
+        try:
+            ((clean, _), *planned) = self._plan([])
+            self._forecast.plan([stage for stage, skipped in planned if not skipped])
+            self._record_plan([(clean, "")])
+            self._run_stage(0, clean)
+            plan = self._plan(self._diagnose() if self.suite.diagnose else [])
+            self._record_plan(plan)
+            self._forecast.plan([stage for stage, skipped in plan[1:] if not skipped])
+            for position, (stage, skipped) in enumerate(plan):
+                if position and not skipped:
+                    self._run_stage(position, stage)
+        except _OutOfTimeError as stop:
+            left = "; ".join(stage.title for stage in self._forecast.ahead())
+            self.reporter.note(
+                f"Out of time: {self.target.name} is not finished; the same call continues it. Left to do: {left}."
+                f"{stop}"
+            )
+        else:
+            self.store.finish(self.number)
+
+    def _report_recorded(self) -> None:
+        done = self.store.finished_stages(self.number)
+        known = len(self.store.findings(self.number))
+        if known:
+            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
+        if done:
+            self.reporter.note(f"  already recorded: {'; '.join(done)}")
+
+    @cached_property
+    def _ids(self) -> list[int]:
+        return self.data.sample_ids.tolist()
+
+    @cached_property
+    def _chunk_size(self) -> int:
+        """As when the evaluation began, perhaps on another device: chunks are known by their numbers."""
+        return int(self.store.body(self.number).get("chunk", self.suite.chunk))
+
+    @cached_property
+    def _plane(self) -> Plane | None:
+        model = self.target.model
+        if not isinstance(model, Classifier):
+            return None
+        some = self.data.first(POINTS).to(self.target.device)
+        with model_errors(model, images := some.float_images()):
+            plane = find_plane(model, images, some.labels)
+        return Plane.from_bytes(self.store.keep_plane(self.number, plane.to_bytes()))
+
+    @cached_property
+    def _pictured(self) -> frozenset[int]:
+        rows = choose_probe(len(self.data), seed=0)[:PICTURES]
+        return frozenset(self._ids[row] for row in rows.tolist())
 
     def _record_plan(self, plan: list[tuple[Stage, str]]) -> None:
         for position, (stage, skipped) in enumerate(plan):
@@ -189,6 +239,7 @@ class EvaluationRun:
             seed=self.seed,
             stochastic=self.stochastic,
             others={name: other.model for name, other in self.others.items() if name != self.target.name},
+            progress=lambda _: self._check_time(0.0),
         )
 
     def _run_stage(self, position: int, stage: Stage) -> None:
@@ -202,11 +253,15 @@ class EvaluationRun:
         if recorded and position and self.images_folder is not None and not self.images_folder.exists():
             self.reporter.note(f"{recorded} samples were attacked without --save-images; their images are not saved.")
         self.reporter.stage(stage.title, len(rows), recorded)
+        self._forecast.begin(stage, len(rows) - recorded, sum(shares.values()) / max(len(shares), 1))
+        self.reporter.within(0.0, self._forecast.outlook())
         latest = 0.0  # seconds that the last chunk took; the first of all is slow, because it compiles
         while missing := [number for number in chunks if number not in done]:
             before = len(done)
             for number in missing:
-                self._check_time(latest)
+                # An attack that does not report its progress cannot be stopped in between.
+                blind = "engine" not in find_attack(stage.attack.name).parameters
+                self._check_time(latest or (self._forecast.seconds(len(chunks[number])) if blind else 0.0))
                 started = time.monotonic()
                 if self._run_chunk(position, stage, number, chunks[number]):
                     latest = time.monotonic() - started
@@ -233,14 +288,23 @@ class EvaluationRun:
                 self.number, position, number, output.columns, output.rating, device, output.pictures, output.points
             )
         shares = self.store.worst_shares(self.number)
+        self._forecast.learn(len(rows), output.rating)
         self.reporter.chunk(len(rows), sum(shares.values()) / max(len(shares), 1))
         return True
 
     def _input(self, position: int, stage: Stage, number: int, rows: list[int]) -> StageInput:
         data = self.data.select(torch.tensor(rows)).to(self.target.device)
 
+        started = time.monotonic()
+
         def report(progress: Progress) -> None:
-            self.reporter.within(progress.settled, progress.total)
+            passes = progress.passes
+            spent = Rating(time.monotonic() - started, passes.forward, passes.backward, passes.queries)
+            if self.until is not None and time.monotonic() >= self.until:
+                whole = duration(self._forecast.seconds(len(rows), spent))
+                raise _OutOfTimeError(f" The next {len(rows)} samples need about {whole} and were not finished.")
+            done = progress.share * len(rows)
+            self.reporter.within(done, self._forecast.outlook(done, spent))
 
         # Just across the boundary a stochastic model is right half the time: the search must go on there.
         eot = max(stage.eot, EOT) if self.stochastic else 1

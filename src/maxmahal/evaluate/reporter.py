@@ -19,8 +19,11 @@ class EvaluationReporter(Protocol):
     def stage(self, title: str, planned: int, done: int) -> None:
         """A stage starts with so many samples, of which some may be recorded already."""
 
-    def within(self, settled: int, total: int) -> None:
-        """How many samples of the current chunk are settled."""
+    def within(self, done: float, outlook: str) -> None:
+        """How many samples of the current chunk are done, parts of samples included, and what is ahead.
+
+        ``outlook`` is such as "stage 3 of 10, about 4 min left".
+        """
 
     def chunk(self, samples: int, robust: float) -> None:
         """So many more samples are recorded; ``robust`` is the worst-case accuracy so far."""
@@ -41,7 +44,7 @@ class SilentReporter:
     def stage(self, title: str, planned: int, done: int) -> None:
         """Nothing."""
 
-    def within(self, settled: int, total: int) -> None:
+    def within(self, done: float, outlook: str) -> None:
         """Nothing."""
 
     def chunk(self, samples: int, robust: float) -> None:
@@ -71,9 +74,9 @@ class LoggedEvaluation:
         self._recorded += done
         self._reporter.stage(title, planned, done)
 
-    def within(self, settled: int, total: int) -> None:
+    def within(self, done: float, outlook: str) -> None:
         """Too fine to log."""
-        self._reporter.within(settled, total)
+        self._reporter.within(done, outlook)
 
     def chunk(self, samples: int, robust: float) -> None:
         """One more point of the curve."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -23,7 +24,7 @@ from maxmahal.evaluate.evaluated_model import (
     load_images,
     load_targets,
 )
-from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
+from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.notes import notes_on
@@ -33,7 +34,8 @@ from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.evaluate.suite_parsing import option_defaults
 from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import exits_as_errors, only_named
-from maxmahal.records.reading import read_numbers
+from maxmahal.records.reading import read_evaluations, read_numbers
+from maxmahal.records.schema import FILE
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
@@ -103,11 +105,13 @@ def evaluate_models(
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
+    dry_run: bool = False,
 ) -> list[Evaluation]:
     """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
     ``until`` is a time of ``time.monotonic()``: work that would not be done by then is left for the next call, and the
-    returned evaluations are then not ``finished``.
+    returned evaluations are then not ``finished``. With ``dry_run`` nothing is recorded or returned: the reporter notes
+    the stages and their planned times.
     """
     chosen = _suite(suite, norm, epsilon)
     if save_images and out is None:
@@ -132,20 +136,17 @@ def evaluate_models(
             | {"out": None if out is None else recorded_path(str(out))},
         )
         sources = sorted(models) if transfer else []
-        bodies = {name: _describe(model, chosen, some, command, sources) for name, model in models.items()}
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        begin = partial(
-            EvaluationRun,
-            suite=chosen,
-            data=some,
-            others=models,
-            transfer=transfer,
-            reporter=SilentReporter() if reporter is None else reporter,
-            until=until,
-        )
+        describe = partial(_describe, suite=chosen, data=some, command=command, sources=sources)
+        bodies = {Identity(name, *common): describe(model, hurried=until is not None) for name, model in models.items()}
+        shared: dict[str, Any] = {"suite": chosen, "data": some, "others": models, "transfer": transfer}
+        listener = SilentReporter() if reporter is None else reporter
         with _folder(out) as folder:
-            begin = partial(begin, images_folder=folder / "images" if save_images else None)
-            return _run(folder, {Identity(name, *common): body for name, body in bodies.items()}, begin)
+            if dry_run:
+                return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
+            pictures = folder / "images" if save_images else None
+            begin = partial(EvaluationRun, **shared, images_folder=pictures, reporter=listener, until=until)
+            return _run(folder, bodies, begin)
 
 
 @contextmanager
@@ -158,6 +159,20 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
+def _estimate(
+    folder: Path,
+    bodies: Mapping[Identity, Table],
+    plan: Callable[..., PlannedEvaluation],
+    reporter: EvaluationReporter,
+) -> list[Evaluation]:
+    """Note the stages of each evaluation and their planned times; nothing is recorded."""
+    for identity, body in bodies.items():
+        planned = plan(name=identity.name, stochastic=body["model"]["stochastic"])
+        for line in planned.estimate(_recorded(folder, identity)):
+            reporter.note(line)
+    return []
+
+
 def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun]) -> list[Evaluation]:
     store, locks = Store(folder, option_defaults), ChunkLocks(folder)
     try:
@@ -168,11 +183,24 @@ def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., Ev
             warnings.filterwarnings("ignore", re.escape(PROBABILITIES))  # the verdict says so, once
             for identity, body in bodies.items():
                 known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
-                begin(store, locks, numbers[identity], **known).run()
+                begin(store=store, locks=locks, number=numbers[identity], **known).run()
     finally:
         locks.close()
         store.close()
     return read_numbers(folder, list(numbers.values()))
+
+
+def _recorded(folder: Path, identity: Identity) -> list[str]:
+    """The names of the stages that are recorded."""
+    if not (folder / FILE).exists():
+        return []
+    return [
+        stage.name
+        for each in read_evaluations(folder)
+        if Identity(each.name, each.data, each.suite, each.seed, each.samples, each.norm, each.radius) == identity
+        for stage in each.stages
+        if stage.finished and not stage.skipped
+    ]
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:
@@ -196,7 +224,9 @@ def _some(images: ImageData, limit: int | None) -> ImageData:
     return some
 
 
-def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str]) -> Table:
+def _describe(
+    model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str], *, hurried: bool
+) -> Table:
     """The description of an evaluation in the records; ``same`` must not change when it is continued."""
     stochastic = is_stochastic(model.model, data.first(SHOWN).to(model.device).float_images())
     return {
@@ -209,7 +239,7 @@ def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "notes": notes_on(model, suite, data),
-        "chunk": chunk_size(model.device, suite),
+        "chunk": chunk_size(model.device, suite, hurried=hurried),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},

@@ -145,7 +145,7 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
-    """The card in RobustBench's folders: DATA/NORM/NAME, where NAME identifies the evaluation.
+    """The card in RobustBench's folders, DATA/NORM/NAME, where NAME identifies the evaluation; or in a .json file.
 
     An existing card with other content is not overwritten.
     """
@@ -153,6 +153,8 @@ def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
     rounds = f"seed{evaluation.seed}", f"{evaluation.samples}samples"
     name = ".".join((evaluation.name, evaluation.suite, version, size, *rounds, "json"))
     path = folder.joinpath(*(re.sub(r"[^\w.+-]|^\.", "_", part) for part in (evaluation.data, evaluation.norm, name)))
+    if folder.suffix == ".json" and not folder.is_dir():
+        path, folder = folder, folder.parent
     text = json.dumps(robustbench_card(evaluation), indent=2, ensure_ascii=False) + "\n"
     if path.exists() and path.read_bytes() != text.encode():
         raise ArgumentError(f"{path} exists already with other content; move it, or export to another folder.")

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from maxmahal.data import resolve_data_dir
 from maxmahal.data.registry import SOURCES
-from maxmahal.errors import SettingsError
+from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.files import user_path
 from maxmahal.imports import named_functions
@@ -16,8 +17,10 @@ from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import Job
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
 from maxmahal.reproduce.states import CellState, EvaluationKey, evaluation_state, training_state, unless_diverged
-from maxmahal.settings import to_table
-from maxmahal.train import METHODS, RunFolder, Settings
+from maxmahal.settings import Table, to_table
+from maxmahal.train import METHODS, RunFolder, Settings, load_card
+from maxmahal.train.config import what_counts
+from maxmahal.zoo import zoo_models
 
 SEED = 0  # of the attacks
 TRAINING = "training"
@@ -61,6 +64,8 @@ class PlanCell:
     needs: tuple[str, ...] = ()
     """Models that must be trained first."""
     evaluations: tuple[EvaluationKey, ...] = ()
+    zoo: str = ""
+    """For a training: the model of the zoo that was trained with the same settings, if there is one."""
 
     @property
     def key(self) -> str:
@@ -183,7 +188,8 @@ class _Planner:
         state = look()
         seconds = training_seconds(settings, state, self._kind, self._data_dir)
         job = Job("train", {"settings": to_table(settings), "out": str(folder), **self._where})
-        return PlanCell(model.name, TRAINING, job, look, state, seconds)
+        same = (name for name, card in _zoo_settings().items() if card == what_counts(settings))
+        return PlanCell(model.name, TRAINING, job, look, state, seconds, zoo=next(same, ""))
 
     def _evaluations(self, evaluation: GridEvaluation) -> list[PlanCell]:
         files, models = {}, {}
@@ -219,7 +225,7 @@ class _Planner:
         state = look()
         seconds = sum(
             evaluation_seconds(
-                self._settings[owners[name]], suite.name, samples, state, self._kind, smaller=requested.smaller
+                self._settings[owners[name]], suite, samples, state, self._kind, smaller=requested.smaller
             )
             for name, _, _, samples, *_ in keys
         )
@@ -271,6 +277,16 @@ class _Planner:
     @property
     def _where(self) -> dict[str, str | None]:
         return {"device": self._device, "data_dir": None if self._data_dir is None else str(self._data_dir)}
+
+
+@cache
+def _zoo_settings() -> dict[str, Table]:
+    """What each model of the zoo was trained with; a file that cannot be read is left out."""
+    found = {}
+    for name, path in zoo_models().items():
+        with suppress(MaxmahalError):
+            found[name] = what_counts(load_card(path).settings)
+    return found
 
 
 def _check_checkpoints(model: GridModel, settings: Settings) -> None:

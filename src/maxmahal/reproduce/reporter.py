@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
+from maxmahal.evaluate.durations import duration
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 
 CellEvent = Literal["started", "running", "done", "failed", "stopped"]
@@ -66,6 +67,13 @@ def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
     lines.append(f"In all: {total}." if plan.seconds else f"In all: everything {possible}is done.")
+    if in_zoo := [cell for cell in plan.cells if cell.zoo and not cell.state.ended]:
+        trainings = sum(cell.column == TRAINING for cell in plan.cells)
+        names = ", ".join(cell.zoo for cell in in_zoo)
+        lines.append(
+            f"Trained already with the same settings, in the zoo: {len(in_zoo)} of {trainings} models ({names}); "
+            "`maxmahal evaluate zoo:NAME` attacks them without a training."
+        )
     if plan.missing_data:
         lines.append(f"Before it can start: {plan.missing_data}")
     return lines
@@ -103,19 +111,6 @@ def result_lines(plan: GridPlan, outcome: GridOutcome) -> list[str]:
     if outcome.page is not None:
         lines.append(f"The report, to open in a browser: {outcome.page}")
     return lines
-
-
-def duration(seconds: float) -> str:
-    """For people: "40 s", "5 min", "2.5 h", "30 days"."""
-    for size, unit, most in ((1.0, "s", 90), (60.0, "min", 90), (3600.0, "h", 36)):
-        if seconds / size < most:
-            return f"{_rounded(seconds / size, tenths=unit == 'h')} {unit}"
-    return f"{_rounded(seconds / 86_400, tenths=True)} days"
-
-
-def _rounded(count: float, *, tenths: bool) -> str:
-    """A whole number, or with one decimal if it is small."""
-    return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
 
 
 def _left(cells: Sequence[PlanCell]) -> str:

@@ -7,11 +7,13 @@ from pathlib import Path
 from maxmahal.data import load_dataset
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import Split
+from maxmahal.evaluate.durations import Speed, diagnostics_seconds, stage_seconds
+from maxmahal.evaluate.suite import Suite
+from maxmahal.imports import only_named
 from maxmahal.reproduce.states import CellState
 from maxmahal.settings import Table, read_toml
 from maxmahal.train import Settings
 
-UNKNOWN_SUITE = "strict"  # the user's own suites are planned like this one
 PLANNED_STEPS = 10  # PGD steps with which the speeds of adversarial training were measured
 
 
@@ -34,14 +36,19 @@ def training_seconds(settings: Settings, state: CellState, device: str, data_dir
 
 
 def evaluation_seconds(
-    settings: Settings, suite: str, samples: int, state: CellState, device: str, *, smaller: bool = False
+    settings: Settings, suite: Suite, samples: int, state: CellState, device: str, *, smaller: bool = False
 ) -> float:
     """The planned time of the rest of an evaluation; in a ``smaller`` ball than the suite's any model may be robust."""
     if state.ended:
         return 0.0
     falls = settings.method.name == "standard" and not smaller
-    table = speeds()["evaluation"][device]["plain" if falls else "robust"]
-    whole = float(table.get(suite, table[UNKNOWN_SUITE])) * samples / 1000 * _cost(settings)
+    robust = float(speeds()["robust"]["plain" if falls else "adversarial"])
+    speed = Speed(**speeds()["evaluation"][device])
+    # At most nine targets in most suites, whatever the number of classes.
+    with only_named(suite.to_table()):
+        planned = stage_seconds(suite.stages, samples, speed, classes=10, correct=0.9, robust=robust)
+    checks = diagnostics_seconds(samples, speed, robust) if suite.diagnose else 0.0
+    whole = (sum(filter(None, planned)) + checks) * _cost(settings)
     return float(speeds()["start"][device]) + whole * (1 - state.share)
 
 

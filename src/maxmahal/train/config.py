@@ -1,7 +1,7 @@
 """The settings of a training run, as frozen dataclasses checked when they are built."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -99,9 +99,26 @@ class TrainSettings:
     awp_start: float = 0.0
     """The share of the training after which ``awp`` begins; from the first step on it can prevent learning."""
     seed: int = 0
+    schedule_epochs: int | None = None
+    """The epochs that the schedule spans, if fewer than all: a run that was extended stays at its last rate."""
+
+    @property
+    def scheduled(self) -> int:
+        """The epochs that the schedule spans."""
+        return self.epochs if self.schedule_epochs is None else self.schedule_epochs
 
     def __post_init__(self) -> None:
         _check_least("train.epochs", self.epochs, 1)
+        if self.schedule_epochs is not None:
+            if not 1 <= self.schedule_epochs < self.epochs:
+                raise SettingsError(
+                    f"train.schedule_epochs must lie below train.epochs = {self.epochs}; got {self.schedule_epochs}."
+                )
+            if self.schedule != "step":
+                raise SettingsError(
+                    f"A {self.schedule} schedule ends at a learning rate of 0, so more epochs would change nothing; "
+                    f"train a new run with train.epochs={self.epochs}."
+                )
         _check_least("train.batch_size", self.batch_size, 2)  # batch norm needs at least two images
         if not 0 < self.lr < LARGEST:
             raise SettingsError(f"train.lr must be positive and finite; got {self.lr}.")
@@ -226,6 +243,14 @@ def what_differs(begun: Settings, now: Settings) -> str:
         if difference:
             return difference
     return first_difference(old, new)
+
+
+def extends(begun: Settings, now: Settings) -> bool:
+    """Whether a run differs from the one that was begun only by more epochs after the same schedule."""
+    if now.train.epochs <= begun.train.epochs or now.train.scheduled != begun.train.scheduled:
+        return False
+    longer = replace(begun.train, epochs=now.train.epochs, schedule_epochs=now.train.schedule_epochs)
+    return what_counts(replace(begun, train=longer)) == what_counts(now)
 
 
 def _check_choice(name: str, value: str, choices: Collection[str]) -> None:

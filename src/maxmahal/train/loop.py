@@ -106,7 +106,7 @@ def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
                 random_seed=stream_key("craft", seed, epoch),
                 mixed=None if mixed is None else (mixed[0][part], mixed[1][part]),
                 step=step,
-                steps=settings.train.epochs * steps,
+                steps=settings.train.scheduled * steps,
             )
             step += 1
 

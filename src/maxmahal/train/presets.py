@@ -31,12 +31,18 @@ def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFo
     """The settings to resume a run folder with: its own settings if it was started with this preset, plus overrides.
 
     A shipped preset is recognised by its description. The user's own file may have changed, so its current content is
-    used. Code that the run folder names must be named in this call, too.
+    used. With more epochs than it was started with, the run is extended at its last learning rate. Code that the run
+    folder names must be named in this call, too.
     """
     settings = load_settings(preset, overrides)
-    if str(preset) not in shipped_files("preset") or not folder.state.exists():
+    if not folder.state.exists():
         return settings
     begun = load_progress(folder.state).table
+    if any(each.startswith("train.epochs=") for each in overrides):
+        overrides = [*overrides, *_extension(begun, settings.train.epochs)]
+        settings = load_settings(preset, overrides)
+    if str(preset) not in shipped_files("preset"):
+        return settings
     if (begun.get("about"), begun.get("table")) != (settings.about, settings.table):
         return settings
     table, asked = merge(begun, fold_overrides(overrides)), to_table(settings)
@@ -47,6 +53,14 @@ def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFo
         )
     with only_named(asked):
         return from_table(Settings, table)
+
+
+def _extension(begun: Table, epochs: int) -> list[str]:
+    """The override that keeps the schedule of a run which gets more epochs: the same as if it had begun so."""
+    train = begun["train"]
+    if epochs <= train["epochs"]:
+        return []
+    return [f"train.schedule_epochs={train.get('schedule_epochs') or train['epochs']}"]
 
 
 def _table(path: Path, seen: tuple[Path, ...] = ()) -> Table:

@@ -16,7 +16,7 @@ from maxmahal.random import stream_key
 from maxmahal.settings import Table, from_table, to_table, to_toml
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
-from maxmahal.train.config import Settings, what_differs
+from maxmahal.train.config import Settings, extends, what_differs
 from maxmahal.train.device import deterministic_algorithms, lay_out, pick_device
 from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
@@ -118,7 +118,13 @@ class _Run:
         # Parsed, not compared as text: settings that this version added have their defaults.
         begun = from_table(Settings, saved.table)
         difference = what_differs(begun, self.settings)
-        if difference:
+        if difference and extends(begun, self.settings):
+            self.reporter.note(
+                f"The run is extended from {begun.train.epochs} to {self.settings.train.epochs} epochs, at its last "
+                "learning rate (train.schedule_epochs)."
+            )
+            saved.settings = self.progress.settings
+        elif difference:
             raise CheckpointError(
                 f"{self.folder.path} was started with other settings ({difference}); "
                 f"resume it with its own settings, {self.folder.settings}, or choose another folder."

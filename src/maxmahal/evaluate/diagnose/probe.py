@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Engine, Linf, Model, Objective, margin, prepare
+from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Progress, margin, prepare
 from maxmahal.attacks.apgd import AutoDescent
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
@@ -40,6 +40,8 @@ class Probe:
     stochastic: bool = False
     others: Mapping[str, Model] = field(default_factory=dict)
     """The other models of the evaluation, as sources of transfer attacks."""
+    progress: Callable[[Progress], None] | None = None
+    """Called during attacks."""
 
     @cached_property
     def fast(self) -> Model:
@@ -54,7 +56,7 @@ class Probe:
     @property
     def engine(self) -> Engine:
         """Several draws per pass of a stochastic model."""
-        return Engine(eot_samples=_DRAWS if self.stochastic else 1)
+        return Engine(eot_samples=_DRAWS if self.stochastic else 1, progress=self.progress)
 
     @cached_property
     def logits(self) -> Float[Tensor, "n l"]:

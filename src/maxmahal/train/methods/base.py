@@ -28,10 +28,11 @@ class Batch:
     step: int = 0
     """The number of this step in the whole training, from 0."""
     steps: int = 1
+    """The steps that the schedule spans; a run that was extended goes beyond them."""
 
     @property
     def progress(self) -> float:
-        """The share of the training that is done after this step."""
+        """The share of the schedule that is done after this step."""
         return (self.step + 1) / self.steps
 
     @property
