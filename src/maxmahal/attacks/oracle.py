@@ -417,7 +417,9 @@ def _gradient_of(
             "No gradient reaches the images: something between them and the objective cannot be differentiated. "
             "Wrap it in straight_through, or use spsa or square."
         )
-    return gradient if scales is None else gradient * scales.clamp_min(_LEAST_SCALE)[:, None, None, None]
+    if scales is None:
+        return gradient
+    return gradient * scales.clamp_min(_LEAST_SCALE)[:, None, None, None]
 
 
 def _are_common(sizes: Float[Tensor, " n"]) -> bool:
