@@ -88,6 +88,14 @@ def subject(name: str, folder: Path = FOLDER) -> Subject:
     return Subject(name, maxmahal.load(out, backbone=backbone).eval(), data.float_images(), data.labels)
 
 
+def small_subject(preset: str, folder: Path = FOLDER) -> Subject:
+    """A small network of the demo on the digits as they are, where an attack's own work counts beside its passes."""
+    out = folder / preset
+    maxmahal.train_model(maxmahal.load_settings(preset, []), out, resume=out.exists())
+    data = load_dataset("digits", "test")
+    return Subject(preset, maxmahal.load(out).eval(), data.float_images(), data.labels)
+
+
 def _enlarged_digits(folder: Path) -> Path:
     path = folder / "digits32.npz"
     if not path.exists():

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attack_models import EPSILON, Subject, subject
+from attack_models import EPSILON, Subject, small_subject, subject
 from maxmahal.attacks import L2, Linf, Model, Nearest, carlini_wagner, cross_entropy, pgd, prepare
 from peers import NOT_INSTALLED, Peer, carlini_peers, pgd_peers
 from timing import median_ratio, save, seconds, take_turns
@@ -123,19 +123,25 @@ def installed(peers: list[Peer], options: argparse.Namespace) -> list[Peer]:
 
 
 # Which models each case attacks: one that is hard to break, and one that is not.
-CASES = {"pgd10": ("at-mmc",), "pgd50": ("sce",), "carlini": ("sce", "at-mmc")}
+CASES = {
+    "pgd10": ("at-mmc",),
+    "pgd10-small": ("digits-sce", "digits-at-mmc"),
+    "pgd50": ("sce",),
+    "carlini": ("sce", "at-mmc"),
+}
 
 
 def measure(case: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One case on one model, with the time for its preparation."""
-    counts = {"pgd10": options.images, "pgd50": options.long_images, "carlini": options.carlini_images}
-    target = subject(name).first(counts[case]).to(torch.device(options.device))
+    counts = {"pgd50": options.long_images, "carlini": options.carlini_images}
+    find = small_subject if case == "pgd10-small" else subject
+    target = find(name).first(counts.get(case, options.images)).to(torch.device(options.device))
     started = time.perf_counter()
     model = prepare(target.model)
     preparing = {"prepare_seconds": time.perf_counter() - started, "prepare_notes": list(model.notes)}
     if case == "carlini":
         return carlini_case(target, model, 100, 5, options) | preparing
-    return pgd_case(target, model, 10 if case == "pgd10" else 50, options) | preparing
+    return pgd_case(target, model, 50 if case == "pgd50" else 10, options) | preparing
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Engine, Linf, Result, carlini_wagner, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.oracle import Oracle, Samples, full_float32, is_coarse, quick_float32
+from maxmahal.attacks.oracle import Look, Oracle, Samples, full_float32, is_coarse, quick_float32
 from maxmahal.errors import ArgumentError
 
 COUNT = 16
@@ -54,6 +54,23 @@ def test_a_claim_that_is_never_confirmed_does_not_count(keep: str, early_exit: b
     assert attacked.fooled.tolist() == [False]
     assert attacked.predictions.tolist() == [0]
     assert attacked.passes.backward == 5
+
+
+def test_claims_of_many_steps_are_confirmed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    verdict = Oracle.verdict
+
+    def counted(self: Oracle, images: Tensor, samples: Samples) -> Look:
+        asked.append(len(images))
+        return verdict(self, images, samples)
+
+    monkeypatch.setattr(Oracle, "verdict", counted)
+    found = attack(Pretender(MODEL, MODEL))
+    assert found.spent is not None
+    assert len(found.spent.iterations[found.fooled].unique()) > 2, "they break at several steps"
+    wrong, broken = 2, int(found.fooled.sum()) - 2
+    assert asked[:3] == [wrong, COUNT - wrong - broken, broken], "clean errors, last iterates, then all claims"
+    assert len(asked) <= 4
 
 
 class Valley(nn.Module):

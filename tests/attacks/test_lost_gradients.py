@@ -14,11 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from maxmahal.attacks import (
     Engine,
     Linf,
+    Objective,
     Outputs,
     Result,
     apgd,
     carlini_wagner,
     craft,
+    cross_entropy,
     custom,
     fmn,
     margin,
@@ -191,7 +193,8 @@ def read_backs(work: Callable[[], object]) -> int:
     return mode.count
 
 
-def test_counting_reads_nothing_back_from_the_device_on_the_way() -> None:
+def test_counting_reads_nothing_back_from_the_device_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maxmahal.attacks.oracle.reads_are_free", lambda device: False)  # as on a GPU
     few, many = (read_backs(lambda n=n: of(partial(PGD, keep="last", steps=n), After(nowhere))) for n in (2, 9))  # type: ignore[misc]
     assert few == many
 
@@ -201,5 +204,25 @@ def test_adversarial_training_neither_counts_nor_reads_back(monkeypatch: pytest.
         raise AssertionError("crafting has nobody to count for")
 
     monkeypatch.setattr("maxmahal.attacks.oracle.has_gaps", refuse)
+    monkeypatch.setattr("maxmahal.attacks.oracle.reads_are_free", lambda device: False)
     settings = {"objective": margin(), "threat": Linf(0.1), "steps": 3, "step_size": 0.05, "seed": 0}
     assert read_backs(lambda: craft(After(nowhere), IMAGES, LABELS, sample_ids=IDS, **settings)) == 0
+
+
+@pytest.mark.parametrize("attack", [PGD, partial(apgd, threat=Linf(0.15), steps=8, seed=0)], ids=["pgd", "apgd"])
+@pytest.mark.parametrize("objective", [margin(), cross_entropy()], ids=["margin", "cross-entropy"])
+def test_shortcuts_where_reads_are_free_change_no_bit(
+    attack: Callable[..., Result], objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for model in (MODEL, After(nowhere), After(not_at_black)):
+        found = []
+        for free in (True, False):
+            monkeypatch.setattr("maxmahal.attacks.oracle.reads_are_free", lambda device, free=free: free)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append(attack(model, IMAGES, LABELS, objective=objective, sample_ids=IDS))
+        assert torch.equal(found[0].images, found[1].images)
+        assert torch.equal(found[0].predictions, found[1].predictions)
+        assert found[0].lost is not None
+        assert found[1].lost is not None
+        assert torch.equal(found[0].lost, found[1].lost)

@@ -6,7 +6,7 @@ from small_models import NO_BALL, Curved, Linear, curved_classifier, normal, pre
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Outputs, Result, cross_entropy, margin
-from maxmahal.attacks.square import square
+from maxmahal.attacks.square import RandomSquares, square
 from maxmahal.errors import ArgumentError
 
 
@@ -174,3 +174,52 @@ def test_other_objectives_and_targets() -> None:
 def test_arguments_that_do_not_fit_are_refused(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(ArgumentError, match=sentence):
         attack(MANY, PREDICTED, IDS, **changes)
+
+
+@pytest.mark.parametrize(
+    ("taken", "checked", "value", "given_up"),
+    [
+        (200, 5.0, 4.0, False),  # at this pace 1 per 100 queries, and 800 are left
+        (200, 4.5, 4.0, False),  # ends at 0 exactly
+        (200, 4.5, 4.25, True),
+        (201, 4.5, 4.0, False),  # no time to check
+        (100, torch.inf, 9.0, False),  # nothing to compare with yet
+        (300, 4.0, 4.0, True),
+        (300, 4.0, -1.0, False),
+    ],
+)
+def test_a_sample_is_given_up_if_its_recent_pace_would_not_break_it(
+    taken: int, checked: float, value: float, given_up: bool
+) -> None:
+    method = RandomSquares(Linf(0.1), 1000, 0.8, 0, patience=100)
+    state = {"taken": torch.tensor([taken]), "checked": torch.tensor([checked]), "value": torch.tensor([value])}
+    assert method._gives_up(state).item() is given_up
+    assert state["checked"].item() == (value if taken % 100 == 0 else checked)
+
+
+def test_patience_saves_queries_and_changes_no_search_that_goes_on() -> None:
+    whole, patient = (attack(MANY, PREDICTED, IDS, patience=patience) for patience in (None, 20))
+    assert whole.spent is not None
+    assert patient.spent is not None
+    broken = patient.fooled
+    assert broken.any()
+    assert not (broken & ~whole.fooled).any()
+    assert torch.equal(patient.images[broken], whole.images[broken])
+    saved = whole.spent.iterations - patient.spent.iterations
+    assert (saved[broken] == 0).all()
+    assert (saved[~whole.fooled] == 20).all(), "given up at the second check"
+
+
+def test_a_flat_model_is_given_up_at_the_second_check() -> None:
+    flat = Linear(torch.zeros(2, 64), torch.tensor([2.0, 0.0])).eval()
+    labels = torch.zeros(len(MANY), dtype=torch.int64)
+    found = square(flat, MANY, labels, threat=Linf(0.1), queries=60, patience=7, seed=0)
+    assert found.spent is not None
+    assert (found.spent.iterations == 14).all()
+
+
+def test_patience_needs_an_objective_that_says_where_the_border_is() -> None:
+    with pytest.raises(ArgumentError, match="such as margin"):
+        attack(MANY, PREDICTED, IDS, patience=10, objective=cross_entropy())
+    with pytest.raises(ArgumentError, match="patience must be a whole number"):
+        attack(MANY, PREDICTED, IDS, patience=0)

@@ -40,7 +40,7 @@ def load(tmp_path: Path, text: str) -> Suite:
 
 
 def test_four_suites_ship_and_each_has_a_version_and_says_what_it_is_for() -> None:
-    assert {"autoattack", "paper", "quick", "strict"} <= set(suite_names())
+    assert {"autoattack", "medium", "paper", "quick", "strict"} <= set(suite_names())
     for name in suite_names():
         suite = load_suite(name)
         assert suite.name == name
@@ -78,6 +78,20 @@ def test_strict_is_a_cascade_that_looks_for_false_robustness_and_mends() -> None
     assert suite.mend
     assert suite.epsilon == "8/255"
     assert any(each.attack.name == "square" for each in suite.stages)
+
+
+def test_medium_costs_a_fraction_of_strict_and_says_what_it_leaves_out() -> None:
+    def cost(suite: Suite) -> int:
+        """Gradients of a sample that nothing breaks, on a model of ten classes."""
+        options = [dict(each.attack.options) for each in suite.stages if each.attack.name in ("apgd", "pgd")]
+        return sum(each["steps"] * each["restarts"] * (9 if each["targets"] else 1) for each in options)
+
+    medium, strict = load_suite("medium"), load_suite("strict")
+    assert 4 * cost(medium) < cost(strict) < 1800
+    assert not medium.diagnose
+    missing = {each.name for each in strict.stages} - {each.name for each in medium.stages}
+    assert {name.split("-")[-1] for name in missing} == {"loss", "center", "targets", "restarts"}
+    assert "leaves out restarts, DLR, the own loss and diagnostics" in medium.about
 
 
 def test_autoattack_is_the_standard_four_on_survivors() -> None:
@@ -331,7 +345,7 @@ def test_another_ball_than_the_suites() -> None:
             load_suite("quick", **options)
 
 
-@pytest.mark.parametrize("name", ["quick", "paper", "strict", "autoattack"])
+@pytest.mark.parametrize("name", ["quick", "medium", "paper", "strict", "autoattack"])
 def test_a_stage_comes_back_from_its_table(name: str) -> None:
     for each in load_suite(name).stages:
         assert stage_from_table(stage_to_table(each)) == each

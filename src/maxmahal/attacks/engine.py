@@ -7,6 +7,7 @@ Since every random number belongs to its sample, nothing a sample sees depends o
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal
 
 import torch
@@ -24,7 +25,7 @@ from maxmahal.attacks.checks import (
     check_seed,
     warn_about_lost,
 )
-from maxmahal.attacks.method import Method, State
+from maxmahal.attacks.method import Method, State, Trial
 from maxmahal.attacks.model_outputs import check_answers
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import FOOLED, HIT, Model, Oracle, Samples, default_batch_size, is_coarse, make_oracle
@@ -287,6 +288,8 @@ class _Run:
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
         self._exits = engine.early_exit and keep == "best"
         self._attempts, self._broken = 1, 0
+        # With several draws a verdict is a draw too: to leave the others as they are it must come at once.
+        self._waits = self._exits and oracle.confirms and engine.eot_samples == 1
 
     def attack(self, restarts: int) -> Result:
         """Every restart with every target, on the samples that are still correct."""
@@ -307,46 +310,51 @@ class _Run:
         """Samples leave when they are done, and others take their place."""
         total, taken, age = len(queue), 0, 0.0  # age: steps that a sample of the batch has taken, on average
         together = not self._exits and self._keep != "nearest"  # all take every step: nothing is read back
-        rows, working, state = queue[:0], samples.select(queue[:0]), State()
-        while len(queue) or len(rows):
-            room = self._capacity - len(rows)
-            if len(queue) and (4 * room >= self._capacity or not len(rows)):
+        batch, waiting = _Batch(queue[:0], samples.select(queue[:0]), State()), _Waiting()
+        while len(queue) or len(batch.rows) or len(waiting):
+            if len(waiting) >= self._capacity or not (len(queue) or len(batch.rows)):
+                batch = batch.join(self._confirm(waiting))
+                self._report(attempt, total, len(queue), len(batch.rows), age, count=True)
+                continue
+            room = self._capacity - len(batch.rows)
+            if len(queue) and (4 * room >= self._capacity or not len(batch.rows)):
                 admitted, queue = queue[:room], queue[room:]
-                age *= len(rows) / (len(rows) + len(admitted))
-                rows, working, state = self._admit(samples, admitted, attempt, rows, working, state)
-            trial = self._method.step(working, state, self._oracle)
-            self._tally.add("iterations", rows)
+                age *= len(batch.rows) / (len(batch.rows) + len(admitted))
+                new = samples.select(admitted)
+                batch = batch.join(_Batch(admitted, new, self._method.begin(new, attempt)))
+            trial = self._method.step(batch.working, batch.state, self._oracle)
+            self._tally.add("iterations", batch.rows)
+            if self._waits:
+                batch, trial = waiting.take(batch, trial)
             success = torch.zeros_like(trial.finished)
-            if self._keep != "last":
-                success = self._ledger.offer(rows, working, trial.images, trial.predictions, trial.scores)
+            if self._keep != "last" and len(batch.rows):
+                success = self._ledger.offer(batch.rows, batch.working, trial.images, trial.predictions, trial.scores)
             leaves = trial.finished | success if self._exits else trial.finished
             taken, age = taken + 1, age + 1
             if taken % self._method.steps if together else not bool(leaves.any()):
                 if taken % max(self._method.steps // _REPORTS, 1) == 0:
-                    self._report(attempt, total, len(queue), len(rows), age)
+                    self._report(attempt, total, len(queue), len(batch.rows) + len(waiting), age)
                 continue
-            undecided = (trial.finished & ~success if self._exits else trial.finished).nonzero().squeeze(1)
-            if len(undecided):
-                self._judge_final(rows[undecided], working.select(undecided), _rows_of(state, undecided))
-            stays = (~leaves).nonzero().squeeze(1)
-            rows, working, state = rows[stays], working.select(stays), _rows_of(state, stays)
-            self._report(attempt, total, len(queue), len(rows), age, count=True)
+            self._judge_final(batch, trial.finished & ~success if self._exits else trial.finished)
+            batch = batch.select((~leaves).nonzero().squeeze(1))
+            self._report(attempt, total, len(queue), len(batch.rows) + len(waiting), age, count=True)
 
-    def _admit(
-        self, samples: Samples, admitted: Tensor, attempt: int, rows: Tensor, working: Samples, state: State
-    ) -> tuple[Tensor, Samples, State]:
-        new = samples.select(admitted)
-        begun = self._method.begin(new, attempt)
-        if not len(rows):
-            return admitted, new, begun
-        joined = {name: torch.cat([state[name], begun[name]]) for name in begun}
-        return torch.cat([rows, admitted]), working.join(new), joined
+    def _confirm(self, waiting: "_Waiting") -> "_Batch":
+        """Ask the model itself about the claims that wait; those that it refuses search on where they were."""
+        batch, trial = waiting.clear()
+        success = self._ledger.offer(batch.rows, batch.working, trial.images, trial.predictions, trial.scores)
+        self._judge_final(batch, trial.finished & ~success)
+        return batch.select((~(trial.finished | success)).nonzero().squeeze(1))
 
-    def _judge_final(self, rows: Tensor, working: Samples, state: State) -> None:
-        final = self._method.final(state)
+    def _judge_final(self, batch: "_Batch", undecided: Bool[Tensor, " m"]) -> None:
+        chosen = undecided.nonzero().squeeze(1)
+        if not len(chosen):
+            return
+        ended = batch.select(chosen)
+        final = self._method.final(ended.state)
         if final is not None:
-            verdict = self._oracle.verdict(final, working)
-            self._ledger.offer(rows, working, final, verdict.predictions, verdict.values, judged=True)
+            verdict = self._oracle.verdict(final, ended.working)
+            self._ledger.offer(ended.rows, ended.working, final, verdict.predictions, verdict.values, judged=True)
 
     def _report(self, attempt: int, total: int, queued: int, working: int, age: float, *, count: bool = False) -> None:
         if self._engine.progress is None:
@@ -371,5 +379,52 @@ class _Run:
         return Nearest(*found, distances, spent=spent, lost=lost)
 
 
-def _rows_of(state: State, rows: Tensor) -> State:
-    return {name: values[rows] for name, values in state.items()}
+@dataclass(frozen=True)
+class _Batch:
+    """Samples that take their steps together: their rows among those of the run, and the state of their search."""
+
+    rows: Int[Tensor, " m"]
+    working: Samples
+    state: State
+
+    def select(self, rows: Int[Tensor, " k"]) -> "_Batch":
+        state = {name: values[rows] for name, values in self.state.items()}
+        return _Batch(self.rows[rows], self.working.select(rows), state)
+
+    def join(self, other: "_Batch") -> "_Batch":
+        if not len(self.rows) or not len(other.rows):
+            return self if len(self.rows) else other
+        state = {name: torch.cat([self.state[name], values]) for name, values in other.state.items()}
+        return _Batch(torch.cat([self.rows, other.rows]), self.working.join(other.working), state)
+
+
+class _Waiting:
+    """Samples whose last step claims success, out of the batch until the model itself is asked about many at once.
+
+    A verdict on a few images takes as long as one on a full batch, and at most steps a few samples are broken.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[_Batch, Trial]] = []
+
+    def __len__(self) -> int:
+        return sum(len(batch.rows) for batch, _ in self._parts)
+
+    def take(self, batch: _Batch, trial: Trial) -> tuple[_Batch, Trial]:
+        """Keep the samples that claim success; the others are returned."""
+        claimed = batch.working.ranks(trial.predictions) >= batch.working.goal
+        if not bool(claimed.any()):
+            return batch, trial
+        claims, others = (which.nonzero().squeeze(1) for which in (claimed, ~claimed))
+        self._parts.append((batch.select(claims), _rows_of(trial, claims)))
+        return batch.select(others), _rows_of(trial, others)
+
+    def clear(self) -> tuple[_Batch, Trial]:
+        """All of them together."""
+        parts, self._parts = self._parts, []
+        columns = zip(*(vars(trial).values() for _, trial in parts), strict=True)
+        return reduce(_Batch.join, (batch for batch, _ in parts)), Trial(*(torch.cat(column) for column in columns))
+
+
+def _rows_of(trial: Trial, rows: Int[Tensor, " k"]) -> Trial:
+    return Trial(*(values[rows] for values in vars(trial).values()))

@@ -1,5 +1,6 @@
 """The model under attack: answers questions about samples, counts them, and splits batches when memory runs out."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -45,7 +46,9 @@ class Samples:
         return len(self.images)
 
     def select(self, rows: Int[Tensor, " m"] | slice) -> "Samples":
-        """Some of the samples, in this order; a slice copies nothing."""
+        """Some of the samples, in this order; a slice copies nothing, and one of all returns these samples."""
+        if isinstance(rows, slice) and rows.start == 0 and rows.stop == len(self):
+            return self
         return replace(self, **{name: tensor[rows] for name, tensor in self._tensors().items()})
 
     def join(self, others: "Samples") -> "Samples":
@@ -123,12 +126,24 @@ def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
     return (0 * gradient).flatten(1).sum(dim=1).isnan()
 
 
+def reads_are_free(device: torch.device) -> bool:
+    """Whether asking for a value does not make the program wait for the device: shortcuts that do so are worth it."""
+    return device.type == "cpu"
+
+
+def _is_known_finite(values: Float[Tensor, " n"], gradient: Float[Tensor, "n c h w"]) -> bool:
+    """Whether everything is finite, from one sum; false also where a sum overflows or reads are not free."""
+    return reads_are_free(gradient.device) and math.isfinite(float(gradient.sum() + values.sum()))
+
+
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
 Part = TypeVar("Part")
 Answer = TypeVar("Answer", "Look", Outputs)
 
 # Smaller gradients come out larger than they are: their direction is worth more than their size.
 _LEAST_SCALE = 2.0**-60
+# Gradients of such sizes need no scaling: it would change no bit of them.
+_COMMON_SIZES = 2.0**-10, 2.0**10
 
 
 @dataclass(frozen=True)
@@ -192,6 +207,8 @@ class Oracle:
                 self._count("asked", part)
             self._count("backward", part)
             look = Look(logits, values)
+            if _is_known_finite(values, gradient):
+                return look, gradient
             self._count_lost(look, part, gradient)
             return look, without_gaps(gradient)
 
@@ -387,9 +404,11 @@ def _gradient_of(
     gradient = None
     if through:
         sizes = torch.stack([part.abs().flatten(1).amax(dim=1) for _, part in through]).amax(dim=0)
-        scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
-        each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
-        scaled = [part / each.to(part.dtype) for _, part in through]
+        scaled, scales = [part for _, part in through], None
+        if not _are_common(sizes):
+            scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
+            each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
+            scaled = [part / each.to(part.dtype) for part in scaled]
         (gradient,) = torch.autograd.grad([output for output, _ in through], images, scaled, allow_unused=True)
     if gradient is None and torch.is_inference_mode_enabled():
         raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
@@ -398,7 +417,17 @@ def _gradient_of(
             "No gradient reaches the images: something between them and the objective cannot be differentiated. "
             "Wrap it in straight_through, or use spsa or square."
         )
+    if scales is None:
+        return gradient
     return gradient * scales.clamp_min(_LEAST_SCALE)[:, None, None, None]
+
+
+def _are_common(sizes: Float[Tensor, " n"]) -> bool:
+    """Whether scaling by these sizes would change nothing; false also where reads are not free."""
+    if not reads_are_free(sizes.device):
+        return False
+    low, high = (float(size) for size in sizes.aminmax())
+    return low > _COMMON_SIZES[0] and high < _COMMON_SIZES[1]
 
 
 def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

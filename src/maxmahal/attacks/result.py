@@ -50,10 +50,23 @@ class Tally:
             for kind in ("iterations", "asked", "judged", "backward")
         }
         self._lost = torch.zeros(samples, dtype=torch.int64, device=device)
+        self._latest: dict[Kind, tuple[Tensor, int]] = {}
 
     def add(self, kind: Kind, rows: Int[Tensor, " m"], times: int = 1) -> None:
-        """``times`` more for each of these rows, among which a sample may occur more than once."""
-        self._counts[kind].index_add_(0, rows, torch.full_like(rows, times))
+        """``times`` more for each of these rows, among which a sample may occur more than once.
+
+        As long as the same tensor comes again, which it does at most steps, only a number is added up.
+        """
+        latest, before = self._latest.get(kind, (rows, 0))
+        if latest is not rows:
+            self._write(kind)
+            before = 0
+        self._latest[kind] = rows, before + times
+
+    def _write(self, kind: Kind) -> None:
+        if kind in self._latest:
+            rows, times = self._latest.pop(kind)
+            self._counts[kind].index_add_(0, rows, torch.full_like(rows, times))
 
     def add_lost(self, rows: Int[Tensor, " m"], lost: Bool[Tensor, " m"]) -> None:
         """One more for each of these rows whose objective or gradient is not finite."""
@@ -65,6 +78,8 @@ class Tally:
 
     def spent(self) -> Spent:
         """The counts so far; verdicts are no queries."""
+        for kind in self._counts:
+            self._write(kind)
         counts = {kind: count.clone() for kind, count in self._counts.items()}
         asked = counts["asked"]
         return Spent(counts["iterations"], asked + counts["judged"], counts["backward"], asked)

@@ -14,7 +14,7 @@ from torch import Tensor
 from maxmahal.attacks.checks import check_count, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import MARGIN, Objective
+from maxmahal.attacks.objectives import MARGIN, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
@@ -104,6 +104,7 @@ def square(
     objective: Objective = MARGIN,
     queries: int = 5000,
     p_init: float = 0.8,
+    patience: int | None = None,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
@@ -115,10 +116,17 @@ def square(
 
     ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of
     the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``.
+    With a ``patience`` a sample is given up once the pace of its last so many queries would not break it in the queries
+    that are left: random search gets slower, so this pace is an optimistic forecast.
     """
     threat = as_ball(threat, "square")
+    if patience is not None and not zero_is_success(objective):
+        raise ArgumentError(
+            "patience needs an objective that is negative exactly where the model is wrong, such as margin(); "
+            "leave patience out."
+        )
     check_threat(threat, images)
-    method = RandomSquares(threat, queries, p_init, seed)
+    method = RandomSquares(threat, queries, p_init, seed, patience)
     return run(
         method,
         model,
@@ -138,9 +146,12 @@ class RandomSquares:
     steps: int
     p_init: float
     seed: int
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         check_count("queries", self.steps)
+        if self.patience is not None:
+            check_count("patience", self.patience)
         if not 0 < self.p_init <= 1:
             raise ArgumentError(f"p_init must lie in (0, 1], being a share of the pixels; got {self.p_init}.")
 
@@ -149,7 +160,8 @@ class RandomSquares:
         ids = derive(samples.ids, torch.full_like(samples.ids, attempt))
         start = (self._stripes if isinstance(self.threat, Linf) else self._bumps)(samples.images, ids)
         values = torch.full_like(start[:, 0, 0, 0], torch.inf)
-        return {"moved": start, "best": start, "value": values, "ids": ids, "taken": torch.zeros_like(samples.labels)}
+        taken = torch.zeros_like(samples.labels)
+        return {"moved": start, "best": start, "value": values, "checked": values, "ids": ids, "taken": taken}
 
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
         """One query."""
@@ -161,7 +173,16 @@ class RandomSquares:
         state["value"] = torch.where(better, values, state["value"])
         state["moved"] = self._propose(samples.images, state)
         state["taken"] = state["taken"] + 1
-        return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
+        return Trial(seen, look.predictions, look.values, (state["taken"] >= self.steps) | self._gives_up(state))
+
+    def _gives_up(self, state: State) -> Bool[Tensor, " n"]:
+        """Whether the value would still be above zero at the end if it went on falling as in the last queries."""
+        if self.patience is None:
+            return torch.zeros_like(state["taken"], dtype=torch.bool)
+        due = state["taken"] % self.patience == 0
+        fall = state["checked"] - state["value"]  # infinite at the first check, which gives up nobody
+        state["checked"] = torch.where(due, state["value"], state["checked"])
+        return due & (self.patience * state["value"] > (self.steps - state["taken"]) * fall)
 
     def final(self, state: State) -> None:
         """Nothing: the budget is spent, and what the last step proposed stays unseen."""

@@ -6,7 +6,7 @@ Each speed-up is tried on the first images and left out where it changes what th
 import copy
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, get_args
@@ -249,18 +249,25 @@ def _runner(model: nn.Module, *, channels_last: bool, bfloat16: bool) -> _Run:
     def run(images: Tensor) -> tuple[Tensor, Tensor | None]:
         if channels_last:
             images = images.to(memory_format=torch.channels_last)
-        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bfloat16):
+        with _autocast(images.device.type, bfloat16):
             if not isinstance(model, Classifier):
                 outputs = model_outputs(model, images)
                 features = None if outputs.features is None else outputs.features.float()
                 return outputs.logits.float(), features
             features = model.features(images)
         # The head tells classes apart by small differences of large numbers, so it never runs in bfloat16.
-        with torch.autocast(images.device.type, enabled=False):
+        with _autocast(images.device.type, enabled=False):
             features = features.float()
             return model.head.logits(features).float(), features
 
     return run
+
+
+def _autocast(device_type: str, enabled: bool) -> AbstractContextManager[object]:
+    """To bfloat16 or to nothing; on a CPU, where a small network takes as long as entering it, only if need be."""
+    if device_type == "cpu" and not enabled and not torch.is_autocast_enabled("cpu"):
+        return nullcontext()
+    return torch.autocast(device_type, dtype=torch.bfloat16, enabled=enabled)
 
 
 def _to_bfloat16(network: nn.Module) -> None:
