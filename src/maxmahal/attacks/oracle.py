@@ -124,6 +124,7 @@ def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
 
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
+"""What can be attacked: a module, a prepared module, or a function from images to logits."""
 Part = TypeVar("Part")
 Answer = TypeVar("Answer", "Look", Outputs)
 

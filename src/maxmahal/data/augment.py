@@ -19,6 +19,7 @@ _PADDING = 4
 _LARGEST_SHIFT = 0.1
 
 Augmentation = Callable[[UInt8[Tensor, "n c h w"], Float[Tensor, "n 3"]], Float[Tensor, "n c h w"]]
+"""Bytes and uniform random numbers of each image -> augmented images in [0, 1]."""
 
 
 def unchanged(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:

@@ -12,6 +12,7 @@ from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.records.types import Evaluation, StageRecords
 
 CLEAN = "clean"
+"""The name of the stage without an attack."""
 NOTHING_LEFT = 0.03  # robust accuracy: with so little left, a missing attack could not find much more
 Trust = Literal["held", "mended", "unresolved", "unchecked", "unfinished"]
 
