@@ -19,11 +19,11 @@ from torch import Tensor
 
 from attack_models import Subject, subject_from
 from maxmahal.attacks import (
-    Attacked,
     Engine,
     Linf,
     Model,
     Outputs,
+    Result,
     cross_entropy,
     model_outputs,
     parse_epsilon,
@@ -49,7 +49,7 @@ def passes_per_second(ask: Callable[[Tensor], Outputs], target: Subject, batch_s
     return len(images) / statistics.median(times["bare"][2:])
 
 
-def attack(target: Subject, model: Model, threat: Linf, engine: Engine) -> Attacked:
+def attack(target: Subject, model: Model, threat: Linf, engine: Engine) -> Result:
     """Ours, with cross-entropy as the peers have it."""
     return pgd(
         model,

@@ -15,7 +15,7 @@ import matplotlib as mpl
 import torch
 
 from maxmahal import MMC, Classifier, max_mahalanobis_centers
-from maxmahal.attacks import Attacked, Engine, Linf, margin, pgd
+from maxmahal.attacks import Engine, Linf, Result, margin, pgd
 from maxmahal.models import SmallCNN
 from timing import RESULTS, save, take_turns
 
@@ -32,7 +32,7 @@ def attack(samples: int = SAMPLES, steps: int = STEPS, classes: int = CLASSES, r
     with torch.no_grad():
         labels = model(images).argmax(dim=1)
 
-    def run() -> Attacked:
+    def run() -> Result:
         return pgd(
             model,
             images,

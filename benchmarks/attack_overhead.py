@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from attack_models import EPSILON, Subject, subject
-from maxmahal.attacks import Attacked, Engine, Linf, Passes, carlini_wagner, margin, mim, model_outputs, pgd, spsa
+from maxmahal.attacks import Engine, Linf, Passes, Result, carlini_wagner, margin, mim, model_outputs, pgd, spsa
 from timing import median_ratio, save, take_turns
 
 ENGINE = Engine(early_exit=False)
@@ -22,7 +22,7 @@ STEP = 2.5 * EPSILON / 10
 BATCH = 64
 
 
-def attacks(target: Subject) -> dict[str, Callable[[], Attacked]]:
+def attacks(target: Subject) -> dict[str, Callable[[], Result]]:
     """Each attack as a call without arguments."""
     model, images, labels = target.model, target.images, target.labels
     return {

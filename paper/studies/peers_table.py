@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from maxmahal import Classifier
-from maxmahal.attacks import Attacked, Linf, Objective, apgd, cross_entropy, dlr, fmn, margin, mim, pgd, spsa, square
+from maxmahal.attacks import Linf, Objective, Result, apgd, cross_entropy, dlr, fmn, margin, mim, pgd, spsa, square
 from maxmahal.data import ImageData
 from maxmahal.evaluate import WorstCase, attack_hard, attack_within
 from paper.studies.digits import ROOT, RUNS, digits_model, digits_test, save_record
@@ -49,7 +49,7 @@ class Samples:
     ids: Tensor
     seed: int = 0
 
-    def ours(self, attack: Callable[..., Attacked | WorstCase], **settings: Any) -> Tensor:
+    def ours(self, attack: Callable[..., Result | WorstCase], **settings: Any) -> Tensor:
         """Which samples one of our attacks fooled."""
         return attack(self.model, self.images, self.labels, sample_ids=self.ids, seed=self.seed, **settings).fooled
 

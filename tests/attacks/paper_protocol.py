@@ -3,7 +3,7 @@
 What makes it weak, kept on purpose: only the last iterate counts; an untargeted attack flees the model's own
 prediction, so that images which are already wrong can be pushed back to right; a targeted one has a single random
 target and scores accuracy on the true labels, whether or not the target was reached; epsilons are k/256; noise may
-leave the pixel range. ``Attacked.accuracy`` of the results is the number that the paper prints.
+leave the pixel range. ``Result.accuracy`` of the results is the number that the paper prints.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from maxmahal.attacks.noise import gaussian_noise
 from maxmahal.attacks.objectives import Objective, cross_entropy, margin, own_loss
 from maxmahal.attacks.pgd import pgd
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.rotation import random_rotation
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.targets import Targets
@@ -59,7 +59,7 @@ def paper_pgd(
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = "random-other",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """PGD of Tables 1, 4 and 5: epsilon 8 or 16/256, 10 or 50 steps of 2/256 from one random start.
 
     ``targets`` is read only where ``targeted``. The released scripts draw them from the wrong classes in evaluation
@@ -94,7 +94,7 @@ def paper_mim(
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = "random-other",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """MIM of Fig. 4: as :func:`paper_pgd`, but from the image itself and with a momentum that never fades."""
     return mim(
         model,
@@ -127,7 +127,7 @@ def paper_spsa(
     targets: Targets = "random-other",
     label_source: LabelSource = "true",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """SPSA of Tables 2 and 3, on the first 1000 test images: 10 steps of Adam from a random start.
 
     Unlike PGD it is handed the true labels, and where the head has no preset centers it works on the margin of the

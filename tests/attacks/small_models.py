@@ -1,6 +1,7 @@
 """Small models with fixed weights for the tests of attacks."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,10 @@ from torch import Tensor, nn
 from maxmahal.attacks import Outputs, Prepared
 from maxmahal.losses import MMC
 from maxmahal.models import Classifier, SmallCNN
+
+_ABLE = dict.fromkeys(("project", "random_start", "descend", "distances"), abs)
+NO_BALL = SimpleNamespace(radius=0.1, bounds=(0, 1), **_ABLE)
+"""A threat that is neither L∞ nor L2."""
 
 
 def normal(seed: int, *shape: int) -> Tensor:

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import (
     L2,
-    Attacked,
     Engine,
     Linf,
     Objective,
     Outputs,
+    Result,
     cross_entropy,
     custom,
     dlr,
@@ -59,7 +59,7 @@ MODEL = curved_classifier(MANY)
 PREDICTED = predictions(MODEL, MANY)
 
 
-def attack(model: nn.Module, images: Tensor, labels: Tensor, ids: Tensor | None, **changes: object) -> Attacked:
+def attack(model: nn.Module, images: Tensor, labels: Tensor, ids: Tensor | None, **changes: object) -> Result:
     arguments: dict[str, object] = {"objective": margin(), "threat": Linf(0.012), "steps": 12, "seed": 0} | changes
     return apgd(model, images, labels, sample_ids=ids, **arguments)  # type: ignore[arg-type]
 

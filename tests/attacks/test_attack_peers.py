@@ -13,7 +13,7 @@ import torch
 from small_models import Curved, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Objective, Outputs, Threat, cross_entropy, margin, mim, pgd
+from maxmahal.attacks import L2, Engine, Linf, Objective, Outputs, Result, Threat, cross_entropy, margin, mim, pgd
 
 COUNT, STEPS, STEP_SIZE = 20, 7, 0.015
 IMAGES = uniform(3, COUNT, 1, 4, 4)
@@ -25,7 +25,7 @@ TARGETS = (LABELS + 1) % 4
 THREAT = Linf(0.05)
 
 
-def last(attack: Any = pgd, threat: Threat = THREAT, objective: Objective | None = None, **options: Any) -> Attacked:
+def last(attack: Any = pgd, threat: Threat = THREAT, objective: Objective | None = None, **options: Any) -> Result:
     if attack is pgd:
         options |= {"random_start": False, "seed": 0}
     return attack(
@@ -42,7 +42,7 @@ def last(attack: Any = pgd, threat: Threat = THREAT, objective: Objective | None
     )
 
 
-def assert_same(ours: Attacked, theirs: Tensor) -> None:
+def assert_same(ours: Result, theirs: Tensor) -> None:
     torch.testing.assert_close(ours.images, theirs, rtol=0, atol=1e-6)
     assert (theirs - IMAGES).flatten(1).norm(dim=1).min() > 0.02  # nobody stood still
     assert ours.fooled.any()

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import (
     L2,
-    Attacked,
     Engine,
     Linf,
     Objective,
     Outputs,
+    Result,
     Threat,
     cross_entropy,
     dlr,
@@ -49,11 +49,11 @@ def run(
     seed: int,
     steps: int = 4,
     **options: object,
-) -> Attacked:
+) -> Result:
     common = {"objective": objective, "threat": threat, "seed": seed} | options
     if name == "fgsm":
         return fgsm(model, images, labels, **common)
-    attack: Callable[..., Attacked] = {"pgd": pgd, "mim": mim}[name]
+    attack: Callable[..., Result] = {"pgd": pgd, "mim": mim}[name]
     return attack(model, images, labels, steps=steps, step_size=0.4 * threat.radius, **common)
 
 
@@ -140,7 +140,7 @@ def test_any_split_into_batches_gives_the_same_images(
             assert torch.equal(part.predictions, whole.predictions[rows])
 
 
-def is_no_worse(model: nn.Module, more: Attacked, less: Attacked, labels: Tensor) -> Tensor:
+def is_no_worse(model: nn.Module, more: Result, less: Result, labels: Tensor) -> Tensor:
     with torch.no_grad():
         values = [margin()(Outputs(model(attacked.images)), labels, None) for attacked in (more, less)]
     return (more.fooled & ~less.fooled) | ((more.fooled == less.fooled) & (values[0] <= values[1]))

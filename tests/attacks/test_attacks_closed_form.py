@@ -7,7 +7,7 @@ import torch
 from small_models import Linear, normal, predictions
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Attacked, Linf, Objective, Threat, cross_entropy, dlr, fgsm, margin, mim, pgd
+from maxmahal.attacks import L2, Linf, Objective, Result, Threat, cross_entropy, dlr, fgsm, margin, mim, pgd
 from maxmahal.losses import MMC
 from maxmahal.models import Classifier
 
@@ -37,12 +37,12 @@ def linear_mmc(distance: float, dual: int) -> nn.Module:
     return Classifier(backbone, MMC(centers)).eval()
 
 
-def attack_with(name: str, threat: Threat, **options: object) -> Callable[[nn.Module, Tensor, Tensor], Attacked]:
+def attack_with(name: str, threat: Threat, **options: object) -> Callable[[nn.Module, Tensor, Tensor], Result]:
     attack = {"pgd": pgd, "mim": mim, "fgsm": fgsm}[name]
     if name != "fgsm":
         options |= {"steps": 16, "step_size": threat.radius / 4}
 
-    def run(model: nn.Module, images: Tensor, labels: Tensor) -> Attacked:
+    def run(model: nn.Module, images: Tensor, labels: Tensor) -> Result:
         return attack(model, images, labels, threat=threat, seed=0, sample_ids=torch.tensor([17]), **options)
 
     return run

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import (
     L2,
-    Attacked,
     Engine,
     Linf,
     Objective,
     Outputs,
+    Result,
     Threat,
     class_logit,
     craft,
@@ -37,7 +37,7 @@ THREAT = Linf(0.02)
 EVERY_STEP = Engine(early_exit=False)
 
 
-def attack(images: Tensor = MANY, labels: Tensor = PREDICTED, ids: Tensor = IDS, **changes: object) -> Attacked:
+def attack(images: Tensor = MANY, labels: Tensor = PREDICTED, ids: Tensor = IDS, **changes: object) -> Result:
     arguments = {
         "objective": margin(),
         "threat": THREAT,
@@ -123,7 +123,7 @@ class Rough(nn.Module):
 @pytest.mark.parametrize("threat", [THREAT, L2(0.1)], ids=str)
 @pytest.mark.parametrize("attack_with", [pgd, mim])
 def test_a_pixel_without_a_gradient_stays_and_the_others_move(
-    attack_with: Callable[..., Attacked], threat: Threat
+    attack_with: Callable[..., Result], threat: Threat
 ) -> None:
     options = {"objective": margin(), "threat": threat, "steps": 3, "step_size": 0.01, "seed": 0, "keep": "last"}
     if attack_with is pgd:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from small_models import Curved, Linear, curved_classifier, normal, predictions, uniform
+from small_models import NO_BALL, Curved, Linear, curved_classifier, normal, predictions, uniform
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Linf, Prepared, prepare
@@ -361,7 +361,7 @@ def test_losses_that_compare_more_classes_than_there_are_are_refused(classes: in
         ({"queries": 0}, "queries must be a whole number of at least 1; got 0"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
         ({"seed": None}, "seed must be a whole number; got None"),
-        ({"threat": 0.1}, "pyautoattack knows the threats Linf and L2; got 0.1"),
+        ({"threat": NO_BALL}, "pyautoattack knows the threats Linf and L2; got namespace"),
         ({"threat": Linf(0.1, bounds=(-1.0, 1.0))}, r"pyautoattack keeps pixels in \[0, 1\]"),
     ],
 )

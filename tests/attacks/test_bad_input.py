@@ -12,7 +12,7 @@ import torch
 from small_models import normal
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Outputs, cross_entropy, margin, mim, own_loss, pgd
+from maxmahal.attacks import L2, Engine, Linf, Outputs, Result, cross_entropy, margin, mim, own_loss, pgd
 from maxmahal.errors import ArgumentError
 
 IMAGES, LABELS = torch.full((3, 1, 2, 2), 0.5), torch.tensor([0, 1, 2])
@@ -32,7 +32,7 @@ class Asked(nn.Module):
         return self.answer((images.flatten(1) - 0.5) @ self.weight.T + 2 * torch.eye(3)[: len(images)], images)
 
 
-def attack(with_: Callable[..., Attacked] = pgd, **changes: Any) -> Attacked:
+def attack(with_: Callable[..., Result] = pgd, **changes: Any) -> Result:
     arguments: dict[str, Any] = {
         "model": Asked(),
         "images": IMAGES,
@@ -101,7 +101,9 @@ BEFORE_ANY_WORK = {
     "text step": ({"step_size": "2/0"}, "step_size must be a number or a fraction such as 8/255; got '2/0'."),
     "keep": ({"keep": "bset"}, "keep must be one of 'best', 'last', 'nearest'; got 'bset'."),
     "source": ({"label_source": "truth"}, "label_source must be one of 'true', 'predicted'; got 'truth'."),
-    "threat": ({"threat": 0.03}, "threat must be a threat such as Linf('8/255') or L2(0.5); got 0.03."),
+    "threat": ({"threat": [0.03]}, "threat must be an epsilon such as '8/255', or a threat such as Linf('8/255') or"),
+    "threat of 8": ({"threat": 8}, "epsilon must lie in (0, 1] because images do; got 8. Did you mean 8/255?"),
+    "threat in words": ({"threat": "8"}, "epsilon must lie in (0, 1] because images do; got 8. Did you mean 8/255?"),
     "seed": ({"seed": 3.0}, "seed must be a whole number; got 3.0. Convert it with int()."),
     "factory": ({"objective": margin}, "objective must be a function of outputs, labels and targets; got margin. Call"),
     "head": ({"objective": own_loss}, "outputs, labels and targets; got own_loss. Call what makes it: margin()."),
@@ -112,7 +114,7 @@ BEFORE_ANY_WORK = {
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("with_", [pgd, mim])
 @pytest.mark.parametrize("mistake", BEFORE_ANY_WORK)
-def test_mistakes_that_show_before_any_work(mistake: str, with_: Callable[..., Attacked]) -> None:
+def test_mistakes_that_show_before_any_work(mistake: str, with_: Callable[..., Result]) -> None:
     changes, words = BEFORE_ANY_WORK[mistake]
     model = changes.get("model", Asked())
     assert words in sentence_for(with_=with_, **({"model": model} | changes))
@@ -147,7 +149,7 @@ AFTER_ONE_LOOK = {
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("with_", [pgd, mim])
 @pytest.mark.parametrize("mistake", AFTER_ONE_LOOK)
-def test_mistakes_that_show_once_the_model_has_answered(mistake: str, with_: Callable[..., Attacked]) -> None:
+def test_mistakes_that_show_once_the_model_has_answered(mistake: str, with_: Callable[..., Result]) -> None:
     changes, words = AFTER_ONE_LOOK[mistake]
     assert words in sentence_for(with_=with_, **changes)
 
@@ -190,7 +192,7 @@ def lost_beyond(images: Tensor) -> Tensor:
 @pytest.mark.parametrize("keep", ["best", "last"])
 @pytest.mark.parametrize("early_exit", [True, False])
 def test_a_model_that_returns_nan_on_moved_images_is_neither_right_nor_fooled(
-    with_: Callable[..., Attacked], keep: str, early_exit: bool
+    with_: Callable[..., Result], keep: str, early_exit: bool
 ) -> None:
     model = Asked(lambda logits, images: logits * lost_beyond(images))
     sentence = sentence_for(with_=with_, model=model, keep=keep, engine=Engine(early_exit=early_exit))

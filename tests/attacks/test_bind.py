@@ -70,7 +70,7 @@ def test_before_the_first_call_there_is_no_result() -> None:
     [
         (lambda: bind(pgd, linear(), **PGD, setps=3), r"pgd has no setting 'setps'; did you mean 'steps'\?"),
         (lambda: bind(pgd, linear(), **PGD, eps=3), r"pgd has no setting 'eps'; (did you mean|choose one of)"),
-        (lambda: bind(pgd, linear(), threat=Linf(0.1), steps=3), r"pgd also needs seed\."),
+        (lambda: bind(pgd, linear(), steps=3), r"pgd also needs threat\."),
         (lambda: bind(mim, linear(), **PGD, random_start=True), r"mim has no setting 'random_start'"),
         (lambda: bind(pgd, linear(), **PGD, sample_ids=IDS), r"sample_ids belong to the images of one call; pass them"),
         (lambda: bind(pgd, linear(), **PGD, labels=LABELS), r"pgd has no setting 'labels'"),
@@ -85,7 +85,7 @@ def test_settings_are_checked_at_once(unchecked: None, call: Callable[[], BoundA
 
 def test_a_crafting_function_can_be_bound_only_if_it_returns_a_result(unchecked: None) -> None:
     bound = bind(craft, linear(), **PGD)
-    with pytest.raises(ArgumentError, match=r"craft must return an Attacked; got a Tensor\."):
+    with pytest.raises(ArgumentError, match=r"craft must return a Result; got a Tensor\."):
         bound(IMAGES, LABELS, IDS)
 
 

@@ -5,7 +5,7 @@ import torch
 from small_models import Curved, Linear, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, Outputs, cross_entropy, margin, own_loss, pgd
+from maxmahal.attacks import Engine, Linf, Outputs, Result, cross_entropy, margin, own_loss, pgd
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.errors import ArgumentError
 from maxmahal.losses import SCE
@@ -22,7 +22,7 @@ THREAT = Linf(0.05)
 EVERY_STEP = Engine(early_exit=False)
 
 
-def attack(rows: Tensor | slice = slice(None), model: nn.Module = MODEL, **changes: object) -> Attacked:
+def attack(rows: Tensor | slice = slice(None), model: nn.Module = MODEL, **changes: object) -> Result:
     arguments: dict[str, object] = {
         "objective": margin(),
         "threat": THREAT,

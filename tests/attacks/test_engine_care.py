@@ -7,7 +7,7 @@ import torch
 from small_models import Curved, curved_classifier, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, Progress, cross_entropy, margin, mim, pgd
+from maxmahal.attacks import Engine, Linf, Progress, Result, cross_entropy, margin, mim, pgd
 from maxmahal.errors import ArgumentError
 
 COUNT, STEPS = 12, 4
@@ -17,7 +17,7 @@ LABELS = predictions(MODEL, IMAGES)
 LABELS[[2, 7]] = (LABELS[[2, 7]] + 1) % 4
 
 
-def attack(model: nn.Module, **changes: object) -> Attacked:
+def attack(model: nn.Module, **changes: object) -> Result:
     arguments: dict[str, object] = {"objective": margin(), "threat": Linf(0.05), "steps": STEPS, "step_size": 0.025}
     return pgd(model, IMAGES, LABELS, seed=0, sample_ids=IDS, **(arguments | changes))
 
@@ -149,7 +149,7 @@ def test_progress_rises_to_the_end(
 @pytest.mark.parametrize("early_exit", [True, False])
 @pytest.mark.parametrize("attack_with", [pgd, mim])
 def test_the_model_the_images_and_the_random_state_are_left_as_they_were(
-    attack_with: Callable[..., Attacked], early_exit: bool
+    attack_with: Callable[..., Result], early_exit: bool
 ) -> None:
     images = uniform(5, 8, 1, 8, 8)
     model = curved_classifier(images)

@@ -7,7 +7,7 @@ import torch
 from small_models import Curved, Linear, Pretender, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, carlini_wagner, margin, pgd
+from maxmahal.attacks import Engine, Linf, Result, carlini_wagner, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.oracle import Oracle, Samples, full_float32, is_coarse, quick_float32
@@ -20,7 +20,7 @@ LABELS = predictions(MODEL, IMAGES)
 LABELS[[2, 7]] = (LABELS[[2, 7]] + 1) % 4
 
 
-def attack(model: nn.Module, **changes: object) -> Attacked:
+def attack(model: nn.Module, **changes: object) -> Result:
     arguments: dict[str, object] = {"threat": Linf(0.05), "steps": 6, "step_size": 0.025, "seed": 0, "sample_ids": IDS}
     return pgd(model, IMAGES, LABELS, objective=margin(), **(arguments | changes))
 
@@ -33,7 +33,7 @@ def threshold(at: float) -> nn.Module:
 PIXEL, ZERO = torch.full((1, 1, 1, 1), 0.2), torch.tensor([0])
 
 
-def climb(model: nn.Module, **changes: object) -> Attacked:
+def climb(model: nn.Module, **changes: object) -> Result:
     """Steps of 0.1 upwards from 0.2, where the pixel may go as far as 0.69."""
     options = {"objective": margin(), "threat": Linf(0.49), "steps": 5, "step_size": 0.1, "random_start": False}
     return pgd(model, PIXEL, ZERO, seed=0, **(options | changes))

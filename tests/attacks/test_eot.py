@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, custom, margin, pgd, straight_through
+from maxmahal.attacks import Engine, Linf, Result, custom, margin, pgd, straight_through
 from maxmahal.attacks.oracle import FOOLED, Samples, make_oracle
 from maxmahal.attacks.spsa import spsa
 
@@ -50,7 +50,7 @@ def test_draws_that_do_not_fit_into_one_batch_are_still_averaged() -> None:
     assert float(scores.var() * 16) == pytest.approx(1, rel=0.05)
 
 
-def attack(eot_samples: int, model: nn.Module | None = None, **settings: object) -> Attacked:
+def attack(eot_samples: int, model: nn.Module | None = None, **settings: object) -> Result:
     chosen = {"objective": margin(), "threat": Linf(0.25), "steps": 4, "step_size": 0.1, "seed": 0, "keep": "last"}
     return pgd(
         Noisy().eval() if model is None else model,
@@ -61,11 +61,11 @@ def attack(eot_samples: int, model: nn.Module | None = None, **settings: object)
     )
 
 
-def fooled_on_average(found: Attacked) -> int:
+def fooled_on_average(found: Result) -> int:
     return int((mean_logits(found.images).argmax(dim=1) != LABELS).sum())
 
 
-def margins(found: Attacked) -> Tensor:
+def margins(found: Result) -> Tensor:
     logits = mean_logits(found.images)
     return logits.gather(1, LABELS[:, None])[:, 0] - logits.scatter(1, LABELS[:, None], -torch.inf).amax(dim=1)
 

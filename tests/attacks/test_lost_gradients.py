@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from maxmahal.attacks import (
-    Attacked,
     Engine,
     Linf,
     Outputs,
+    Result,
     apgd,
     carlini_wagner,
     craft,
@@ -37,7 +37,7 @@ MODEL = Curved(row_by_row=True).eval()
 LABELS = predictions(MODEL, IMAGES)
 
 PGD = partial(pgd, threat=Linf(0.15), steps=8, step_size=0.04, seed=0)
-ATTACKS: dict[str, Callable[..., Attacked]] = {
+ATTACKS: dict[str, Callable[..., Result]] = {
     "pgd": PGD,
     "pgd, last": partial(PGD, keep="last"),
     "pgd, draws": partial(PGD, engine=Engine(eot_samples=2)),
@@ -72,11 +72,11 @@ def not_at_black(images: Tensor) -> Tensor:
     return images + 0 * images.sqrt()
 
 
-def of(attack: Callable[..., Attacked], model: nn.Module = MODEL, **changes: Any) -> Attacked:
+def of(attack: Callable[..., Result], model: nn.Module = MODEL, **changes: Any) -> Result:
     return attack(model, IMAGES, LABELS, sample_ids=IDS, **({"objective": margin()} | changes))
 
 
-def warned(attack: Callable[..., Attacked], model: nn.Module = MODEL, **changes: Any) -> tuple[Attacked, str]:
+def warned(attack: Callable[..., Result], model: nn.Module = MODEL, **changes: Any) -> tuple[Result, str]:
     with pytest.warns(UserWarning, match="NaN or infinite") as caught:
         found = of(attack, model, **changes)
     assert len(caught) == 1
@@ -85,7 +85,7 @@ def warned(attack: Callable[..., Attacked], model: nn.Module = MODEL, **changes:
 
 @EVERY_ATTACK
 @pytest.mark.parametrize("count", [1, 7, COUNT])
-def test_an_objective_that_is_nan_on_clean_images_is_refused(attack: Callable[..., Attacked], count: int) -> None:
+def test_an_objective_that_is_nan_on_clean_images_is_refused(attack: Callable[..., Result], count: int) -> None:
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         unlucky = (outputs.logits[:, None] == FIRST_LOGITS[:count]).all(dim=2).any(dim=1)
         return torch.where(unlucky, torch.nan, margin()(outputs, labels, targets))
@@ -118,7 +118,7 @@ def nan_once_moved(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> 
 
 
 @EVERY_ATTACK
-def test_an_objective_that_turns_nan_later_is_counted_and_told(attack: Callable[..., Attacked]) -> None:
+def test_an_objective_that_turns_nan_later_is_counted_and_told(attack: Callable[..., Result]) -> None:
     found, _ = warned(attack, objective=nan_once_moved)
     assert found.lost is not None
     assert torch.equal(found.lost > 0, LABELS.eq(LABELS[0]))
@@ -156,7 +156,7 @@ def test_a_sample_that_broke_all_the_same_is_said_to_be_broken() -> None:
 
 
 @EVERY_ATTACK
-def test_nothing_is_counted_or_told_where_all_is_finite(attack: Callable[..., Attacked]) -> None:
+def test_nothing_is_counted_or_told_where_all_is_finite(attack: Callable[..., Result]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = of(attack)

@@ -15,7 +15,7 @@ from paper_protocol import (
 )
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, Outputs, cross_entropy, margin, mim, own_loss, pgd, prepare
+from maxmahal.attacks import Engine, Linf, Outputs, Result, cross_entropy, margin, mim, own_loss, pgd, prepare
 from maxmahal.attacks.spsa import spsa
 from maxmahal.errors import ArgumentError
 from maxmahal.losses import EMC, MMC, MMLDA, SCE, ArcFace
@@ -54,7 +54,7 @@ def test_all_classes_are_predicted() -> None:
 
 
 @pytest.mark.parametrize("attack", [paper_pgd, paper_mim])
-def test_images_that_are_already_wrong_can_be_pushed_back_to_right(attack: Callable[..., Attacked]) -> None:
+def test_images_that_are_already_wrong_can_be_pushed_back_to_right(attack: Callable[..., Result]) -> None:
     wrong = MODEL(IMAGES).topk(2).indices[:, 1]
     assert attack(MODEL, IMAGES, wrong, targeted=False, epsilon_256=16, **RUN).accuracy > 0.3
     assert attack(MODEL, IMAGES, PREDICTED, targeted=False, epsilon_256=16, **RUN).accuracy == 0
@@ -69,7 +69,7 @@ def test_spsa_knows_the_true_labels_and_does_not_push_back() -> None:
 
 
 @ATTACKS
-def test_a_target_is_a_wrong_class_and_from_all_only_where_asked_for(attack: Callable[..., Attacked]) -> None:
+def test_a_target_is_a_wrong_class_and_from_all_only_where_asked_for(attack: Callable[..., Result]) -> None:
     found = attack(MODEL, IMAGES, PREDICTED, targeted=True, epsilon_256=32, **RUN)
     assert found.hit.all()
     assert found.accuracy == 0
@@ -158,7 +158,7 @@ def test_spsa_is_the_papers(targeted: bool) -> None:
 
 
 @ATTACKS
-def test_every_image_takes_every_step_whatever_engine_is_given(attack: Callable[..., Attacked]) -> None:
+def test_every_image_takes_every_step_whatever_engine_is_given(attack: Callable[..., Result]) -> None:
     plain = attack(MODEL, IMAGES, PREDICTED, targeted=False, **RUN)
     given = attack(MODEL, IMAGES, PREDICTED, targeted=False, engine=Engine(early_exit=True, batch_size=5), **RUN)
     assert plain.passes == given.passes
@@ -251,6 +251,6 @@ def test_carlini_and_wagners_settings() -> None:
         ),
     ],
 )
-def test_what_is_refused(unchecked: None, call: Callable[[], Attacked], message: str) -> None:
+def test_what_is_refused(unchecked: None, call: Callable[[], Result], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         call()

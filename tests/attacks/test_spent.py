@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import (
     L2,
-    Attacked,
     Engine,
     Linf,
+    Result,
     Spent,
     apgd,
     autoattack,
@@ -38,7 +38,7 @@ LABELS = predictions(MODEL, IMAGES)
 LABELS[[2, 7]] = (LABELS[[2, 7]] + 1) % 4
 
 _PGD = partial(pgd, objective=margin(), threat=Linf(0.05), steps=STEPS, step_size=0.025, seed=0)
-ATTACKS: dict[str, Callable[..., Attacked]] = {
+ATTACKS: dict[str, Callable[..., Result]] = {
     "pgd": _PGD,
     "pgd, restarts": partial(_PGD, restarts=3),
     "pgd, one target": partial(_PGD, targets="second-best"),
@@ -57,14 +57,14 @@ ATTACKS: dict[str, Callable[..., Attacked]] = {
 EVERY_ATTACK = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 
 
-def spent_by(attack: Callable[..., Attacked], rows: Tensor | slice = slice(None), **changes: object) -> Spent:
+def spent_by(attack: Callable[..., Result], rows: Tensor | slice = slice(None), **changes: object) -> Spent:
     model = changes.pop("model", MODEL)
     found = attack(model, IMAGES[rows], LABELS[rows], sample_ids=IDS[rows], **changes)
     assert_sums_to_the_passes(found)
     return found.spent
 
 
-def assert_sums_to_the_passes(found: Attacked) -> None:
+def assert_sums_to_the_passes(found: Result) -> None:
     assert found.spent is not None
     for name, total in vars(found.passes).items():
         assert int(getattr(found.spent, name).sum()) == total, name
@@ -108,7 +108,7 @@ class Watched(nn.Module):
 @pytest.mark.parametrize(
     "engine", [Engine(batch_size=5), Engine(early_exit=False, eot_samples=3, batch_size=4)], ids=["refilled", "in step"]
 )
-def test_each_sample_is_charged_what_the_model_saw_of_it(attack: Callable[..., Attacked], engine: Engine) -> None:
+def test_each_sample_is_charged_what_the_model_saw_of_it(attack: Callable[..., Result], engine: Engine) -> None:
     model = Watched()
     spent = spent_by(attack, model=model, engine=engine)
     assert torch.equal(spent.forward, model.forwards)
@@ -121,7 +121,7 @@ def test_each_sample_is_charged_what_the_model_saw_of_it(attack: Callable[..., A
     "engine", [Engine(eot_samples=3), Engine(early_exit=False, batch_size=5)], ids=["draws", "in step"]
 )
 def test_queries_are_what_the_search_saw_and_confirmations_are_none(
-    attack: Callable[..., Attacked], engine: Engine
+    attack: Callable[..., Result], engine: Engine
 ) -> None:
     other = Curved()
     other.second.data += 0.3 * Curved(seed=50).second.data
@@ -134,7 +134,7 @@ def test_queries_are_what_the_search_saw_and_confirmations_are_none(
 
 
 @EVERY_ATTACK
-def test_no_sample_pays_for_its_company(attack: Callable[..., Attacked]) -> None:
+def test_no_sample_pays_for_its_company(attack: Callable[..., Result]) -> None:
     whole = spent_by(attack)
     for batch_size in (1, 3, 64):
         assert_same(spent_by(attack, engine=Engine(batch_size=batch_size)), whole)
@@ -142,7 +142,7 @@ def test_no_sample_pays_for_its_company(attack: Callable[..., Attacked]) -> None
         assert_same(spent_by(attack, rows, engine=Engine(batch_size=3)), rows_of(whole, rows))
 
 
-def climb(**changes: object) -> Attacked:
+def climb(**changes: object) -> Result:
     """One pixel a sample, climbing by 0.1 a step; class 0 ends at 0.55."""
     model = Linear(torch.tensor([[-1.0], [1.0]]), torch.tensor([0.55, -0.55])).eval()
     pixels = torch.tensor([0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0])[:, None, None, None]
@@ -202,7 +202,7 @@ def test_the_constants_of_a_binary_search_share_the_count() -> None:
 
 @pytest.mark.parametrize("attack", [paper_pgd, paper_mim, paper_spsa])
 @pytest.mark.parametrize("targeted", [True, False])
-def test_the_papers_protocol_is_counted_too(attack: Callable[..., Attacked], targeted: bool) -> None:
+def test_the_papers_protocol_is_counted_too(attack: Callable[..., Result], targeted: bool) -> None:
     images = uniform(5, 8, 1, 8, 8)
     model = curved_classifier(images)
     found = attack(model, images, predictions(model, images), targeted=targeted, seed=0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Outputs, Threat, class_logit, custom, margin
+from maxmahal.attacks import L2, Engine, Linf, Outputs, Result, Threat, class_logit, custom, margin
 from maxmahal.attacks.oracle import FOOLED, Look, Oracle, Samples, make_oracle
 from maxmahal.attacks.spsa import QueriedDescent, estimate_gradient, spsa
 from maxmahal.errors import ArgumentError
@@ -198,7 +198,7 @@ def test_it_fails_just_below_the_smallest_perturbation_and_succeeds_above(
         assert (model(found.images).argmax(dim=1) != 0).tolist() == [fooled]
 
 
-def attack(images: Tensor = IMAGES, labels: Tensor = LABELS, ids: Tensor = IDS, **settings: object) -> Attacked:
+def attack(images: Tensor = IMAGES, labels: Tensor = LABELS, ids: Tensor = IDS, **settings: object) -> Result:
     model = settings.pop("model", MODEL)
     chosen = {"objective": margin(), "threat": Linf(0.05), "steps": 4, "evaluations": 16, "seed": 0, "sample_ids": ids}
     return spsa(model, images, labels, **(chosen | settings))

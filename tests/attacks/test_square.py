@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from small_models import Curved, Linear, curved_classifier, normal, predictions, uniform
+from small_models import NO_BALL, Curved, Linear, curved_classifier, normal, predictions, uniform
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Outputs, cross_entropy, margin
+from maxmahal.attacks import L2, Engine, Linf, Outputs, Result, cross_entropy, margin
 from maxmahal.attacks.square import square
 from maxmahal.errors import ArgumentError
 
@@ -47,7 +47,7 @@ MODEL = curved_classifier(MANY)
 PREDICTED = predictions(MODEL, MANY)
 
 
-def attack(images: Tensor, labels: Tensor, ids: Tensor | None, **changes: object) -> Attacked:
+def attack(images: Tensor, labels: Tensor, ids: Tensor | None, **changes: object) -> Result:
     arguments: dict[str, object] = {"threat": Linf(0.015), "queries": 60, "seed": 0} | changes
     return square(MODEL, images, labels, sample_ids=ids, **arguments)  # type: ignore[arg-type]
 
@@ -167,7 +167,7 @@ def test_other_objectives_and_targets() -> None:
         ({"queries": 0}, "queries must be a whole number of at least 1; got 0"),
         ({"p_init": 0.0}, r"p_init must lie in \(0, 1\], being a share of the pixels; got 0.0"),
         ({"p_init": 1.1}, "p_init must lie in .* got 1.1"),
-        ({"threat": 0.1}, "square knows the threats Linf and L2; got 0.1"),
+        ({"threat": NO_BALL}, "square knows the threats Linf and L2; got namespace"),
         ({"restarts": 0}, "restarts must be a whole number of at least 1; got 0"),
     ],
 )

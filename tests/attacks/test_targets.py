@@ -12,9 +12,9 @@ from small_models import Curved, predictions, uniform
 from torch import Tensor
 
 from maxmahal.attacks import (
-    Attacked,
     Linf,
     Nearest,
+    Result,
     apgd,
     carlini_wagner,
     fgsm,
@@ -186,7 +186,7 @@ def test_policies_leave_logits_that_require_gradients_alone() -> None:
     assert torch.equal(logits, LOGITS)
 
 
-ATTACKS: dict[str, Callable[..., Attacked]] = {
+ATTACKS: dict[str, Callable[..., Result]] = {
     "fgsm": partial(fgsm, threat=Linf(0.1)),
     "pgd": partial(pgd, threat=Linf(0.1), steps=4),
     "mim": partial(mim, threat=Linf(0.1), steps=4),
@@ -201,7 +201,7 @@ ATTACKS: dict[str, Callable[..., Attacked]] = {
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 @pytest.mark.parametrize("is_prepared", [False, True], ids=["plain", "prepared"])
-def test_a_label_drawn_as_the_target_is_no_success(attack: Callable[..., Attacked], is_prepared: bool) -> None:
+def test_a_label_drawn_as_the_target_is_no_success(attack: Callable[..., Result], is_prepared: bool) -> None:
     """Some of these images are misclassified from the start: an attack that pulls them nowhere has failed."""
     model, images, ids = Curved(seed=3).eval(), uniform(5, 40, 1, 4, 4), torch.arange(40)
     labels = (predictions(model, images) + (ids % 2)) % 4

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks import Attacked, Engine, Linf, Model, margin, pgd, prepare
+from maxmahal.attacks import Engine, Linf, Model, Result, margin, pgd, prepare
 from maxmahal.attacks.transfer import Transferred, transfer, transfer_matrix
 from maxmahal.errors import ArgumentError
 
@@ -24,10 +24,10 @@ def stubborn(distance: float, sign: float = 1.0) -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer).eval()
 
 
-def crafting(**settings: object) -> Callable[[Model, Tensor, Tensor], Attacked]:
+def crafting(**settings: object) -> Callable[[Model, Tensor, Tensor], Result]:
     chosen = {"objective": margin(), "threat": Linf(EPSILON), "steps": 10, "step_size": 0.02, "seed": 0}
 
-    def craft(model: Model, images: Tensor, labels: Tensor) -> Attacked:
+    def craft(model: Model, images: Tensor, labels: Tensor) -> Result:
         return pgd(model, images, labels, random_start=False, **(chosen | settings))
 
     return craft
@@ -62,7 +62,7 @@ def test_the_matrix_holds_every_pair_and_crafts_once_for_each_source() -> None:
     models = {"weak": stubborn(0.02), "strong": stubborn(0.09), "safe": stubborn(0.2), "other": stubborn(0.05, -1.0)}
     crafted_on = []
 
-    def craft(model: Model, images: Tensor, labels: Tensor) -> Attacked:
+    def craft(model: Model, images: Tensor, labels: Tensor) -> Result:
         crafted_on.append(model)
         return FULL(model, images, labels)
 
@@ -106,7 +106,7 @@ def test_images_that_do_not_fool_the_source_are_judged_too() -> None:
     assert found.accuracy == 0.0
 
 
-def no_crafting(model: Model, images: Tensor, labels: Tensor) -> Attacked:
+def no_crafting(model: Model, images: Tensor, labels: Tensor) -> Result:
     raise AssertionError("it crafted before it looked")
 
 

@@ -177,7 +177,7 @@ def test_facts_stated_about_ones_own_attack_count(here: Path) -> None:
 def test_images_of_the_wrong_shape_are_refused(here: Path) -> None:
     train_model(load_settings("mine.toml", ["loss.name=mmc"]), "run")
     (here / "suite.toml").write_text(SUITE.format(name="fewer").replace("times = 2\n", ""))
-    with pytest.raises(ArgumentError, match="ownattack:fewer must return an Attacked, or images as it was given them"):
+    with pytest.raises(ArgumentError, match="ownattack:fewer must return a Result, or images as it was given them"):
         evaluate_model("run", out="eval", suite="suite.toml", limit=6)
 
 

@@ -27,7 +27,7 @@ from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.pgd import craft, pgd
 from maxmahal.attacks.prepare import Prepared, prepare
 from maxmahal.attacks.registry import ATTACKS, Attack
-from maxmahal.attacks.result import Attacked, Nearest, Passes, Spent
+from maxmahal.attacks.result import Nearest, Passes, Result, Spent
 from maxmahal.attacks.rotation import random_rotation, rotate, worst_of_rotations
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
@@ -43,7 +43,6 @@ __all__ = [
     "OBJECTIVES",
     "TARGETS",
     "Attack",
-    "Attacked",
     "AutoAttackResult",
     "BoundAttack",
     "Engine",
@@ -55,6 +54,7 @@ __all__ = [
     "Passes",
     "Prepared",
     "Progress",
+    "Result",
     "Spent",
     "TargetPolicy",
     "Targets",

@@ -18,7 +18,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
 from maxmahal.errors import ArgumentError
@@ -30,18 +30,18 @@ def apgd(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 100,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
     restarts: int = 1,
     rho: float = 0.75,
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small, without a step size to choose.
 
     Steps start at twice epsilon. At each checkpoint a sample's step is halved, and its search goes on from its best
@@ -49,8 +49,8 @@ def apgd(
     value does not improve at an unchanged step size. Several targets per sample (``targets="top-9"``) are
     tried in turn.
     """
+    threat = check_threat(threat, images)
     method = AutoDescent(threat, steps, seed, rho)
-    check_threat(threat, images)
     return run(
         method,
         model,
@@ -58,7 +58,7 @@ def apgd(
         objective=objective,
         engine=engine,
         restarts=restarts,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

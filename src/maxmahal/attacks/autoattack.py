@@ -24,8 +24,8 @@ from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle, quick_float32
 from maxmahal.attacks.prepare import Prepared
-from maxmahal.attacks.result import Attacked, Nearest, Passes
-from maxmahal.attacks.threats import L2, UNIT, Linf
+from maxmahal.attacks.result import Nearest, Passes, Result
+from maxmahal.attacks.threats import L2, UNIT, Linf, as_ball
 from maxmahal.errors import ArgumentError
 
 FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
@@ -40,7 +40,7 @@ class Wrapped:
         model: nn.Module,
         images: Tensor,
         labels: Tensor,
-        threat: Linf | L2,
+        threat: Linf | L2 | str | float,
         seed: int,
         steps: int,
         batch_size: int,
@@ -51,9 +51,10 @@ class Wrapped:
         self.keeps_graphs = False
         """Whether an attack goes through a graph several times, which a compiled model does not allow."""
         self.wants_gradients = True
-        _check(self.model, images, labels, threat, seed, steps, batch_size)
+        ball = as_ball(threat, "pyautoattack")
+        _check(self.model, images, labels, ball, seed, steps, batch_size)
         _load_package()  # missing? Say so before any work
-        self.threat, self.seed = threat, seed
+        self.threat, self.seed = ball, seed
         self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
@@ -179,8 +180,6 @@ def _check(
 ) -> None:
     if not isinstance(model, nn.Module):
         raise ArgumentError(f"model must be an nn.Module, because AutoAttack needs its gradients; got {model!r}.")
-    if not isinstance(threat, (Linf, L2)):
-        raise ArgumentError(f"pyautoattack knows the threats Linf and L2; got {threat!r}.")
     if threat.bounds != UNIT:
         raise ArgumentError(f"pyautoattack keeps pixels in [0, 1]; the threat's bounds are {threat.bounds}.")
     check_count("steps", steps)
@@ -205,8 +204,8 @@ def _load_package() -> Any:
 STANDARD = ("apgd-ce", "apgd-t", "fab-t", "square")
 
 
-@dataclass(frozen=True)
-class AutoAttackResult(Attacked):
+@dataclass(frozen=True, repr=False)
+class AutoAttackResult(Result):
     """One image per sample: the one that fools the model, or the clean image."""
 
     survivors: dict[str, Bool[Tensor, " n"]]
@@ -219,9 +218,9 @@ def autoattack(
     model: nn.Module,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Linf | L2 | str | float,
     *,
-    threat: Linf | L2,
-    seed: int,
+    seed: int = 0,
     attacks: tuple[str, ...] = STANDARD,
     steps: int = 100,
     queries: int = 5000,
@@ -250,7 +249,8 @@ def autoattack(
                     _run_part(wrapped, name, disputed, steps, queries, batch_size)
         survivors[name] = wrapped.right
     found = (wrapped.images, wrapped.predictions, ~wrapped.right, None, wrapped.passes)
-    return AutoAttackResult(*found, survivors, importlib.metadata.version("pyautoattack"))
+    version = importlib.metadata.version("pyautoattack")
+    return AutoAttackResult(*found, survivors, version, threat=wrapped.threat)
 
 
 def autoattack_part(
@@ -294,9 +294,9 @@ def fab(
     model: nn.Module,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Linf | L2 | str | float,
     *,
-    threat: Linf | L2,
-    seed: int,
+    seed: int = 0,
     steps: int = 100,
     restarts: int = 1,
     targeted: bool = True,

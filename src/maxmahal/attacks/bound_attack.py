@@ -1,6 +1,6 @@
 """An attack with its model and settings filled in, to be called with images and labels alone.
 
-    attack = bind(pgd, model, objective=margin(), threat=Linf("8/255"), steps=10, step_size=2 / 255, seed=0)
+    attack = bind(pgd, model, "8/255", steps=10)
     adversarial = attack(images, labels)
     attack.last.accuracy
 
@@ -8,14 +8,15 @@ The calling convention of torchattacks, so that code written for it needs anothe
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.oracle import Model
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
+from maxmahal.attacks.threats import Threat
 from maxmahal.errors import ArgumentError, did_you_mean
 
 _OF_EACH_CALL = "sample_ids"
@@ -24,9 +25,9 @@ _OF_EACH_CALL = "sample_ids"
 class BoundAttack:
     """A function from images and labels to adversarial images; made by :func:`bind`."""
 
-    def __init__(self, attack: Callable[..., Attacked], model: Model, settings: dict[str, object]) -> None:
+    def __init__(self, attack: Callable[..., Result], model: Model, settings: dict[str, object]) -> None:
         self._attack, self._model, self._settings = attack, model, settings
-        self._last: Attacked | None = None
+        self._last: Result | None = None
 
     def __call__(
         self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
@@ -36,34 +37,38 @@ class BoundAttack:
 
     def run(
         self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
-    ) -> Attacked:
+    ) -> Result:
         """The whole result: images, predictions, successes and costs."""
         found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)
-        if not isinstance(found, Attacked):
-            raise ArgumentError(f"{name_of(self._attack)} must return an Attacked; got a {type(found).__name__}.")
+        if not isinstance(found, Result):
+            raise ArgumentError(f"{name_of(self._attack)} must return a Result; got a {type(found).__name__}.")
         self._last = found
         return found
 
     @property
-    def last(self) -> Attacked:
+    def last(self) -> Result:
         """The result of the latest call."""
         if self._last is None:
             raise ArgumentError("last is the result of the latest call, and there was none; call the attack first.")
         return self._last
 
 
-def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> BoundAttack:
+def bind(
+    attack: Callable[..., Result], model: Model, threat: Threat | str | float | None = None, **settings: object
+) -> BoundAttack:
     """``attack`` on ``model`` with these settings, whose names are checked at once.
 
     ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
     """
-    positional, named = _parameters(attack)
-    if positional != ["model", "images", "labels"] or _OF_EACH_CALL not in named:
+    known = _parameters(attack)
+    if [*known][:3] != ["model", "images", "labels"] or _OF_EACH_CALL not in known:
         raise ArgumentError(
             f"attack must be a function of model, images and labels with its settings by name, such as pgd; "
             f"got {name_of(attack)}."
         )
-    del named[_OF_EACH_CALL]
+    named = {name: known[name] for name in [*known][3:] if name != _OF_EACH_CALL}
+    if threat is not None:
+        settings["threat"] = threat
     _check_names(name_of(attack), settings, named)
     missing = [name for name, each in named.items() if each.default is each.empty and name not in settings]
     if missing:
@@ -71,14 +76,12 @@ def bind(attack: Callable[..., Attacked], model: Model, **settings: object) -> B
     return BoundAttack(attack, model, settings)
 
 
-def _parameters(attack: Callable[..., Attacked]) -> tuple[list[str], dict[str, inspect.Parameter]]:
-    """Names that go by position, and parameters that go by name; none for a built-in that does not tell."""
+def _parameters(attack: Callable[..., Result]) -> Mapping[str, inspect.Parameter]:
+    """None for a built-in that does not tell."""
     try:
-        known = inspect.signature(attack).parameters.values()
+        return inspect.signature(attack).parameters
     except ValueError:
-        return [], {}
-    positional = [each.name for each in known if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return positional, {each.name: each for each in known if each.kind is each.KEYWORD_ONLY}
+        return {}
 
 
 def _check_names(attack: str, settings: Iterable[str], known: Iterable[str]) -> None:

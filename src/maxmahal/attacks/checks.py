@@ -14,7 +14,7 @@ from maxmahal.attacks.objectives import NamedObjective, Objective, Outputs
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
-from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat
+from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat, as_threat
 from maxmahal.errors import ArgumentError, MaxmahalError
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
@@ -72,19 +72,19 @@ def name_of(function: object) -> str:
     return getattr(function, "name", None) or getattr(function, "__name__", None) or type(function).__name__
 
 
-def check_threat(threat: Threat, images: Tensor) -> None:
-    """Warn about a ball so large that no classifier can resist inside it."""
-    if not isinstance(threat, Threat):
-        raise ArgumentError(f"threat must be a threat such as Linf('8/255') or L2(0.5); got {threat!r}.")
-    low, high = threat.bounds
+def check_threat(threat: Threat | str | float, images: Tensor) -> Threat:
+    """The threat that a caller means; a warning if no classifier can resist inside a ball that large."""
+    ball = as_threat(threat)
+    low, high = ball.bounds
     largest = 0.5 * (high - low)
-    if not isinstance(threat, Linf):
+    if not isinstance(ball, Linf):
         largest *= 0.5 * math.sqrt(math.prod(getattr(images, "shape", ())[1:]))
-    if threat.radius >= largest:
+    if ball.radius >= largest:
         _warn(
-            f"{type(threat).__name__}({threat.radius:g}) lets an attacker turn these images into almost anything "
+            f"{type(ball).__name__}({ball.radius:g}) lets an attacker turn these images into almost anything "
             f"(from {largest:.3g} on they can all look alike): a low accuracy says nothing about the model."
         )
+    return ball
 
 
 def check_images(images: Tensor, labels: Tensor, sample_ids: Tensor | None, bounds: Bounds) -> None:

@@ -30,9 +30,9 @@ from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import FOOLED, HIT, Model, Oracle, Samples, default_batch_size, is_coarse, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
-from maxmahal.attacks.result import Attacked, Nearest, Tally
+from maxmahal.attacks.result import Nearest, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
-from maxmahal.attacks.threats import UNIT, Bounds
+from maxmahal.attacks.threats import UNIT, Bounds, Threat
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
@@ -237,14 +237,15 @@ def run(
     keep: Keep = "best",
     restarts: int = 1,
     bounds: Bounds = UNIT,
-) -> Attacked:
+    threat: Threat | None = None,
+) -> Result:
     """Work through all samples, every restart and every target; each sample keeps its best image."""
     check_choice("keep", keep, ("best", "last", "nearest"))
     check_choice("label_source", case.label_source, ("true", "predicted"))
     check_count("restarts", restarts)
     check_seed(case.seed)
     check_objective(objective)
-    check_images(case.images, case.labels, case.sample_ids, bounds)
+    check_images(case.images, case.labels, case.sample_ids, bounds if threat is None else threat.bounds)
     check_model(model, case.images)
     capacity = engine.batch_size or default_batch_size(case.images)
     oracle = make_oracle(model, objective, capacity, engine.eot_samples)
@@ -254,7 +255,8 @@ def run(
     # A stochastic model draws from torch's global stream.
     seed = stream_key("eot", case.seed)
     with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
-        return _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+        found = _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+    return replace(found, threat=threat)
 
 
 class _Run:
@@ -279,7 +281,7 @@ class _Run:
         self._ledger = Ledger(self._samples, predictions, keep, oracle)
         self._exits = engine.early_exit and keep == "best"
 
-    def attack(self, restarts: int) -> Attacked:
+    def attack(self, restarts: int) -> Result:
         """Every restart with every target, on the samples that are still correct."""
         if self._keep != "last":
             self._ledger.offer_clean_images()
@@ -340,7 +342,7 @@ class _Run:
         if self._engine.progress is not None:
             self._engine.progress(Progress(settled, total, self._ledger.broken()))
 
-    def _result(self) -> Attacked:
+    def _result(self) -> Result:
         ledger, samples = self._ledger, self._samples
         fooled = ledger.predictions != samples.labels
         hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
@@ -348,7 +350,7 @@ class _Run:
         lost = self._tally.lost()
         warn_about_lost(lost, fooled if hit is None else hit)
         if self._keep != "nearest":
-            return Attacked(*found, spent=spent, lost=lost)
+            return Result(*found, spent=spent, lost=lost)
         distances = torch.where(fooled if hit is None else hit, ledger.scores, torch.inf)
         return Nearest(*found, distances, spent=spent, lost=lost)
 

@@ -3,31 +3,30 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Engine, LabelSource
 from maxmahal.attacks.objectives import CROSS_ENTROPY, Objective
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.pgd import pgd
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Threat, as_threat
 
 
 def fgsm(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = CROSS_ENTROPY,
-    threat: Threat,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """The image one full step down the gradient; ``seed`` matters only for random targets."""
-    check_threat(threat, images)
+    threat = as_threat(threat)
     return pgd(
         model,
         images,

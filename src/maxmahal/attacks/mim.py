@@ -13,7 +13,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
 from maxmahal.errors import ArgumentError
@@ -23,9 +23,9 @@ def mim(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 10,
     step_size: str | float | None = None,
     decay: float = 1.0,
@@ -35,13 +35,13 @@ def mim(
     label_source: LabelSource = "true",
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
     for random targets.
 
     ``keep`` and ``step_size`` as in :func:`maxmahal.attacks.pgd`.
     """
-    check_threat(threat, images)
+    threat = check_threat(threat, images)
     method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)
     return run(
         method,
@@ -50,7 +50,7 @@ def mim(
         objective=objective,
         engine=engine,
         keep=keep,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

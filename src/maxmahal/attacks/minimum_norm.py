@@ -37,7 +37,7 @@ def fmn(
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     *,
-    norm: NormName,
+    norm: NormName = "linf",
     objective: Objective = MARGIN_OVER_ALL,
     steps: int = 200,
     step_size: float = 1.0,

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.worst_transform import Transformed, ids_of_tries, worst_of
+from maxmahal.attacks.worst_transform import Transformed, checked_ids, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import normal
 
@@ -27,8 +27,8 @@ def worst_of_noise(
     *,
     std: float = 0.05,
     tries: int = 1,
-    seed: int,
-    sample_ids: Int[Tensor, " n"],
+    seed: int = 0,
+    sample_ids: Int[Tensor, " n"] | None = None,
     clip: bool = True,
 ) -> Transformed:
     """The worst of ``tries`` draws of Gaussian noise; the first is ``gaussian_noise``'s own.
@@ -38,9 +38,10 @@ def worst_of_noise(
     check_count("tries", tries)
     if not (std >= 0 and math.isfinite(std)):
         raise ArgumentError(f"std must be zero or positive; got {std}.")
+    ids = checked_ids(model, images, labels, sample_ids)
 
     def noisy(rows: Tensor, attempts: Tensor) -> Tensor:
-        ids = ids_of_tries(sample_ids[rows], attempts)
-        return gaussian_noise(images[rows], std=std, seed=seed, sample_ids=ids, clip=clip)
+        own = ids_of_tries(ids[rows], attempts)
+        return gaussian_noise(images[rows], std=std, seed=seed, sample_ids=own, clip=clip)
 
-    return worst_of(model, images, labels, tries, noisy, sample_ids)
+    return worst_of(model, images, labels, tries, noisy)

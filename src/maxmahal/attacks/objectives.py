@@ -46,7 +46,7 @@ class Objective(Protocol):
         """Smaller is better for the attacker."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NamedObjective:
     """A function with a name, and whether its zero is the decision boundary."""
 
@@ -59,6 +59,9 @@ class NamedObjective:
     ) -> Float[Tensor, " n"]:
         """Smaller is better for the attacker."""
         return self.function(outputs, labels, targets)
+
+    def __repr__(self) -> str:
+        return f"Objective({self.name})"
 
 
 def zero_is_success(objective: Objective) -> bool:

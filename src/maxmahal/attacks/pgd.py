@@ -10,23 +10,24 @@ from torch import Tensor
 from maxmahal.attacks.checks import check_count, check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import MARGIN, Objective
+from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN, Objective
 from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples, make_oracle
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, find_step_size
+from maxmahal.attacks.threats import Threat, as_threat, find_step_size
+from maxmahal.random import content_ids
 
 
 def pgd(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 50,
     step_size: str | float | None = None,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
@@ -34,7 +35,7 @@ def pgd(
     restarts: int = 1,
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small.
 
     ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the
@@ -43,7 +44,7 @@ def pgd(
     Several targets per sample (``targets="all-others"``) are tried in turn: multi-targeted PGD. ``random_start=False``
     makes all restarts the same. The model's parameters receive no gradients.
     """
-    check_threat(threat, images)
+    threat = check_threat(threat, images)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start)
     return run(
         method,
@@ -53,7 +54,7 @@ def pgd(
         engine=engine,
         keep=keep,
         restarts=restarts,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 
@@ -61,23 +62,26 @@ def craft(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
-    objective: Objective,
-    threat: Threat,
-    steps: int,
-    step_size: float,
-    seed: int,
-    sample_ids: Int[Tensor, " n"],
+    objective: Objective = CROSS_ENTROPY,
+    steps: int = 10,
+    step_size: str | float | None = None,
+    seed: int = 0,
+    sample_ids: Int[Tensor, " n"] | None = None,
     targets: Int[Tensor, " n"] | None = None,
     start: Float[Tensor, "n c h w"] | None = None,
 ) -> Float[Tensor, "n c h w"]:
-    """PGD's last iterate from a random start, or from ``start``, for adversarial training.
+    """PGD's last iterate from a random start, or from ``start``, for adversarial training in your own loop.
 
     Exactly ``steps`` forward and backward passes in the mode the model is in, no verdicts, nothing checked or read back
-    from the device. All samples are seen at once, so ``objective`` may close over the batch.
+    from the device. All samples are seen at once, so ``objective`` may close over the batch. Give each training step
+    its own ``seed``: with the same one an image starts at the same point again. ``step_size`` as in :func:`pgd`.
     """
-    method = ProjectedDescent(threat, steps, step_size, seed, random_start=start is None)
-    samples = Samples(images, labels, labels, targets, sample_ids, FOOLED)
+    threat = as_threat(threat)
+    method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start=start is None)
+    ids = content_ids(images, labels) if sample_ids is None else sample_ids
+    samples = Samples(images, labels, labels, targets, ids, FOOLED)
     state = method.begin(samples, 0)
     if start is not None:
         state["moved"] = start

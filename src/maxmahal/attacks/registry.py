@@ -28,7 +28,7 @@ from maxmahal.attacks.noise import worst_of_noise
 from maxmahal.attacks.objectives import NamedObjective, Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.pgd import pgd
-from maxmahal.attacks.result import Attacked, Passes, Spent
+from maxmahal.attacks.result import Passes, Result, Spent
 from maxmahal.attacks.rotation import worst_of_rotations
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
@@ -53,10 +53,10 @@ class Option:
 class Attack:
     """A function of (model, images, labels, …), and what is known about it.
 
-    The function returns an ``Attacked`` or, outside of the package, images alone.
+    The function returns a ``Result`` or, outside of the package, images alone.
     """
 
-    function: Callable[..., Attacked | Tensor]
+    function: Callable[..., Result | Tensor]
     needs_gradients: bool = True
     stays_in_ball: bool = True
     """Whether its images lie in the threat's ball: only then it may count towards the worst case."""
@@ -70,7 +70,7 @@ class Attack:
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Options of a suite beside those of the function, or with another default."""
 
-    def __call__(self, *given: Any, **options: Any) -> Attacked | Tensor:
+    def __call__(self, *given: Any, **options: Any) -> Result | Tensor:
         """What the function finds."""
         return self.function(*given, **options)
 
@@ -100,12 +100,12 @@ class Attack:
         return options
 
 
-def clean(model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Attacked:
+def clean(model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Result:
     """The images as they are."""
     predictions = judge(model, images).predictions
     zeros, ones = torch.zeros_like(labels), torch.ones_like(labels)
     passes = Passes(len(images), 0, len(images))
-    return Attacked(images, predictions, predictions != labels, None, passes, spent=Spent(zeros, ones, zeros, ones))
+    return Result(images, predictions, predictions != labels, None, passes, spent=Spent(zeros, ones, zeros, ones))
 
 
 ATTACKS: dict[str, Attack] = {

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from maxmahal.attacks.threats import Threat
+
 Kind = Literal["iterations", "asked", "judged", "backward"]
 
 
@@ -21,6 +23,11 @@ class Passes:
     """Images whose gradient was taken."""
     queries: int = 0
     """Images that the search itself asked about: the cost of a black-box attack."""
+
+    @property
+    def total(self) -> int:
+        """Forward and backward passes."""
+        return self.forward + self.backward
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,8 @@ class Tally:
         return Spent(counts["iterations"], asked + counts["judged"], counts["backward"], asked)
 
 
-@dataclass(frozen=True)
-class Attacked:
+@dataclass(frozen=True, repr=False)
+class Result:
     """One image per sample: the one that fools the model, or the best attempt at it."""
 
     images: Float[Tensor, "n c h w"]
@@ -80,6 +87,17 @@ class Attacked:
     lost: Int[Tensor, " n"] | None = field(default=None, kw_only=True)
     """How many looks at each sample found an objective of NaN, or a gradient of NaN or infinity somewhere: the attack
     saw less than it should, and survived samples may not be robust. None where another package did the work."""
+    threat: Threat | None = field(default=None, kw_only=True)
+    """Where the attack looked; None for an attack that stays in no ball."""
+
+    def __repr__(self) -> str:
+        facts = [*self._facts(), f"{self.passes.total:,} passes"]
+        return f"{type(self).__name__}({', '.join(facts)})"
+
+    def _facts(self) -> list[str]:
+        """What was found, in a few words."""
+        right = f"{int((~self.fooled).sum())} of {len(self.fooled)} still correct"
+        return [right] if self.threat is None else [right, str(self.threat)]
 
     @property
     def success(self) -> Bool[Tensor, " n"]:
@@ -92,8 +110,8 @@ class Attacked:
         return float((~self.fooled).double().mean())
 
 
-@dataclass(frozen=True)
-class Nearest(Attacked):
+@dataclass(frozen=True, repr=False)
+class Nearest(Result):
     """The result of a minimum-norm attack: the closest image that succeeds, and how close it is."""
 
     distances: Float[Tensor, " n"]
@@ -109,3 +127,6 @@ class Nearest(Attacked):
         """Mean distance over the successes; NaN without any."""
         found = self.distances[self.success]
         return float(found.double().mean()) if len(found) else math.nan
+
+    def _facts(self) -> list[str]:
+        return [f"{int(self.success.sum())} of {len(self.fooled)} found", f"mean distance {self.mean_distance:.3g}"]

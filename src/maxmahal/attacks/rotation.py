@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.attacks.checks import check_count
-from maxmahal.attacks.worst_transform import Transformed, ids_of_tries, worst_of
+from maxmahal.attacks.worst_transform import Transformed, checked_ids, ids_of_tries, worst_of
 from maxmahal.errors import ArgumentError
 from maxmahal.random import uniform
 
@@ -50,8 +50,8 @@ def worst_of_rotations(
     *,
     max_degrees: float = 30.0,
     tries: int = 1,
-    seed: int,
-    sample_ids: Int[Tensor, " n"],
+    seed: int = 0,
+    sample_ids: Int[Tensor, " n"] | None = None,
 ) -> Transformed:
     """The worst of ``tries`` rotations by angles uniform in ±``max_degrees``; the first is ``random_rotation``'s own.
 
@@ -60,12 +60,13 @@ def worst_of_rotations(
     check_count("tries", tries)
     if not (max_degrees >= 0 and math.isfinite(max_degrees)):
         raise ArgumentError(f"max_degrees must be zero or positive; got {max_degrees}.")
+    ids = checked_ids(model, images, labels, sample_ids)
 
     def angles(rows: Tensor, attempts: Tensor) -> Tensor:
-        return random_angles(ids_of_tries(sample_ids[rows], attempts), max_degrees=max_degrees, seed=seed)
+        return random_angles(ids_of_tries(ids[rows], attempts), max_degrees=max_degrees, seed=seed)
 
     def rotated(rows: Tensor, attempts: Tensor) -> Tensor:
         return rotate(images[rows], angles(rows, attempts))
 
-    worst = worst_of(model, images, labels, tries, rotated, sample_ids)
+    worst = worst_of(model, images, labels, tries, rotated)
     return replace(worst, angles=angles(torch.arange(len(images), device=images.device), worst.attempts))

@@ -17,7 +17,7 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
 from maxmahal.errors import ArgumentError
@@ -30,21 +30,21 @@ def spsa(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Threat,
     steps: int = 10,
     evaluations: int = 128,
     delta: float = 0.01,
     learning_rate: float = 0.01,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
     random_start: bool = False,
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small, found by queries: ``model`` may be a predict function.
 
     Each step takes ``evaluations`` queries (the "batch size" of Uesato et al.; half as many mirrored pairs) for the
@@ -55,8 +55,8 @@ def spsa(
     longer be mirrored, and the estimate would halve the slope of every pixel that sits at a bound. Only points that are
     inside are ever returned.
     """
+    threat = check_threat(threat, images)
     method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)
-    check_threat(threat, images)
     return run(
         method,
         model,
@@ -64,7 +64,7 @@ def spsa(
         objective=objective,
         engine=engine,
         keep=keep,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

@@ -16,9 +16,9 @@ from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, r
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import L2, Linf, norms, per_sample
+from maxmahal.attacks.threats import L2, Linf, as_ball, norms, per_sample
 from maxmahal.errors import ArgumentError
 from maxmahal.random import derive, signs, uniform
 
@@ -99,27 +99,26 @@ def square(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Linf | L2 | str | float,
     *,
     objective: Objective = MARGIN,
-    threat: Linf | L2,
     queries: int = 5000,
     p_init: float = 0.8,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Targets = None,
     label_source: LabelSource = "true",
     restarts: int = 1,
     engine: Engine = DEFAULT_ENGINE,
-) -> Attacked:
+) -> Result:
     """Images inside the threat that make ``objective`` small, found by asking the model and nothing else.
 
     ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of
     the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``.
     """
-    if not isinstance(threat, (Linf, L2)):
-        raise ArgumentError(f"square knows the threats Linf and L2; got {threat!r}.")
-    method = RandomSquares(threat, queries, p_init, seed)
+    threat = as_ball(threat, "square")
     check_threat(threat, images)
+    method = RandomSquares(threat, queries, p_init, seed)
     return run(
         method,
         model,
@@ -127,7 +126,7 @@ def square(
         objective=objective,
         engine=engine,
         restarts=restarts,
-        bounds=threat.bounds,
+        threat=threat,
     )
 
 

@@ -85,6 +85,17 @@ class Threat(Protocol):
         """How far each image was moved, in this norm."""
 
 
+def as_threat(threat: Threat | str | float) -> Threat:
+    """A threat as it is; a number, or text such as ``"8/255"``, is the epsilon of an L∞ ball."""
+    if isinstance(threat, str | float | int):
+        return Linf(threat)
+    if not isinstance(threat, Threat):
+        raise ArgumentError(
+            f"threat must be an epsilon such as '8/255', or a threat such as Linf('8/255') or L2(0.5); got {threat!r}."
+        )
+    return threat
+
+
 @dataclass(frozen=True)
 class Linf:
     """Every pixel may move by at most ``epsilon``; ``"8/255"`` is accepted and kept as it was written."""
@@ -127,7 +138,7 @@ class Linf:
         return (moved - images).abs().flatten(1).amax(dim=1)
 
     def __str__(self) -> str:
-        return f"Linf {self.epsilon}"
+        return f"Linf {_written(self.epsilon)}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +188,19 @@ class L2:
         return norms(moved - images)
 
     def __str__(self) -> str:
-        return f"L2 {self.epsilon}"
+        return f"L2 {_written(self.epsilon)}"
+
+
+def as_ball(threat: Threat | str | float, attack: str) -> Linf | L2:
+    """The same for an attack that knows these two alone."""
+    ball = as_threat(threat)
+    if not isinstance(ball, Linf | L2):
+        raise ArgumentError(f"{attack} knows the threats Linf and L2; got {threat!r}.")
+    return ball
+
+
+def _written(epsilon: str | float) -> str:
+    return epsilon if isinstance(epsilon, str) else f"{epsilon:g}"
 
 
 def check_bounds(bounds: Bounds) -> None:

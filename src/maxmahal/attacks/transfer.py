@@ -3,8 +3,7 @@
 An attack here is any function of a model, images and labels, so that it can adapt to whichever model it crafts on:
 
     def craft(model, images, labels):
-        return mim(model, images, labels, objective=own_loss(model.head), threat=Linf("8/255"), steps=10,
-                   step_size=2 / 255, keep="last")
+        return mim(model, images, labels, "8/255", objective=own_loss(model.head), keep="last")
 
     transfer_matrix({"sce": sce, "mmc": mmc}, craft, images, labels)
 
@@ -22,11 +21,11 @@ from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.attacks.threats import ANY_BOUNDS, Threat
 from maxmahal.errors import ArgumentError
 
-Crafting = Callable[[Model, Tensor, Tensor], Attacked]
+Crafting = Callable[[Model, Tensor, Tensor], Result]
 
 
 @dataclass(frozen=True)
@@ -77,15 +76,15 @@ def craft_for_transfer(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Threat | str | float,
     *,
     objective: Objective,
-    threat: Threat,
     steps: int = 10,
     step_size: str | float | None = None,
     decay: float = 1.0,
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
-) -> Attacked:
+) -> Result:
     """MIM's last iterate on a source model, as in the paper's Fig. 4."""
     return mim(
         model,
@@ -113,9 +112,9 @@ def _check(target: Model, images: Tensor, labels: Tensor) -> None:
         )
 
 
-def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> Attacked:
+def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> Result:
     crafted = attack(source, images, labels)
-    if not isinstance(crafted, Attacked):
+    if not isinstance(crafted, Result):
         raise ArgumentError(
             f"attack must return what an attack returns, such as pgd(model, images, labels, ...); "
             f"got a {type(crafted).__name__}."
@@ -123,6 +122,6 @@ def _craft(attack: Crafting, source: Model, images: Tensor, labels: Tensor) -> A
     return crafted
 
 
-def _judge(crafted: Attacked, target: Model, labels: Tensor) -> Transferred:
+def _judge(crafted: Result, target: Model, labels: Tensor) -> Transferred:
     predictions = judge(target, crafted.images).predictions
     return Transferred(crafted.images, predictions, crafted.fooled, predictions != labels)

@@ -15,16 +15,16 @@ from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model_errors, predicted_classes
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
-from maxmahal.attacks.result import Attacked, Passes, Spent
+from maxmahal.attacks.result import Passes, Result, Spent
 from maxmahal.attacks.threats import ANY_BOUNDS
-from maxmahal.random import derive
+from maxmahal.random import content_ids, derive
 
 # (rows [m], number of the try for each of them [m]) -> one value or image for each row
 OfTries = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Transformed(Attacked):
+@dataclass(frozen=True, repr=False)
+class Transformed(Result):
     """What was found for each sample."""
 
     tries: Int[Tensor, " n"] = field(kw_only=True)
@@ -42,11 +42,8 @@ def worst_of(
     labels: Tensor,
     tries: int,
     transform: OfTries,
-    sample_ids: Tensor | None = None,
 ) -> Transformed:
     """Try after try on the samples that are still correct; at the end the model judges in float32."""
-    check_images(images, labels, sample_ids, ANY_BOUNDS)
-    check_model(model, images)
     worst = _Worst(images, labels)
     for attempt in range(tries):
         rows = (~worst.fooled).nonzero().squeeze(1)
@@ -72,6 +69,15 @@ def worst_of(
         tries=worst.tries,
         attempts=worst.attempts,
     )
+
+
+def checked_ids(
+    model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, sample_ids: Tensor | None
+) -> Int[Tensor, " n"]:
+    """The ids of the samples, given or from their pixels, if the model can take the images."""
+    check_images(images, labels, sample_ids, ANY_BOUNDS)
+    check_model(model, images)
+    return content_ids(images, labels) if sample_ids is None else sample_ids
 
 
 def ids_of_tries(sample_ids: Int[Tensor, " n"], attempts: Int[Tensor, " n"]) -> Int[Tensor, " n"]:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks import L2, Attacked, Engine, Linf, Model, Nearest, Passes
+from maxmahal.attacks import L2, Engine, Linf, Model, Nearest, Passes, Result
 from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
@@ -93,7 +93,7 @@ def run_stage(task: StageInput) -> StageOutput:
     return StageOutput(found.images, columns, rating, _pictures(task, found.images, columns), points)
 
 
-def run_attack(task: StageInput) -> Attacked:
+def run_attack(task: StageInput) -> Result:
     """Call the attack with what its function asks for; its options come from the suite."""
     attack, name, options = task.attack, task.stage.attack.name, dict(task.stage.attack.options)
     owner, model = task.target, task.model
@@ -113,7 +113,7 @@ def run_attack(task: StageInput) -> Attacked:
         attack, **{key: value for key, value in given.items() if key in attack.parameters}, **options
     )
     batch = model, task.images.to(owner.device), task.labels.to(owner.device)
-    found: Attacked = call(*batch) if name in ATTACKS else _check_result(task, call_function(name, call, *batch))
+    found: Result = call(*batch) if name in ATTACKS else _check_result(task, call_function(name, call, *batch))
     if name in ATTACKS and not attack.crafts_on_source:
         return found  # judged by the model itself already
     images = found.images.to(task.images.device)
@@ -121,27 +121,27 @@ def run_attack(task: StageInput) -> Attacked:
     wrong = predictions != task.labels
     if isinstance(found, Nearest):
         return replace(found, images=images, predictions=predictions, fooled=wrong, hit=found.success & wrong)
-    return Attacked(images, predictions, wrong, None, found.passes, spent=found.spent)
+    return Result(images, predictions, wrong, None, found.passes, spent=found.spent)
 
 
-def _check_result(task: StageInput, result: Any) -> Attacked:
+def _check_result(task: StageInput, result: Any) -> Result:
     """The result of a user's own attack, with its images projected into the ball."""
-    images = result.images if isinstance(result, Attacked) else result
+    images = result.images if isinstance(result, Result) else result
     if not isinstance(images, Tensor) or images.shape != task.images.shape or images.dtype != task.images.dtype:
         got = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
         raise ArgumentError(
-            f"{task.stage.attack.name} must return an Attacked, or images as it was given them, {task.images.dtype} of "
+            f"{task.stage.attack.name} must return a Result, or images as it was given them, {task.images.dtype} of "
             f"shape {tuple(task.images.shape)}; it returned {got}."
         )
     images = images.detach().to(task.images.device)
     if task.ball is not None:
         images = task.ball.project(task.images, images)
-    if isinstance(result, Attacked):
+    if isinstance(result, Result):
         return replace(result, images=images)
-    return Attacked(images, task.labels, torch.zeros_like(task.labels, dtype=torch.bool), None, Passes())
+    return Result(images, task.labels, torch.zeros_like(task.labels, dtype=torch.bool), None, Passes())
 
 
-def _columns(task: StageInput, found: Attacked) -> Columns:
+def _columns(task: StageInput, found: Result) -> Columns:
     ids = task.sample_ids.cpu().numpy()
     predictions = found.predictions.cpu().numpy()
     right_share = _right_shares(task, found).double().cpu().numpy()
@@ -174,7 +174,7 @@ def _columns(task: StageInput, found: Attacked) -> Columns:
     )
 
 
-def _right_shares(task: StageInput, found: Attacked) -> Tensor:
+def _right_shares(task: StageInput, found: Result) -> Tensor:
     if task.stochastic:
         return mean_correct(task.target.model, found.images, task.labels, DRAWS)
     # A minimum-norm attack with a target breaks a sample only if it reaches the target.
@@ -182,7 +182,7 @@ def _right_shares(task: StageInput, found: Attacked) -> Tensor:
     return right.float()
 
 
-def _distances(task: StageInput, found: Attacked) -> Float[np.ndarray, " n"]:
+def _distances(task: StageInput, found: Result) -> Float[np.ndarray, " n"]:
     """How far each image moved in the attack's norm; NaN for attacks for which a distance says nothing."""
     if isinstance(found, Nearest):
         return found.distances.double().cpu().numpy()

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import (
     L2,
-    Attacked,
     Engine,
     Linf,
     Model,
     Objective,
     Prepared,
+    Result,
     apgd,
     cross_entropy,
     margin,
@@ -24,6 +24,7 @@ from maxmahal.attacks import (
 )
 from maxmahal.attacks.checks import check_count, check_images, check_model
 from maxmahal.attacks.oracle import judge
+from maxmahal.attacks.threats import as_ball
 from maxmahal.evaluate.diagnose.probe import gives_gradients
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.plan import Traits, why_not
@@ -51,9 +52,9 @@ def attack_hard(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Linf | L2 | str | float,
     *,
-    threat: Linf | L2,
-    seed: int,
+    seed: int = 0,
     suite: str | Path = "strict",
     sample_ids: Int[Tensor, " n"] | None = None,
     engine: Engine | None = None,
@@ -62,19 +63,18 @@ def attack_hard(
 
     The same attacks with the same seeds as ``evaluate_model`` with this suite, without diagnostics and records.
     """
-    check_images(images, labels, sample_ids, threat.bounds)
+    ball = as_ball(threat, "attack_hard")
+    check_images(images, labels, sample_ids, ball.bounds)
     check_model(model, images)
     chosen = load_suite(suite)
     fast = prepare(model) if isinstance(model, nn.Module) else model
     target = EvaluatedModel("model", "", fast.original if isinstance(fast, Prepared) else model, "")
 
-    def attack(stage: Stage, images: Tensor, labels: Tensor, sample_ids: Tensor) -> Attacked:
+    def attack(stage: Stage, images: Tensor, labels: Tensor, sample_ids: Tensor) -> Result:
         search = fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
         own_seed = stream_key(seed, stage.name) % 2**63
         return run_attack(
-            StageInput(
-                stage, target, search, images, labels, sample_ids, threat, own_seed, engine or Engine(), others={}
-            )
+            StageInput(stage, target, search, images, labels, sample_ids, ball, own_seed, engine or Engine(), others={})
         )
 
     with only_named(chosen.to_table()):
@@ -88,10 +88,10 @@ def attack_within(
     model: Model,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
+    threat: Linf | L2 | str | float,
     *,
-    threat: Linf | L2,
     gradients: int,
-    seed: int,
+    seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     engine: Engine | None = None,
 ) -> WorstCase:
@@ -102,14 +102,15 @@ def attack_within(
     From 200 gradients on, those after the first 100 aim at each other class in turn.
     """
     check_count("gradients", gradients)
-    check_images(images, labels, sample_ids, threat.bounds)
+    ball = as_ball(threat, "attack_within")
+    check_images(images, labels, sample_ids, ball.bounds)
     check_model(model, images)
     classes = judge(model, images[:1]).logits.shape[1]
-    runs: list[tuple[str, Callable[..., Attacked]]] = []
+    runs: list[tuple[str, Callable[..., Result]]] = []
 
     def plan(name: str, objective: Objective, steps: int, targets: str | None = None) -> None:
         own_seed = stream_key(seed, name) % 2**63
-        attack = partial(apgd, model, threat=threat, engine=engine or Engine())
+        attack = partial(apgd, model, threat=ball, engine=engine or Engine())
         runs.append((name, partial(attack, objective=objective, steps=steps, targets=targets, seed=own_seed)))
 
     aimed = max(gradients - 100, 0) if gradients >= 200 else 0
@@ -124,7 +125,7 @@ def attack_within(
 
 
 def _in_turn(
-    attacks: Sequence[tuple[str, Callable[..., Attacked]]], images: Tensor, labels: Tensor, ids: Tensor | None
+    attacks: Sequence[tuple[str, Callable[..., Result]]], images: Tensor, labels: Tensor, ids: Tensor | None
 ) -> WorstCase:
     """Each attack on the samples that the ones before it left."""
     ids = content_ids(images, labels) if ids is None else ids

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from maxmahal.attacks import Engine, Linf, apgd, custom, parse_epsilon
 from maxmahal.attacks.objectives import Objective, Outputs, margin, model_outputs
-from maxmahal.attacks.result import Attacked
+from maxmahal.attacks.result import Result
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, check_fit, first_images, load_images, load_targets
@@ -35,7 +35,7 @@ class DetectorAttack:
     seed: int = 0
     steps: int = 50
 
-    def __call__(self, model: Classifier, data: ImageData, score: Score | None = None) -> Attacked:
+    def __call__(self, model: Classifier, data: ImageData, score: Score | None = None) -> Result:
         """Without a score it ignores the detector and stops at a wrong prediction.
 
         With a score it evades the detector: it takes every step and keeps the most certain wrong prediction.
@@ -139,7 +139,7 @@ def study_model(
     )
 
 
-def _detection(score: Score, model: Classifier, attacked: Attacked, usual: Float[np.ndarray, " n"]) -> Detection:
+def _detection(score: Score, model: Classifier, attacked: Result, usual: Float[np.ndarray, " n"]) -> Detection:
     fooled = attacked.fooled.cpu().numpy()
     values = _values(score, model, _outputs(model, attacked.images))
     unsuspicious = values <= np.quantile(usual, 1 - FALSE_ALARMS)
