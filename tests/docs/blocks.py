@@ -43,6 +43,12 @@ def commands(block: Block) -> list[str]:
 
 def pages() -> list[Path]:
     """What is written by hand or by template, and shown on the site or beside it."""
-    folders = [ROOT / "docs", ROOT / "docs" / "api", ROOT / "docs" / "tutorials", ROOT / "paper" / "results", ROOT / "zoo"]
+    folders = [
+        ROOT / "docs",
+        ROOT / "docs" / "api",
+        ROOT / "docs" / "tutorials",
+        ROOT / "paper" / "results",
+        ROOT / "zoo",
+    ]
     found = [path for folder in folders for path in sorted(folder.glob("*.md"))]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "paper" / "README.md", *found]

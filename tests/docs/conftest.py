@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from blocks import ROOT
 from commands import Outcome, runner
 from maxmahal import MMC, Classifier, max_mahalanobis_centers
 from maxmahal.models import SmallCNN
@@ -48,6 +49,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "mypackage" / "losses.py").write_text(MODULE, encoding="utf-8")
     images, labels = small_images()
     np.savez(folder / "mine.npz", test_images=images.numpy(), test_labels=labels.numpy())
+    (folder / "paper").symlink_to(ROOT / "paper")
     monkeypatch.chdir(folder)
     return folder
 
@@ -79,13 +81,18 @@ def small_data(folder: Path) -> None:
     _pickled(cifar10, {**batches, "batches.meta": {b"label_names": [b"%d" % label for label in range(10)]}})
     hundred = {b"data": draw.integers(0, 256, (100, 3072), np.uint8), b"fine_labels": [*range(100)]}
     hundred[b"coarse_labels"] = [label % 20 for label in range(100)]
-    meta = {b"fine_label_names": [b"f%d" % label for label in range(100)], b"coarse_label_names": [b"c%d" % label for label in range(20)]}
+    meta = {
+        b"fine_label_names": [b"f%d" % label for label in range(100)],
+        b"coarse_label_names": [b"c%d" % label for label in range(20)],
+    }
     _pickled(cifar100, {"train": hundred, "test": hundred, "meta": meta})
     (folder / "mnist").mkdir(parents=True)
     for prefix in ("train", "t10k"):
         for kind, values in (("images-idx3", draw.integers(0, 256, (20, 28, 28))), ("labels-idx1", np.arange(20) % 10)):
             header = struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
-            (folder / "mnist" / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + values.astype(np.uint8).tobytes()))
+            (folder / "mnist" / f"{prefix}-{kind}-ubyte.gz").write_bytes(
+                gzip.compress(header + values.astype(np.uint8).tobytes())
+            )
 
 
 def _pickled(folder: Path, files: dict[str, object]) -> None:
