@@ -66,6 +66,7 @@ def one_number(): return lambda images: images.flatten(1).sum(dim=1)
 def a_list(): return lambda images: [0, 1]
 def wants_colour(): return nn.Conv2d(3, 4, 4).eval()
 def needs_argument(path): return Net().eval()
+def elsewhere(): return nn.Linear(2, 2, device="meta").eval()
 """
 
 
@@ -377,3 +378,27 @@ def test_fingerprints_see_the_weights_behind_methods_and_partial_functions() -> 
 
 def test_a_seed_beyond_what_records_hold_is_refused(tmp_path: Path) -> None:
     assert "--seed" in refused(lambda: evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=2**70))
+
+
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """As if there were a GPU: where modules are asked to move is written down, and they stay."""
+    moves: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(nn.Module, "to", lambda self, device: (moves.append(str(device)), self)[1])
+    return moves
+
+
+@pytest.mark.usefixtures("factories")
+def test_what_is_loaded_goes_to_the_gpu_if_there_is_one(a_gpu: list[str]) -> None:
+    load_target("mynets:make")
+    load_target("mynets:make", device="cpu")
+    assert a_gpu == ["cuda", "cpu"]
+
+
+@pytest.mark.usefixtures("factories")
+def test_a_model_stays_where_it_is(a_gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maxmahal.evaluate.evaluated_model.fingerprint_model", lambda _: "")
+    load_target(MODEL)
+    load_target("mynets:elsewhere")
+    assert not a_gpu

@@ -19,6 +19,10 @@ from maxmahal.errors import ArgumentError, MaxmahalError
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
 _CALL = "Call what makes it: margin()."
+PROBABILITIES = (
+    "The model seems to return probabilities: after a softmax gradients vanish and attacks look weaker than they are. "
+    "Attack the logits before it."
+)
 AN_OBJECTIVE = (
     "an objective takes (outputs, labels, targets), where outputs.logits and outputs.features are tensors and targets "
     "may be None."
@@ -153,12 +157,14 @@ def check_logits(logits: Tensor, labels: Tensor) -> None:
         raise ArgumentError(
             f"labels must lie in 0..{classes - 1} because the model has {classes} classes; got {low}..{high}."
         )
+    if are_probabilities(logits):
+        _warn(PROBABILITIES)
+
+
+def are_probabilities(logits: Tensor) -> bool:
+    """Whether a model seems to end with a softmax."""
     sums_to_one = (logits.sum(dim=1) - 1).abs().amax() < 1e-4
-    if bool(sums_to_one & (logits.amin() >= 0) & (logits.amax() <= 1)):
-        _warn(
-            "The model seems to return probabilities: after a softmax gradients vanish and attacks look weaker "
-            "than they are. Attack the logits before it."
-        )
+    return bool(sums_to_one & (logits.amin() >= 0) & (logits.amax() <= 1))
 
 
 def warn_about_lost(lost: Tensor, success: Tensor) -> None:

@@ -50,22 +50,9 @@ Trusted = Annotated[
 
 def pick_device(name: str) -> "torch.device":
     """``auto`` is the GPU if there is one, otherwise the CPU."""
-    import torch
+    import maxmahal.train.device
 
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.") from error
-    if device.type not in ("cpu", "cuda"):
-        raise SettingsError(f"--device {name} is not supported; use auto, cpu or cuda.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        raise SettingsError(
-            f"--device {name} was asked for, but torch sees {count} CUDA devices here; use --device cpu."
-        )
-    return device
+    return maxmahal.train.device.pick_device(name)
 
 
 def show_shipped(kind: FileKind, name: str) -> None:

@@ -42,7 +42,7 @@ def evaluate_command(
     trust: Trusted = None,
     limit: Limit = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
-    epsilon: Annotated[str | None, typer.Option(help="Replace the suite's epsilon, e.g. 4/255.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Such as 4/255 (default: the suite's or the data set's).")] = None,
     norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf or L2.")] = None,
     transfer: Annotated[
         bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")

@@ -3,12 +3,13 @@
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
@@ -18,22 +19,52 @@ from maxmahal.imports import call_function, check_call, import_function
 _CHANNELS = (1, 3)
 _ROUNDING = 1e-3  # in steps of 1/255; floats that were once bytes differ from them by less
 _NAME = "arrays"
+_BATCH = 256  # images that are read of a Dataset at once
 MAX_CLASSES = 1_000_000  # more than any known data set has; a higher label is an id or an error
 
 
-def from_pair(source: object) -> ImageData:
-    """``(images, labels)``, ``(images, labels, class_names)``, or a ``TensorDataset`` of the first two."""
-    parts = source.tensors if isinstance(source, TensorDataset) else source
+def from_python(source: object, limit: int | None = None) -> ImageData:
+    """``(images, labels)``, ``(images, labels, class_names)``, a ``DataLoader`` or a ``Dataset`` of pairs.
+
+    Reading a ``DataLoader`` or a ``Dataset`` stops after ``limit`` images.
+    """
+    parts = source
+    if isinstance(source, TensorDataset):
+        parts = source.tensors
+    elif isinstance(source, DataLoader | Dataset):
+        parts = _read(source, limit)
     if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
         got = f"{len(parts)} parts" if isinstance(parts, tuple | list) else f"a {type(source).__name__}"
         raise DataError(
-            "data must be a data set's name, a path, package.module:function, an ImageData or a pair (images, labels) "
-            f"of arrays or tensors; got {got}."
+            "data must be a data set's name, a path, package.module:function, an ImageData, a DataLoader, a Dataset or "
+            f"a pair (images, labels) of arrays or tensors; got {got}."
         )
     images = as_images(parts[0], "images")
     labels = as_labels(parts[1], len(images), "labels")
     names = numbered_classes(int(labels.max()), _NAME) if len(parts) == 2 else _class_names(parts[2])
     return ImageData.from_arrays(_NAME, images, labels, names)
+
+
+def _read(source: DataLoader[Any] | Dataset[Any], limit: int | None) -> tuple[object, ...]:
+    loader = source if isinstance(source, DataLoader) else DataLoader(source, batch_size=_BATCH)
+    parts: list[tuple[Tensor, Tensor]] = []
+    try:
+        with torch.random.fork_rng(devices=[]):  # a loader draws from the caller's stream
+            for images, labels in loader:
+                parts.append((torch.as_tensor(images), torch.as_tensor(labels)))
+                if limit is not None and sum(len(each) for _, each in parts) >= limit:
+                    break
+            found = tuple(torch.cat(each) for each in zip(*parts, strict=True))
+    except Exception as error:  # a data set may raise anything
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"A batch of data must be a pair of tensors, images in [0, 1] and labels ({type(error).__name__}: "
+            f"{reason}); let the data set return what torchvision's ToTensor() makes of an image."
+        ) from error
+    if not found:
+        raise DataError("data holds no images; check the DataLoader's sampler and batch size.")
+    names = getattr(loader.dataset, "classes", None)  # as torchvision's data sets have it
+    return found if names is None else (*found, names)
 
 
 def load_function(name: str, split: Split) -> ImageData:
@@ -136,10 +167,10 @@ def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
         )
     low, high = array.min(), array.max()
     if low < 0 or high > 1:
-        raise DataError(
-            f"{where} are floats and must lie in [0, 1]; found {low:g} to {high:g}. "
-            "Divide them by their largest possible value, or store bytes (uint8)."
-        )
+        way_out = "Divide them by their largest possible value, or store bytes (uint8)."
+        if low < 0:
+            way_out = "They look normalised: leave that out of the data, and let the model normalise."
+        raise DataError(f"{where} are floats and must lie in [0, 1]; found {low:g} to {high:g}. {way_out}")
     scaled = array * 255
     rounded = np.round(scaled)
     error = float(np.abs(scaled - rounded).max())

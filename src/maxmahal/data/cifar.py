@@ -81,6 +81,7 @@ def _load_hundred(data_dir: Path, split: Split) -> ImageData:
 CIFAR10 = DatasetSource(
     load=_load_ten,
     class_counts={"train": (5000,) * 10, "test": (1000,) * 10},
+    epsilon="8/255",
     base_url="https://www.cs.toronto.edu/~kriz/",
     downloads=(
         Download(
@@ -93,6 +94,7 @@ CIFAR10 = DatasetSource(
 CIFAR100 = DatasetSource(
     load=_load_hundred,
     class_counts={"train": (500,) * 100, "test": (100,) * 100},
+    epsilon="8/255",
     base_url="https://www.cs.toronto.edu/~kriz/",
     downloads=(Download("cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", tuple(_HUNDRED.values())),),
     superclasses=CIFAR100_SUPERCLASSES,

@@ -39,4 +39,5 @@ def _load(_data_dir: Path, split: Split) -> ImageData:
 DIGITS = DatasetSource(
     load=_load,
     class_counts={"train": (128, 132, 127, 133, 131, 132, 131, 129, 124, 130), "test": (_TEST_PER_CLASS,) * _CLASSES},
+    epsilon="0.15",
 )

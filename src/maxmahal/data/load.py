@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
-from maxmahal.data.arrays import from_pair, load_function
+from maxmahal.data.arrays import from_python, load_function
 from maxmahal.data.folder import load_folder
 from maxmahal.data.npz import load_npz
 from maxmahal.data.registry import SOURCES
@@ -18,7 +19,7 @@ from maxmahal.files import user_path
 from maxmahal.imports import names_a_function, only_named
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
-DataSource = str | Path | ImageData | Sequence[object] | TensorDataset
+DataSource = str | Path | ImageData | Sequence[object] | DataLoader[Any] | Dataset[Any]
 """Everything that ``load_dataset`` accepts."""
 
 
@@ -36,20 +37,22 @@ def resolve_data_dir(data_dir: Path | str | None = None) -> Path:
     return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "maxmahal"
 
 
-def load_dataset(name: DataSource, split: str = "train", data_dir: Path | str | None = None) -> ImageData:
+def load_dataset(
+    name: DataSource, split: str = "train", data_dir: Path | str | None = None, *, limit: int | None = None
+) -> ImageData:
     """The whole training or test split of a data set.
 
     ``name`` is one of ``dataset_names()``, the path of an ``.npz`` file, the path of a folder with ``train/<class>/``
     and ``test/<class>/`` images, or ``package.module:function``; or the images themselves, which have no splits: an
-    ``ImageData``, a pair (images, labels) of arrays or tensors, or a triple with class names.
-    ``data_dir`` holds the published data sets' files.
+    ``ImageData``, a pair (images, labels) of arrays or tensors, a triple with class names, or a ``DataLoader`` or
+    ``Dataset`` of such pairs, of which the first ``limit`` are read. ``data_dir`` holds the published data sets' files.
     """
     if split not in SPLITS:
         raise ArgumentError(f"split must be 'train' or 'test'; got '{split}'.")
     if isinstance(name, ImageData):
         return name
     if not isinstance(name, str | Path):
-        return from_pair(name)
+        return from_python(name, limit)
     with only_named(str(name)):
         return find_loader(str(name), data_dir)(split)
 

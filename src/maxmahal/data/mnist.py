@@ -80,6 +80,7 @@ MNIST = DatasetSource(
         "train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
         "test": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
     },
+    epsilon="0.3",
     base_url="https://ossci-datasets.s3.amazonaws.com/mnist/",
     downloads=_MNIST_DOWNLOADS,
 )
@@ -95,6 +96,7 @@ _FASHION_DOWNLOADS = _downloads(
 FASHION_MNIST = DatasetSource(
     load=partial(_load, "fashion-mnist", _FASHION_DOWNLOADS, _CLOTHES),
     class_counts={"train": (6000,) * _CLASSES, "test": (1000,) * _CLASSES},
+    epsilon="0.1",
     base_url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     downloads=_FASHION_DOWNLOADS,
 )

@@ -105,6 +105,8 @@ class DatasetSource:
     class_counts: Mapping[Split, tuple[int, ...]]
     base_url: str = ""
     downloads: tuple[Download, ...] = ()
+    epsilon: str | None = None
+    """Of the L∞ ball in which it is usually attacked: what an evaluation takes unless it is told."""
     superclasses: tuple[int, ...] | None = None
     """The superclass of each class, known without any file; None for a data set without superclasses."""
 

@@ -30,7 +30,7 @@ def compare_models(
     limit: int | None = None,
     trusted: Sequence[str] = (),
     data_dir: Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
 ) -> DensityRecord:
     """Measure every model on the same part of its data (or of ``data``); the result can be written as JSON.
 
@@ -47,7 +47,7 @@ def compare_models(
                     f"{loaded.name} shows no features; give a run folder or a checkpoint of `maxmahal train`."
                 )
             images = load_dataset(data or loaded.card.settings.data.source, split, data_dir)
-            images = first_images(images, limit).to(device)
+            images = first_images(images, limit).to(loaded.device)
             found = measure_model(loaded.model, images)
             models.append({"name": loaded.name, "data": images.name, "split": split} | found)
     return {"format": FORMAT, "models": models}

@@ -38,7 +38,7 @@ def describe_device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
-def as_command(targets: Sequence[str], suite: str, data: str, options: Mapping[str, object], out: str) -> str:
+def as_command(targets: Sequence[str], suite: str, data: str, options: Mapping[str, object]) -> str:
     """The command line that does what a call from Python did."""
     words = ["maxmahal", "evaluate", *targets, "--suite", suite, "--data", data]
     for name, value in options.items():
@@ -47,7 +47,7 @@ def as_command(targets: Sequence[str], suite: str, data: str, options: Mapping[s
                 words.append(f"--{name}")
             elif each is not None and each is not False:
                 words += [f"--{name}", str(each)]
-    return shlex.join([*words, "--out", out])
+    return shlex.join(words)
 
 
 def commit_of(root: Path) -> str:

@@ -1,7 +1,7 @@
 """The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from maxmahal.attacks.checks import check_model
 from maxmahal.attacks.model_outputs import check_answers, check_logits_of, predicted_classes
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
+from maxmahal.data.arrays import numbered_classes
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
 from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
@@ -25,6 +26,7 @@ from maxmahal.models import Classifier, Head
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
+from maxmahal.train.device import pick_device
 from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 
 SHOWN = 64  # images that a model is tried on before anything is recorded
@@ -89,12 +91,12 @@ class EvaluatedModel:
 
 
 def load_target(
-    target: Target, *, name: str = "", trusted: Sequence[str] = (), device: torch.device | str = "cpu"
+    target: Target, *, name: str = "", trusted: Sequence[str] = (), device: torch.device | str = "auto"
 ) -> EvaluatedModel:
     """The model that ``target`` stands for: a run folder, a checkpoint, ``module:factory``, a zoo's name, or itself.
 
     A path that exists wins over a name, as it does for ``maxmahal.load``. Code that a checkpoint names runs only if it
-    is in ``trusted``.
+    is in ``trusted``. A model that is given as itself stays on its device.
     """
     if isinstance(target, nn.Module):
         return _own(target, name or type(target).__name__, "a model passed from Python")
@@ -105,12 +107,12 @@ def load_target(
         if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
-                return _from_factory(text, name or text.rpartition(":")[2], torch.device(device))
+                return _from_factory(text, name or text.rpartition(":")[2], device)
             if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
                 bare = text.removeprefix(PREFIX)
-                known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, torch.device(device))
+                known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, device)
                 return replace(known, target=PREFIX + bare)
-        return _from_checkpoint(user_path(text), name, trusted, torch.device(device))
+        return _from_checkpoint(user_path(text), name, trusted, device)
 
 
 def load_targets(
@@ -131,9 +133,15 @@ def load_targets(
 
 
 def load_images(
-    models: Mapping[str, EvaluatedModel], data: DataSource | None, data_dir: str | Path | None
+    models: Mapping[str, EvaluatedModel],
+    data: DataSource | None,
+    data_dir: str | Path | None,
+    limit: int | None = None,
 ) -> ImageData:
-    """The test part of ``data``; without it, of the data that the models were trained on."""
+    """The test part of ``data``; without it, of the data that the models were trained on.
+
+    The first images of a user's own may lack some classes: they get as many as the models know.
+    """
     if isinstance(data, ImageData):
         return data
     if data is None:
@@ -141,7 +149,15 @@ def load_images(
         if len(trained_on) != 1:
             raise SettingsError("Say which images to use with --data; these models do not tell.")
         (data,) = trained_on
-    return load_dataset(data, "test", data_dir)
+    images = load_dataset(data, "test", data_dir, limit=limit)
+    numbers = numbered_classes(images.num_classes - 1, images.name)
+    if isinstance(data, str | Path) or images.class_names != numbers:
+        return images
+    with suppress(Exception):  # a model that cannot take the images is told so when all of them are tried
+        known = [judge(each.model, images.first(1).to(each.device).float_images()) for each in models.values()]
+        highest = max(images.num_classes, *(each.logits.shape[1] for each in known)) - 1
+        images = replace(images, class_names=numbered_classes(highest, images.name))
+    return images
 
 
 def first_images(images: ImageData, limit: int | None) -> ImageData:
@@ -263,7 +279,7 @@ def _own(model: Model, name: str, target: str) -> EvaluatedModel:
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
-def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
+def _from_factory(text: str, name: str, device: torch.device | str) -> EvaluatedModel:
     factory = import_function(text)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
@@ -272,10 +288,13 @@ def _from_factory(text: str, name: str, device: torch.device) -> EvaluatedModel:
             f"{text} must return an nn.Module in eval mode or a function from images to logits; "
             f"it returned a {type(made).__name__}."
         )
-    return _own(made.to(device) if isinstance(made, nn.Module) else made, name, text)
+    known = _own(made, name, text)
+    if isinstance(made, nn.Module) and not (device == "auto" and known.device.type != "cpu"):
+        made.to(pick_device(device))
+    return known
 
 
-def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device) -> EvaluatedModel:
+def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device | str) -> EvaluatedModel:
     if not path.exists():
         raise CheckpointError(
             f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "

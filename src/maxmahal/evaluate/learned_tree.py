@@ -24,7 +24,7 @@ def learn_tree(
     train: bool = False,
     trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
 ) -> ClassTree:
     """Classes that a run mistakes for one another in ``superclasses`` groups, by average linkage.
 
@@ -34,7 +34,7 @@ def learn_tree(
     """
     with only_named(str(run), data, trusted):
         model = load_target(run, trusted=trusted, device=device)
-        images, where = _images(model, data, train, data_dir, device)
+        images, where = _images(model, data, train, data_dir)
     check_fit(model, images)
     counts = confusion_matrix(model, images)
     tree = cut_merges(cluster_mistakes(counts), superclasses)
@@ -56,18 +56,16 @@ def confusion_matrix(model: EvaluatedModel, images: ImageData) -> Int[np.ndarray
     return counts
 
 
-def _images(
-    model: EvaluatedModel, data: str | None, train: bool, data_dir: str | Path | None, device: torch.device | str
-) -> tuple[ImageData, str]:
+def _images(model: EvaluatedModel, data: str | None, train: bool, data_dir: str | Path | None) -> tuple[ImageData, str]:
     """Never the test part, on which the next model is judged."""
     own = None if model.card is None else model.card.settings.data
     if data is not None and (own is None or data != own.source):
-        return load_dataset(data, "train", data_dir).to(device), "training"
+        return load_dataset(data, "train", data_dir).to(model.device), "training"
     if own is None:
         raise CheckpointError(
             f"{model.target} does not say which data it was trained on; give --data, whose training images are taken."
         )
-    parts = load_splits(own, data_dir, device)
+    parts = load_splits(own, data_dir, model.device)
     if train or not len(parts.validation):
         return parts.train, "training"
     return parts.validation, "held-out"

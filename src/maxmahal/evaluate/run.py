@@ -1,11 +1,16 @@
 """Evaluate models under a suite into a folder of records; after a kill at any moment the same call continues."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
+from maxmahal.attacks.checks import PROBABILITIES
 from maxmahal.data import DataSource, ImageData
 from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.environment import as_command, describe_environment
@@ -21,6 +26,7 @@ from maxmahal.evaluate.evaluated_model import (
 from maxmahal.evaluate.evaluation import EvaluationRun, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
 from maxmahal.evaluate.locks import ChunkLocks
+from maxmahal.evaluate.notes import notes_on
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
@@ -35,17 +41,17 @@ from maxmahal.settings import Table
 
 def evaluate_model(
     target: Target,
-    *,
-    out: str | Path,
-    suite: str | Path | Suite = "strict",
     data: DataSource | None = None,
+    *,
+    out: str | Path | None = None,
+    suite: str | Path | Suite = "strict",
     limit: int | None = None,
     seed: int = 0,
     norm: str | None = None,
     epsilon: str | float | None = None,
     trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
@@ -54,14 +60,18 @@ def evaluate_model(
 
     Their ``verdict`` has the accuracies, such as ``verdict.robust.value``, and one sentence that sums them up.
     ``target`` is a run folder, a checkpoint, a name of the zoo, ``package.module:factory``, an ``nn.Module`` in eval
-    mode or a function from images to logits; ``data`` a data set's name, the user's own, or the images a run was tested
-    on by default. Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
+    mode or a function from images to logits. ``data`` is a data set's name, a ``DataLoader``, a ``Dataset``, a pair
+    (images, labels) or a path; by default the images a run was tested on. ``epsilon`` is by default the suite's, else
+    the data set's. Without ``out`` the records are returned and not kept; with it, the same call resumes.
+
+    A model that is given as itself stays on its device; ``device`` is where others are loaded: ``auto`` is the GPU if
+    there is one. Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
     """
     (found,) = evaluate_models(
         [target],
+        data,
         out=out,
         suite=suite,
-        data=data,
         limit=limit,
         seed=seed,
         norm=norm,
@@ -78,10 +88,10 @@ def evaluate_model(
 
 def evaluate_models(
     targets: Sequence[Target] | Mapping[str, Target],
-    *,
-    out: str | Path,
-    suite: str | Path | Suite = "strict",
     data: DataSource | None = None,
+    *,
+    out: str | Path | None = None,
+    suite: str | Path | Suite = "strict",
     limit: int | None = None,
     seed: int = 0,
     norm: str | None = None,
@@ -89,7 +99,7 @@ def evaluate_models(
     transfer: bool = False,
     trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
@@ -100,13 +110,17 @@ def evaluate_models(
     returned evaluations are then not ``finished``.
     """
     chosen = _suite(suite, norm, epsilon)
+    if save_images and out is None:
+        raise ArgumentError("save_images needs a folder to save them in; name one with out.")
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
     with exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
         models = load_targets(targets, trusted, device)
-        images = load_images(models, data, data_dir)
-        some = _some(images, limit, chosen)
+        count = chosen.samples if limit is None else limit
+        images = load_images(models, data, data_dir, count)
+        chosen = chosen.for_data(images.name)
+        some = _some(images, count)
         for model in models.values():
             check_fit(model, some)
         settings = {"seed": seed, "norm": norm, "epsilon": epsilon}
@@ -114,10 +128,10 @@ def evaluate_models(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
             recorded_path(data) if isinstance(data, str) else images.name,
-            {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images},
-            recorded_path(str(out)),
+            {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images}
+            | {"out": None if out is None else recorded_path(str(out))},
         )
-        folder, sources = user_path(out), sorted(models) if transfer else []
+        sources = sorted(models) if transfer else []
         bodies = {name: _describe(model, chosen, some, command, sources) for name, model in models.items()}
         common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
         begin = partial(
@@ -126,11 +140,22 @@ def evaluate_models(
             data=some,
             others=models,
             transfer=transfer,
-            images_folder=folder / "images" if save_images else None,
             reporter=SilentReporter() if reporter is None else reporter,
             until=until,
         )
-        return _run(folder, {Identity(name, *common): body for name, body in bodies.items()}, begin)
+        with _folder(out) as folder:
+            begin = partial(begin, images_folder=folder / "images" if save_images else None)
+            return _run(folder, {Identity(name, *common): body for name, body in bodies.items()}, begin)
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    """The user's, or one that is removed."""
+    if out is not None:
+        yield user_path(out)
+        return
+    with TemporaryDirectory(prefix="maxmahal-") as folder:
+        yield Path(folder)
 
 
 def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun]) -> list[Evaluation]:
@@ -139,9 +164,11 @@ def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., Ev
         for identity, body in bodies.items():
             store.check(identity, body)  # all of them first: either every evaluation begins, or none
         numbers = {identity: store.begin(identity, body) for identity, body in bodies.items()}
-        for identity, body in bodies.items():
-            known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
-            begin(store, locks, numbers[identity], **known).run()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", re.escape(PROBABILITIES))  # the verdict says so, once
+            for identity, body in bodies.items():
+                known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
+                begin(store, locks, numbers[identity], **known).run()
     finally:
         locks.close()
         store.close()
@@ -156,10 +183,10 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
     return load_suite(suite, norm=norm, epsilon=None if epsilon is None else str(epsilon))
 
 
-def _some(images: ImageData, limit: int | None, suite: Suite) -> ImageData:
+def _some(images: ImageData, limit: int | None) -> ImageData:
     if not len(images):
         raise DataError(f"{images.name} holds no images to attack; choose other --data.")
-    some = first_images(images, suite.samples if limit is None else limit)
+    some = first_images(images, limit)
     ids, counts = torch.unique(some.sample_ids, return_counts=True)
     if len(ids) < len(some):
         raise DataError(
@@ -181,6 +208,7 @@ def _describe(model: EvaluatedModel, suite: Suite, data: ImageData, command: str
         },
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
+        "notes": notes_on(model, suite, data),
         "chunk": chunk_size(model.device, suite),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),

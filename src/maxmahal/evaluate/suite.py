@@ -10,6 +10,7 @@ from maxmahal.attacks import L2, Linf, parse_epsilon
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import ATTACKS, find_attack
 from maxmahal.attacks.targets import TARGETS
+from maxmahal.data.registry import SOURCES
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.evaluate.suite_parsing import parse, parse_attack, parse_fields
 from maxmahal.files import check_folder_name
@@ -93,6 +94,8 @@ class Suite:
     """Whether to add the attacks that such signs call for."""
     comparison: bool = False
     """Whether it repeats the paper's protocol, to be compared with its tables, and so is no measure of robustness."""
+    assumed: bool = False
+    """Whether nobody has chosen its epsilon: neither its file nor the user, nor yet the data set."""
 
     def __post_init__(self) -> None:
         check_folder_name(self.name, "suite")
@@ -112,6 +115,13 @@ class Suite:
                 where = f"Suite {self.name}" if stage is None else f"Suite {self.name}, {stage.name}"
                 raise SettingsError(f"{where}: {error}") from error
 
+    def for_data(self, name: str) -> "Suite":
+        """With the epsilon of that data set, unless one was chosen."""
+        source = SOURCES.get(name)
+        if not self.assumed or self.norm != "Linf" or source is None or source.epsilon is None:
+            return self
+        return replace(self, epsilon=source.epsilon, assumed=False)
+
     def threat_of(self, stage: Stage | None) -> Linf | L2:
         """The ball in which a stage, or the suite, looks."""
         epsilon = self.epsilon if stage is None or stage.epsilon is None else stage.epsilon
@@ -124,7 +134,7 @@ class Suite:
     def to_table(self) -> Table:
         """Every setting with every default, for the records."""
         # How the numbers are to be read is no setting of theirs: records from before this was said can go on.
-        aside = ("stages", "comparison")
+        aside = ("stages", "comparison", "assumed")
         table = {key: value for key, value in vars(self).items() if key not in aside and value is not None}
         # By name, so that what differs between two suites can be said in a few words.
         stages = {stage.name: stage_to_table(stage) for stage in self.stages}
@@ -133,7 +143,11 @@ class Suite:
 
 _PLANNERS = ("origin", "because", "remedy")  # set by the plan, not by users
 # What a file may say at its top.
-_TOP = ["[[stage]]", "include", *(field.name for field in dataclasses.fields(Suite) if field.name != "stages")]
+_TOP = [
+    "[[stage]]",
+    "include",
+    *(field.name for field in dataclasses.fields(Suite) if field.name not in ("stages", "assumed")),
+]
 
 
 def suite_names() -> list[str]:
@@ -152,7 +166,8 @@ def load_suite(suite: str | Path, *, norm: str | None = None, epsilon: str | Non
             raise SettingsError(f"{path.name} needs a '{needed}'; add it at the top.")
     with only_named([table for table, _ in tables]):
         stages = tuple(stage_from_table(table, where) for table, where in tables)
-    return _within(Suite(**values, stages=stages), norm, epsilon)
+    assumed = epsilon is None and "epsilon" not in own
+    return _within(Suite(**values, stages=stages, assumed=assumed), norm, epsilon)
 
 
 def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:

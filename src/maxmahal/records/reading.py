@@ -66,6 +66,7 @@ def _evaluation(connection: sqlite3.Connection, row: sqlite3.Row) -> Evaluation:
         centers_xy=centers if len(centers) else None,
         plane=kind,
         finished=bool(row["finished"]),
+        notes=tuple(facts.get("notes", ())),
         comparison=facts.get("comparison", row["suite"] in _BY_NAME or _NOT_A_MEASURE in suite["about"]),
     )
 

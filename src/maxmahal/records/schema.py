@@ -73,6 +73,7 @@ _BODIES: dict[str, Any] = {
         "radius": float,
         "class_names": [str],
         "comparison?": bool,
+        "notes?": [str],
         "chunk?": int,
         "model": {
             **dict.fromkeys(("kind?", "loss?", "backbone?", "table?"), str),

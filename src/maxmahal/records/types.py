@@ -181,6 +181,8 @@ class Evaluation:
     finished: bool
     comparison: bool = False
     """Whether the suite repeats the paper's protocol: its accuracies do not measure robustness."""
+    notes: tuple[str, ...] = ()
+    """Likely mistakes of the user, as sentences: the verdict ends with them."""
 
     @property
     def verdict(self) -> "maxmahal.records.verdict.Verdict":

@@ -42,7 +42,7 @@ class Verdict:
     stages: tuple[StageVerdict, ...]
     trust: Trust
     sentence: str
-    """The result in one sentence."""
+    """The result in one sentence, and one more for each likely mistake of the user."""
 
     @property
     def attacked(self) -> bool:
@@ -80,7 +80,7 @@ def give_verdict(evaluation: Evaluation) -> Verdict:
         success=Rate(float(broken), int(right.sum())) if right.any() else None,
         stages=tuple(_stage_verdicts(evaluation)),
         trust=trust,
-        sentence=_sentence(evaluation, robust, trust),
+        sentence=" ".join([_sentence(evaluation, robust, trust), *evaluation.notes]),
     )
 
 

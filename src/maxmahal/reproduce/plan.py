@@ -202,7 +202,9 @@ class _Planner:
     def _evaluation(
         self, evaluation: GridEvaluation, requested: RequestedSuite, targets: dict[str, str], owners: dict[str, str]
     ) -> PlanCell | None:
-        suite = requested.suite
+        needs = tuple(dict.fromkeys(owners.values()))
+        source = self._source(needs)
+        suite = requested.suite.for_data(source)
         keys = tuple(
             (name, suite.name, SEED, self._samples(evaluation, suite, owner), suite.norm, suite.threat_of(None).radius)
             for name, owner in owners.items()
@@ -210,7 +212,6 @@ class _Planner:
         if self._is_planned(keys, evaluation.transfer):
             return None
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
-        needs = tuple(dict.fromkeys(owners.values()))
         # Code that the grid and its presets name: what the checkpoints may ask for.
         trusted = sorted(named_functions([to_table(self._settings[owner]) for owner in needs]))
         recorded = partial(evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted)
@@ -224,7 +225,7 @@ class _Planner:
         )
         arguments = {
             "targets": targets,
-            "data": self._source(needs),
+            "data": source,
             "out": str(self._out / "records"),
             "suite": evaluation.suite,
             "limit": evaluation.limit,

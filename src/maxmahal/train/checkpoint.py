@@ -23,6 +23,7 @@ from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings
+from maxmahal.train.device import pick_device
 from maxmahal.version import __version__
 
 FORMAT = "maxmahal-checkpoint-1"
@@ -80,7 +81,7 @@ def load_model(
         except (RuntimeError, OverflowError, MemoryError) as error:  # of torch, about sizes that no memory has
             raise CheckpointError(f"{path} describes a model that cannot be built; copy it again.") from error
     fill(model, tensors, path)
-    return model.to(device).eval()
+    return model.to(pick_device(device)).eval()
 
 
 def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:

@@ -11,10 +11,29 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold
+from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
 from maxmahal.models.compiling import compile_apart
 from maxmahal.models.layers import to_channels_last
 from maxmahal.train.config import CPUSettings, CUDASettings
+
+
+def pick_device(name: torch.device | str) -> torch.device:
+    """``auto`` is the GPU if there is one, otherwise the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SettingsError(f"--device {name} is unknown; use auto, cpu or cuda.") from error
+    if device.type not in ("cpu", "cuda"):
+        raise SettingsError(f"--device {name} is not supported; use auto, cpu or cuda.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise SettingsError(
+            f"--device {name} was asked for, but torch sees {count} CUDA devices here; use --device cpu."
+        )
+    return device
 
 
 class FastBackbone(nn.Module):

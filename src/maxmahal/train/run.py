@@ -17,7 +17,7 @@ from maxmahal.settings import Table, from_table, to_table, to_toml
 from maxmahal.train.build import new_classifier
 from maxmahal.train.checkpoint import ModelCard, load_model, save_model
 from maxmahal.train.config import Settings, what_differs
-from maxmahal.train.device import deterministic_algorithms, lay_out
+from maxmahal.train.device import deterministic_algorithms, lay_out, pick_device
 from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Adversary, TrainingMethod
@@ -35,7 +35,7 @@ def train_model(
     *,
     resume: bool = False,
     data_dir: str | Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     until: float | None = None,
     sharing: int = 1,
     reporter: Reporter | None = None,
@@ -47,7 +47,7 @@ def train_model(
     that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing`` is the
     number of trainings that share the device; it is recorded because it explains the times.
     """
-    device = torch.device(device)
+    device = pick_device(device)
     folder = RunFolder(out)
     folder.refuse_impossible()
     if not resume:

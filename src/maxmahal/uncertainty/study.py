@@ -17,6 +17,7 @@ from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, check_fit, first_images, load_images, load_targets
 from maxmahal.imports import only_named
 from maxmahal.models import Classifier, Head
+from maxmahal.train.device import pick_device
 from maxmahal.uncertainty.measures import auroc, best_risk_area, expected_calibration_error, risk_area
 from maxmahal.uncertainty.ood import ood_images
 from maxmahal.uncertainty.record import Detection, ModelUncertainty, ScoreResult, UncertaintyRecord
@@ -78,7 +79,7 @@ def study_models(
     seed: int = 0,
     trusted: Sequence[str] = (),
     data_dir: str | Path | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
 ) -> UncertaintyRecord:
     """Run folders, checkpoints or ``zoo:NAME``, on the test part of their own data unless ``data`` names another.
 
@@ -88,7 +89,7 @@ def study_models(
     chosen = tuple(dict.fromkeys(ood)) or DEFAULT_OOD
     with only_named([*targets], data, chosen, trusted):
         loaded = load_targets(targets, trusted, device)
-        images = first_images(load_images(loaded, data, data_dir), limit).to(device)
+        images = first_images(load_images(loaded, data, data_dir), limit).to(pick_device(device))
         given = {Path(name).stem: ood_images(name, images, data_dir) for name in chosen}
     attack = DetectorAttack(epsilon, seed)
     models = tuple(study_model(target, images, given, attack) for target in loaded.values())

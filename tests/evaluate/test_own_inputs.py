@@ -1,0 +1,168 @@
+"""Data as users have them, no folder, an epsilon for every data set, and likely mistakes told in the verdict."""
+
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from small_evaluations_helpers import CLASSES, curved, identity, labelled_by, small_suite, stage
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from maxmahal.data import load_dataset
+from maxmahal.data.registry import SOURCES
+from maxmahal.errors import ArgumentError, DataError
+from maxmahal.evaluate import evaluate_model
+from maxmahal.evaluate.suite import load_suite, suite_names
+
+MODEL = curved()
+DATA = labelled_by(MODEL, 80)
+IMAGES, LABELS = DATA.float_images(), DATA.labels
+SUITE = small_suite(stage("pgd", "pgd", steps=2))
+FEW = "version = 1\nabout = 'few'\n[[stage]]\nname = 'pgd'\nattack = 'pgd'\nsteps = 1\n"
+
+
+class Pairs(Dataset[tuple[Tensor, int]]):
+    """A data set as most people write it."""
+
+    classes = ("cat", "dog", "frog", "ship")
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def __len__(self) -> int:
+        return len(IMAGES)
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        self.read += 1
+        return IMAGES[place], int(LABELS[place])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [DataLoader(TensorDataset(IMAGES, LABELS), batch_size=7), Pairs(), DataLoader(Pairs(), batch_size=7)],
+    ids=["loader of tensors", "data set", "loader of a data set"],
+)
+def test_loaders_and_data_sets_are_the_tensors_that_they_return(data: object) -> None:
+    found, expected = (evaluate_model(MODEL, each, suite=SUITE, limit=20) for each in (data, (IMAGES, LABELS)))
+    assert found.samples == 20
+    assert identity(found) == identity(expected)
+
+
+def test_a_data_set_names_its_classes() -> None:
+    assert evaluate_model(MODEL, Pairs(), suite=SUITE, limit=3).class_names == ("cat", "dog", "frog", "ship")
+
+
+def test_no_more_is_read_than_is_needed_and_the_caller_keeps_the_random_numbers() -> None:
+    pairs = Pairs()
+    state = torch.random.get_rng_state()
+    evaluate_model(MODEL, DataLoader(pairs, batch_size=8, shuffle=True), suite=SUITE, limit=10)
+    assert pairs.read == 16
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_the_first_images_may_lack_classes() -> None:
+    rows = (LABELS < CLASSES - 1).nonzero().squeeze(1)[:6]
+    found = evaluate_model(MODEL, (IMAGES[rows], LABELS[rows]), suite=SUITE)
+    assert found.class_names == ("0", "1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (DataLoader([object()]), "A batch of data must be a pair of tensors"),
+        (DataLoader([]), "data holds no images"),
+        (DataLoader(TensorDataset(2 * IMAGES - 1, LABELS)), "They look normalised: leave that out of the data"),
+        (3, "a DataLoader, a Dataset or a pair"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_data_that_cannot_be_used(data: object, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        evaluate_model(MODEL, data, suite=SUITE)  # type: ignore[arg-type]
+
+
+def test_without_a_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    found = evaluate_model(MODEL, DATA, suite=SUITE)
+    assert found.finished
+    assert found.verdict.robust.total == len(DATA)
+    assert not list(tmp_path.iterdir())
+    assert "--out" not in found.environment["command"]
+    with pytest.raises(ArgumentError, match="save_images needs a folder"):
+        evaluate_model(MODEL, DATA, suite=SUITE, save_images=True)
+
+
+def test_every_published_data_set_has_an_epsilon() -> None:
+    usual = {name: source.epsilon for name, source in SOURCES.items()}
+    assert usual == {"digits": "0.15", "mnist": "0.3", "fashion-mnist": "0.1", "cifar10": "8/255", "cifar100": "8/255"}
+
+
+def test_a_chosen_epsilon_wins_then_the_files_then_the_data_sets() -> None:
+    assert load_suite("strict").for_data("digits").epsilon == "0.15"
+    assert load_suite("strict", epsilon="8/255").for_data("digits").epsilon == "8/255"
+    assert load_suite("demo").for_data("mnist").epsilon == "0.15"
+    assert load_suite("strict", norm="L2", epsilon="0.5").for_data("digits").epsilon == "0.5"
+    for name in suite_names():
+        suite = load_suite(name)
+        assert suite.for_data("cifar10").epsilon == suite.epsilon
+        assert not suite.comparison or suite.for_data("digits") == suite, "the paper's protocol keeps its own"
+
+
+def test_an_epsilon_that_nobody_chose_is_said_in_the_verdict(tmp_path: Path) -> None:
+    (tmp_path / "few.toml").write_text(FEW)
+    few = tmp_path / "few.toml"
+    found = evaluate_model(MODEL, (IMAGES, LABELS), suite=few, limit=4)
+    (note,) = found.notes
+    assert note == (
+        "No epsilon was given for arrays, so 8/255 was taken, which is usual for CIFAR; choose the one that your data "
+        "call for (--epsilon)."
+    )
+    assert found.verdict.sentence.endswith(note)
+    assert not evaluate_model(MODEL, (IMAGES, LABELS), suite=few, limit=4, epsilon="8/255").notes
+    few.write_text("epsilon = '8/255'\n" + FEW)
+    assert not evaluate_model(MODEL, (IMAGES, LABELS), suite=few, limit=4).notes
+
+
+def test_an_evaluation_at_the_same_epsilon_is_resumed(tmp_path: Path) -> None:
+    digits = load_dataset("digits", "test").first(4)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
+    (tmp_path / "few.toml").write_text(FEW)
+    out = tmp_path / "out"
+    first = evaluate_model(network, digits, suite=tmp_path / "few.toml", epsilon="0.15", out=out)
+    again = evaluate_model(network, digits, suite=tmp_path / "few.toml", out=out)
+    assert again.environment["started"] == first.environment["started"]
+    assert (again.epsilon, again.notes) == ("0.15", ())
+
+
+class Normalised(nn.Module):
+    """Expects images in [-1, 1]."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = MODEL((images + 1) / 2)
+        return logits
+
+
+def test_a_missing_normalisation_is_named() -> None:
+    (note,) = evaluate_model(Normalised().eval(), DATA, suite=SUITE).notes
+    expected = "of 64 images as they are, in [0, 1], and on 61 of them normalised to [-1, 1]: put that into the model."
+    assert note.endswith(expected)
+
+
+def test_an_accuracy_by_chance_is_said() -> None:
+    shuffled = (IMAGES, LABELS[torch.randperm(len(LABELS), generator=torch.Generator().manual_seed(0))])
+    (note,) = evaluate_model(MODEL, shuffled, suite=SUITE).notes
+    assert "clean images, about as often as by chance" in note
+
+
+def test_a_good_model_gets_no_note() -> None:
+    assert not evaluate_model(MODEL, DATA, suite=SUITE).notes
+
+
+def test_probabilities_are_told_once() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = evaluate_model(nn.Sequential(MODEL, nn.Softmax(dim=1)).eval(), DATA, suite=SUITE)
+    assert found.verdict.sentence.count("The model seems to return probabilities") == 1
