@@ -58,7 +58,7 @@ class Contestant:
         lay_out(self.model, self.settings.on(device))
         optimiser = build_optimiser(self.model, self.settings.train)
         method = self.settings.method.build(METHODS)
-        self.step = make_step(self.model, optimiser, method, None, self.settings.on(device))
+        self.step = make_step(self.model, optimiser, method, None, self.settings.on(device), self.settings.train)
         self.epoch = 0
         started = time.perf_counter()
         self.stretch()

@@ -12,13 +12,16 @@ from torch import Tensor
 from maxmahal.data import augmentation, augmentations, to_unit_range
 from maxmahal.errors import ArgumentError
 
-NAMES = ("none", "crop", "crop-flip", "shift", "shift-flip")
+SIMPLE = ("none", "crop", "crop-flip", "shift", "shift-flip")
+NAMES = (*SIMPLE, "strong")
 
 
-def bytes_and_uniforms(seed: int, count: int, channels: int, height: int, width: int) -> tuple[Tensor, Tensor]:
+def bytes_and_uniforms(
+    seed: int, count: int, channels: int, height: int, width: int, columns: int = 3
+) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     images = torch.randint(0, 256, (count, channels, height, width), dtype=torch.uint8, generator=generator)
-    return images, torch.rand(count, 3, generator=generator)
+    return images, torch.rand(count, columns, generator=generator)
 
 
 def naive_crop(image: Tensor, uniforms: Tensor, flip: bool) -> Tensor:
@@ -34,7 +37,7 @@ def test_the_names_are_those_of_the_settings() -> None:
     assert set(augmentations()) == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SIMPLE)
 def test_three_halves_leave_the_images_as_they_are(name: str) -> None:
     images, _ = bytes_and_uniforms(0, 5, 3, 32, 30)
     assert torch.equal(augmentation(name)(images, torch.full((5, 3), 0.5)), to_unit_range(images))
@@ -78,7 +81,7 @@ def test_a_fractional_shift_equals_scipys_linear_interpolation() -> None:
 def test_values_stay_in_range_and_a_sample_does_not_see_its_batch(
     name: str, seed: int, count: int, channels: int, height: int, width: int, pick: int
 ) -> None:
-    images, uniforms = bytes_and_uniforms(seed, count, channels, height, width)
+    images, uniforms = bytes_and_uniforms(seed, count, channels, height, width, augmentation(name).columns)
     images[0] = images[0] // 128 * 255  # the extremes, where rounding could leave the range
     result = augmentation(name)(images, uniforms)
     assert result.dtype == torch.float32
@@ -93,7 +96,7 @@ def test_values_stay_in_range_and_a_sample_does_not_see_its_batch(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_inputs_are_left_alone(name: str) -> None:
-    images, uniforms = bytes_and_uniforms(4, 3, 3, 8, 8)
+    images, uniforms = bytes_and_uniforms(4, 3, 3, 8, 8, augmentation(name).columns)
     before = images.clone(), uniforms.clone()
     augmentation(name)(images, uniforms)
     assert torch.equal(images, before[0])
@@ -115,7 +118,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_uniforms_on_another_device_are_refused(name: str) -> None:
-    images, uniforms = bytes_and_uniforms(6, 2, 1, 8, 8)
+    images, uniforms = bytes_and_uniforms(6, 2, 1, 8, 8, augmentation(name).columns)
     function: Callable[[Tensor, Tensor], Tensor] = augmentation(name)
     with pytest.raises(ArgumentError, match="meta and cpu"):
         function(images, uniforms.to("meta"))

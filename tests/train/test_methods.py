@@ -1,5 +1,6 @@
 """Ways of training: each computes the loss it names, on images inside its threat."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,72 @@ def test_adversarial_training_mixes(mix: float, batch: Batch) -> None:
     torch.testing.assert_close(method.loss(model, batch), expected)
 
 
+def test_clean_and_attacked_images_in_one_batch_share_their_statistics(batch: Batch) -> None:
+    method = AdversarialTraining(**budget(mix=0.7, joint=True))
+    model, other = classifier(), classifier()
+    crafted = method.craft(other, batch)
+    together = other.features(torch.cat([crafted, batch.images]))
+    losses = other.head.per_sample(together, batch.labels.repeat(2))
+    loss = method.loss(model, batch)
+    torch.testing.assert_close(loss, 0.7 * losses[:40].mean() + 0.3 * losses[40:].mean())
+    apart = AdversarialTraining(**budget(mix=0.7)).loss(classifier(), batch)
+    assert (loss - apart).abs() > 1e-4
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, other.state_dict()[name], msg=name)
+
+
+def test_images_that_were_crafted_beforehand_are_used(batch: Batch) -> None:
+    model = classifier().eval()
+    for method in (AdversarialTraining(**budget()), AdversarialPairing(**budget()), Trades(**budget())):
+        crafted = replace(batch, attacked=method.craft(model, batch))
+        torch.testing.assert_close(method.loss(model, crafted), method.loss(model, batch))
+        elsewhere = replace(batch, attacked=1 - batch.images)
+        assert (method.loss(model, elsewhere) - method.loss(model, batch)).abs() > 1e-4
+
+
+@pytest.mark.parametrize(("step", "share"), [(0, 0.25), (1, 0.5), (3, 1.0), (7, 1.0)])
+def test_epsilon_and_the_step_size_rise_over_their_share_of_the_training(step: int, share: float, batch: Batch) -> None:
+    model = classifier().eval()
+    now = replace(batch, step=step, steps=8)
+    ramped = AdversarialTraining(**budget(ramp=0.5))
+    smaller = AdversarialTraining(**budget(epsilon=EPSILON * share, step_size=0.04 * share))
+    torch.testing.assert_close(ramped.craft(model, now), smaller.craft(model, now))
+    largest = (ramped.craft(model, now) - batch.images).abs().max()
+    assert 0.9 * EPSILON * share < largest <= EPSILON * share + 1e-6
+    assert ramped.adversary == AdversarialTraining(**budget()).adversary
+
+
+def test_wide_noise_and_one_step_are_n_fgsm(batch: Batch) -> None:
+    model = classifier().eval()
+    method = AdversarialTraining(steps=1, epsilon=EPSILON, step_size=EPSILON, noise=2.0)
+    start = method.draw(batch, 3)["start"]
+    assert 1.8 * EPSILON < (start - batch.images).abs().max() <= 2 * EPSILON + 1e-6
+    leaf = start.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(model.head.per_sample(model.features(leaf), batch.labels).sum(), leaf)
+    torch.testing.assert_close(method.craft(model, batch), (start + EPSILON * gradient.sign()).clamp(0, 1))
+    assert (method.craft(model, batch) - batch.images).abs().max() > 2 * EPSILON
+    assert method.adversary.step_size == EPSILON / 4, "PGD-10 on validation images needs smaller steps"
+
+
+def test_mixed_images_are_attacked_and_trained_with_both_labels(batch: Batch) -> None:
+    model = classifier().eval()
+    others, shares = (batch.labels + 1) % 3, torch.linspace(0, 1, 40)
+    mixed = replace(batch, mixed=(others, shares))
+    method = AdversarialTraining(**budget())
+
+    def loss(images: torch.Tensor) -> torch.Tensor:
+        features = model.features(images)
+        pair = (model.head.per_sample(features, labels) for labels in (batch.labels, others))
+        return shares * next(pair) + (1 - shares) * next(pair)
+
+    crafted = method.craft(model, mixed)
+    assert (loss(crafted) > loss(batch.images)).double().mean() > 0.95
+    torch.testing.assert_close(method.loss(model, mixed), loss(crafted).mean())
+    torch.testing.assert_close(Standard().loss(model, mixed), loss(batch.images).mean())
+    first = method.craft(model, replace(batch, mixed=(others, torch.ones(40))))
+    torch.testing.assert_close(first, method.craft(model, batch))
+
+
 def test_pairing_adds_the_squared_distance(batch: Batch) -> None:
     model = classifier().eval()
     method = AdversarialPairing(**budget(weight=0.3))
@@ -111,7 +178,7 @@ def test_pairing_adds_the_squared_distance(batch: Batch) -> None:
 def test_trades_is_the_clean_loss_plus_the_divergence(divergence: str, batch: Batch) -> None:
     model = classifier(softmax=divergence == "kl").eval()
     method = Trades(**budget(weight=3.0, divergence=divergence))
-    crafted = method._craft(model, batch)
+    crafted = method.craft(model, batch)
     assert (crafted - batch.images).abs().max() <= EPSILON + 1e-6
     if divergence == "kl":
         clean = model(batch.images).softmax(1)
@@ -123,9 +190,19 @@ def test_trades_is_the_clean_loss_plus_the_divergence(divergence: str, batch: Ba
     assert moved.mean() > 1e-4
 
 
+def test_trades_compares_as_the_head_states(batch: Batch) -> None:
+    for softmax, stated in ((True, "kl"), (False, "features")):
+        model = classifier(softmax=softmax).eval()
+        own, named = (Trades(**budget(divergence=each)).loss(model, batch) for each in ("own", stated))
+        assert torch.equal(own, named)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"noise": 0.0}, "method.noise must be positive"),
+        ({"noise": 20.0, "epsilon": 0.1}, "method.noise must be positive"),
+        ({"ramp": 1.5}, "method.ramp is a share"),
         ({"steps": 0}, "method.steps must be at least 1"),
         ({"epsilon": 8.0}, "Did you mean 8/255"),
         ({"objective": "marginal"}, "did you mean 'margin'"),

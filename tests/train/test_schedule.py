@@ -8,7 +8,7 @@ from torch import nn
 
 from maxmahal import SCE, Classifier
 from maxmahal.train import TrainSettings
-from maxmahal.train.optimiser import WeightAverage, build_optimiser, learning_rate
+from maxmahal.train.optimiser import WeightAverage, average_weight, build_optimiser, learning_rate
 
 
 @pytest.mark.parametrize(("epoch", "rate"), [(0, 0.01), (99.99, 0.01), (100, 0.001), (149.9, 0.001), (150, 1e-4)])
@@ -58,15 +58,55 @@ def test_a_weight_that_two_layers_share_steps_once() -> None:
 def test_weight_average_follows_its_formula() -> None:
     norm = nn.BatchNorm1d(2)
     model = Classifier(norm, SCE(num_classes=3, feature_dim=2))
-    average = WeightAverage(model, 0.9)
+    average = WeightAverage(model, TrainSettings(ema=0.9))
     start = {name: value.clone() for name, value in norm.state_dict().items()}
     with torch.no_grad():
         norm.weight.fill_(3.0)
         norm.running_mean.fill_(5.0)
         norm.num_batches_tracked.fill_(7)
-    average.update(model)
+    average.update(0, 10)
     state = average.model.backbone.state_dict()
     torch.testing.assert_close(state["weight"], 0.9 * start["weight"] + 0.1 * 3.0)
     torch.testing.assert_close(state["running_mean"], torch.full((2,), 0.5))
     assert state["num_batches_tracked"] == 7
     assert norm.weight[0] == 3.0
+
+
+def averaged(settings: TrainSettings, values: list[float]) -> list[float]:
+    """The average after each step, of one weight that has these values after the steps."""
+    model = Classifier(nn.BatchNorm1d(1), SCE(num_classes=2, feature_dim=1))
+    average = WeightAverage(model, settings)
+    found = []
+    for step, value in enumerate(values):
+        with torch.no_grad():
+            model.backbone.bias.fill_(value)
+        average.update(step, len(values))
+        found.append(float(average.model.backbone.bias))
+    return found
+
+
+def test_the_average_warms_up() -> None:
+    settings = TrainSettings(ema=0.5, ema_warmup=True)
+    decays = [1 - average_weight(settings, step, 100) for step in (0, 1, 7, 8, 50)]
+    assert decays == pytest.approx([1 / 10, 2 / 11, 8 / 17, 0.5, 0.5])
+    assert averaged(settings, [1.0, 2.0]) == pytest.approx([0.9, 0.9 * 2 / 11 + 2 * 9 / 11])
+    assert averaged(TrainSettings(ema=0.5), [1.0, 2.0]) == pytest.approx([0.5, 1.25])
+
+
+def test_stochastic_weight_averaging_is_the_mean_of_all_weights_from_its_start() -> None:
+    found = averaged(TrainSettings(swa=0.5), [5.0, 6.0, 7.0, 1.0, 2.0, 6.0])
+    assert found == pytest.approx([5.0, 6.0, 7.0, 1.0, 1.5, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ema": 0.9, "swa": 0.5}, "set one of them"),
+        ({"ema_warmup": True}, "needs train.ema"),
+        ({"swa": 0.0}, "in \\(0, 1\\]"),
+        ({"awp": 1.0}, "train.awp must lie in"),
+    ],
+)
+def test_averages_that_exclude_each_other_are_refused(changes: dict[str, float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        TrainSettings(**changes)  # type: ignore[arg-type]

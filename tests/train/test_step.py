@@ -1,6 +1,7 @@
 """The training step: what it changes, what it draws beforehand, and that computed faster it is the same step."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,10 @@ def steps_of(settings: Settings, device: str, count: int, ema: float = 0.5) -> t
     data = random_data(count * settings.train.batch_size, device)
     model = new_classifier(settings, data)
     lay_out(model, settings.on(data.device))
-    average = WeightAverage(model, ema)
+    average = WeightAverage(model, replace(settings.train, ema=ema))
     method = settings.method.build(METHODS)
-    step = make_step(model, build_optimiser(model, settings.train), method, average, settings.on(data.device))
+    device_settings = settings.on(data.device)
+    step = make_step(model, build_optimiser(model, settings.train), method, average, device_settings, settings.train)
     model.train()
     with deterministic_algorithms(settings.on(data.device)):
         # Another rate at every step: one that was frozen into a recording would show.
@@ -116,6 +118,35 @@ def test_crafting_asks_for_no_gradients_of_parameters_and_gives_them_back_even_a
     assert [parameter is not frozen for parameter in model.parameters()] == [
         parameter.requires_grad for parameter in model.parameters()
     ]
+
+
+def test_a_batch_knows_its_place_in_the_training() -> None:
+    settings = settings_for("train.epochs=2")
+    places = [(batch.step, batch.steps, batch.progress) for batch in batches(random_data(40), settings, 1)]
+    assert places == [(2, 4, 0.75), (3, 4, 1.0)]
+
+
+def test_mixed_images_have_the_labels_of_both_and_do_not_depend_on_the_batch() -> None:
+    data = random_data(60)
+    parts = []
+    for size in (20, 30):
+        settings = settings_for("data.cutmix=0.6", f"train.batch_size={size}", "data.augment=none")
+        parts.append({})
+        for batch in batches(data, settings, 0):
+            assert batch.mixed is not None
+            for place, sample in enumerate(batch.sample_ids.tolist()):
+                parts[-1][sample] = (batch.images[place], batch.labels[place], *(each[place] for each in batch.mixed))
+    assert len(parts[0]) == 60
+    originals = dict(zip(data.sample_ids.tolist(), data.float_images(), strict=True))
+    for sample, found in parts[0].items():
+        assert all(torch.equal(one, two) for one, two in zip(found, parts[1][sample], strict=True))
+        changed = (found[0] != originals[sample]).any(dim=0).double().mean()
+        assert float(1 - found[3]) == pytest.approx(float(changed), abs=0.01)  # a pixel may be the same in both
+        if 0 < found[3] < 1:
+            pasted = found[0] != originals[sample]
+            pairs = zip(data.float_images(), data.labels, strict=True)
+            assert found[2] in [label for image, label in pairs if torch.equal(image[pasted], found[0][pasted])]
+    assert 20 < sum(bool(found[3] < 1) for found in parts[0].values()) < 50
 
 
 def test_the_fast_model_is_the_same_model_laid_out_otherwise() -> None:
@@ -212,11 +243,20 @@ def test_a_run_stops_before_its_time_is_up_and_goes_on_to_the_same_weights(
 
 @needs_cuda
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("method", [[], ADVERSARIAL, ["method.name=trades", "method.steps=2"]])
+@pytest.mark.parametrize(
+    "method",
+    [
+        [],
+        ADVERSARIAL,
+        ["method.name=trades", "method.steps=2"],
+        [*ADVERSARIAL, "train.awp=0.01", "train.awp_start=0.12"],  # begins after the first recording
+        [*ADVERSARIAL, "method.ramp=0.3", "method.mix=0.7", "method.joint=true", "data.cutmix=0.5"],
+    ],
+)
 def test_a_recorded_step_is_the_step_itself(method: list[str]) -> None:
     exact = ["cuda.precision=float32", "cuda.compile=false", "cuda.deterministic=true", *method]
-    plain = steps_of(settings_for(*exact, "cuda.graph=false"), "cuda", 8)
-    recorded = steps_of(settings_for(*exact), "cuda", 8)
+    plain = steps_of(settings_for(*exact, "cuda.graph=false"), "cuda", 12)
+    recorded = steps_of(settings_for(*exact), "cuda", 12)
     assert plain[0] == recorded[0]
     assert all(torch.equal(plain[1][name], recorded[1][name]) for name in plain[1])
 
@@ -231,8 +271,9 @@ def test_the_engine_trains_as_the_plain_loop_does(method: list[str]) -> None:
 
 
 @needs_cuda
-def test_transformed_in_blocks_images_are_the_same() -> None:
-    settings, data = settings_for(), random_data(64, "cuda")
+@pytest.mark.parametrize("augment", [[], ["data.augment=strong", "data.cutmix=0.5"]])
+def test_transformed_in_blocks_images_are_the_same(augment: list[str]) -> None:
+    settings, data = settings_for(*augment), random_data(64, "cuda")
     alone = [batch.images for batch in batches(data.to("cpu"), settings, 1)]
     blocks = [batch.images.cpu() for batch in batches(data, settings, 1)]
     torch.testing.assert_close(alone, blocks, rtol=0, atol=1e-6)  # a GPU divides by multiplying with the inverse

@@ -1,10 +1,11 @@
-"""Random crops, shifts and horizontal flips as batched tensor code, on the device of the images.
+"""Augmentations by name, as batched tensor code on the device of the images: random crops, shifts, horizontal flips.
 
-Every function is pure: the caller draws ``uniforms``, three numbers in [0, 1) per image (vertical, horizontal, flip),
-because they belong to the sample. If all three are 0.5, the image does not change.
+Every function is pure: the caller draws ``uniforms``, ``columns`` numbers in [0, 1) per image, because they belong to
+the sample. For those in this file they are three (vertical, horizontal, flip), and 0.5 everywhere changes nothing.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -12,19 +13,38 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
+from maxmahal.data.strong_augmentation import COLUMNS, strong
 from maxmahal.data.types import to_unit_range
 from maxmahal.errors import ArgumentError, did_you_mean
 
 _PADDING = 4
 _LARGEST_SHIFT = 0.1
 
-Augmentation = Callable[[UInt8[Tensor, "n c h w"], Float[Tensor, "n 3"]], Float[Tensor, "n c h w"]]
-"""Bytes and uniform random numbers of each image -> augmented images in [0, 1]."""
+
+@dataclass(frozen=True)
+class Augmentation:
+    """A function of images and of ``columns`` random numbers per image."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+    columns: int = 3
+
+    def __call__(self, images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n k"]) -> Float[Tensor, "n c h w"]:
+        """The augmented images in [0, 1]."""
+        if uniforms.shape != (len(images), self.columns):
+            raise ArgumentError(
+                f"uniforms must have the shape ({len(images)}, {self.columns}), {self.columns} for each image; got "
+                f"{tuple(uniforms.shape)}."
+            )
+        if uniforms.device != images.device:
+            raise ArgumentError(
+                f"uniforms must be on the images' device; got {uniforms.device} and {images.device}. "
+                "Move one with .to()."
+            )
+        return self.function(images, uniforms)
 
 
-def unchanged(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:
+def unchanged(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
     """The images as they are, in [0, 1]."""
-    _check(images, uniforms)
     return to_unit_range(images)
 
 
@@ -32,7 +52,6 @@ def pad_crop(
     images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool
 ) -> Float[Tensor, "n c h w"]:
     """Pad four black pixels on every side and crop at a random position; with ``flip`` mirror half of the images."""
-    _check(images, uniforms)
     height, width = images.shape[2:]
     padded = F.pad(images, (_PADDING,) * 4)
     # The clamp guards against a uniform so near to 1 that the product rounds up.
@@ -47,7 +66,6 @@ def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, f
 
     With ``flip`` half of the images are mirrored as well: the augmentation of the paper's released code.
     """
-    _check(images, uniforms)
     height, width = images.shape[2:]
     down = (2 * uniforms[:, :1] - 1) * (_LARGEST_SHIFT * height)
     right = (2 * uniforms[:, 1:2] - 1) * (_LARGEST_SHIFT * width)
@@ -57,11 +75,12 @@ def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, f
 
 
 _AUGMENTATIONS: dict[str, Augmentation] = {
-    "none": unchanged,
-    "crop": partial(pad_crop, flip=False),
-    "crop-flip": partial(pad_crop, flip=True),
-    "shift": partial(shift, flip=False),
-    "shift-flip": partial(shift, flip=True),
+    "none": Augmentation(unchanged),
+    "crop": Augmentation(partial(pad_crop, flip=False)),
+    "crop-flip": Augmentation(partial(pad_crop, flip=True)),
+    "shift": Augmentation(partial(shift, flip=False)),
+    "shift-flip": Augmentation(partial(shift, flip=True)),
+    "strong": Augmentation(strong, COLUMNS),
 }
 
 
@@ -71,21 +90,10 @@ def augmentations() -> tuple[str, ...]:
 
 
 def augmentation(name: str) -> Augmentation:
-    """The augmentation of that name: from bytes NCHW and uniforms (n, 3) to float32 images in [0, 1]."""
+    """The augmentation of that name: from bytes NCHW and uniforms to float32 images in [0, 1]."""
     if name not in _AUGMENTATIONS:
         raise ArgumentError(f"Unknown augmentation '{name}': {did_you_mean(name, _AUGMENTATIONS)}")
     return _AUGMENTATIONS[name]
-
-
-def _check(images: Tensor, uniforms: Tensor) -> None:
-    if uniforms.shape != (len(images), 3):
-        raise ArgumentError(
-            f"uniforms must have the shape ({len(images)}, 3), three for each image; got {tuple(uniforms.shape)}."
-        )
-    if uniforms.device != images.device:
-        raise ArgumentError(
-            f"uniforms must be on the images' device; got {uniforms.device} and {images.device}. Move one with .to()."
-        )
 
 
 def _columns(width: int, uniforms: Float[Tensor, "n 3"], flip: bool) -> Int[Tensor, "n w"]:

@@ -88,9 +88,15 @@ class CenterLoss(Head):
         logits = None if self.linear is None else self.linear(features)
         return center_loss(features, labels, self.centers, logits, self.weight)
 
-    def forward(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The mean loss of the batch; in training mode the centers then follow the features."""
-        loss: Tensor = super().forward(features, labels)
+    def forward(
+        self,
+        features: Float[Tensor, "n d"],
+        labels: Int[Tensor, " n"],
+        others: Int[Tensor, " n"] | None = None,
+        shares: Float[Tensor, " n"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The mean loss of the batch; in training mode the centers of ``labels`` then follow the features."""
+        loss: Tensor = super().forward(features, labels, others, shares)
         if self.training:
             with torch.no_grad():
                 self.centers.copy_(updated_centers(features, labels, self.centers, self.update_rate))

@@ -31,6 +31,7 @@ def emc_loss(
 class EMC(CenterHead):
     """Eq. 21 with trainable centers; ``alpha`` is the prior variance, and 0 in the limit gives MMC."""
 
+    divergence = "features"
     printed_settings = ("scale", "alpha")
 
     def __init__(self, centers: Float[Tensor, "l d"], *, alpha: float = 0.1, scale: float = 1.0) -> None:

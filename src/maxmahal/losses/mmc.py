@@ -51,6 +51,7 @@ class MMC(CenterHead):
     Only the true class's center enters the loss, so its cost does not grow with the number of classes.
     """
 
+    divergence = "features"
     printed_settings = ("scale", "form")
     zero_is_boundary = True
     zero_at_centers = True

@@ -91,7 +91,14 @@ class Classifier(nn.Module):
         """Logits: one value per class, the largest is the prediction."""
         return self.head.logits(self.features(images))
 
-    def loss(self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The head's mean loss on these images."""
-        loss: Tensor = self.head(self.features(images), labels)
+    def loss(
+        self,
+        images: Float[Tensor, "n c h w"],
+        labels: Int[Tensor, " n"],
+        others: Int[Tensor, " n"] | None = None,
+        shares: Float[Tensor, " n"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The head's mean loss on these images, which may be mixed from two."""
+        mixed = () if others is None else (others, shares)
+        loss: Tensor = self.head(self.features(images), labels, *mixed)
         return loss

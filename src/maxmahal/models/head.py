@@ -4,7 +4,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -61,6 +61,10 @@ class Head(nn.Module, ABC):
     """Whether it was given its centers; the paper's protocol attacks such a head through its own loss."""
     zero_is_boundary: bool = False
     """Whether the losses of two classes are equal exactly where their logits are."""
+    divergence: Literal["kl", "features"] = "kl"
+    """How far two outputs are apart in the sense of this loss: KL of the softmax, or ½‖z - z'‖²; for TRADES."""
+    label_smoothing: float = 0.0
+    """The share of a softmax loss for the mean over all classes."""
     zero_at_centers: bool = False
     """Whether the loss is 0 only where each feature is at its class's center, and the centers never move."""
 
@@ -82,6 +86,13 @@ class Head(nn.Module, ABC):
             raise ArgumentError(f"num_classes and feature_dim must be at least 1; got {num_classes} and {feature_dim}.")
         self.num_classes = num_classes
         self.feature_dim = feature_dim
+
+    def smooth_labels(self, share: float) -> None:
+        """Give this share of a softmax loss to the mean over all classes."""
+        if not 0 <= share < 1:
+            raise ArgumentError(f"label_smoothing is the share of the loss for all classes, in [0, 1); got {share}.")
+        if share:  # otherwise the class's value holds, and fingerprints of models are what they were without it
+            self.label_smoothing = share
 
     @property
     def class_centers(self) -> Float[Tensor, "l d"] | None:
@@ -119,10 +130,20 @@ class Head(nn.Module, ABC):
         own = [f"{name}={_printed(getattr(self, name))}" for name in self.printed_settings]
         return ", ".join([f"classes={self.num_classes}", f"dim={self.feature_dim}", *own])
 
-    def forward(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The mean loss of the batch."""
+    def forward(
+        self,
+        features: Float[Tensor, "n d"],
+        labels: Int[Tensor, " n"],
+        others: Int[Tensor, " n"] | None = None,
+        shares: Float[Tensor, " n"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The mean loss of the batch; for images mixed from two, share·L(z, label) + (1 - share)·L(z, other)."""
         self._check(features, labels)
-        return self.per_sample(features, labels).mean()
+        losses = self.per_sample(features, labels)
+        if others is not None and shares is not None:
+            self._check(features, others)
+            losses = shares * losses + (1 - shares) * self.per_sample(features, others)
+        return losses.mean()
 
     def _check(self, features: Tensor, labels: Tensor) -> None:
         name = type(self).__name__

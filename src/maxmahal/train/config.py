@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -18,6 +18,7 @@ from maxmahal.settings import LARGEST, Component, Table, component, first_differ
 from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
+MOST_OWN_CHANNELS = 64  # more do not fit into a kernel
 MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
 
 
@@ -34,6 +35,8 @@ class DataSettings:
     limit: int | None = None
     """Use only the first training images (after the split)."""
     test_limit: int | None = None
+    cutmix: float = 0.0
+    """The share of training images into which a rectangle of another one is pasted; the loss then has both labels."""
     label_noise: float = 0.0
     """The share of training labels that are replaced by another class; validation and test labels stay correct."""
     noise_seed: int = 0
@@ -42,10 +45,9 @@ class DataSettings:
         object.__setattr__(self, "source", portable_path(self.source))  # which is saved with the model
         _check_choice("data.augment", self.augment, augmentations())
         _check_least("data.validation", self.validation, 0)
-        if not 0 <= self.label_noise <= 1:
-            raise SettingsError(
-                f"data.label_noise is a share of the training labels, in [0, 1]; got {self.label_noise}."
-            )
+        for name, share, what in (("label_noise", self.label_noise, "labels"), ("cutmix", self.cutmix, "images")):
+            if not 0 <= share <= 1:
+                raise SettingsError(f"data.{name} is a share of the training {what}, in [0, 1]; got {share}.")
         for name, value in (("data.limit", self.limit), ("data.test_limit", self.test_limit)):
             if value is not None:
                 _check_least(name, value, 1)
@@ -88,6 +90,14 @@ class TrainSettings:
     """The share of the training over which the learning rate rises to ``lr``."""
     ema: float = 0.0
     """Decay of the moving average of the weights that is evaluated and saved; 0 switches it off."""
+    ema_warmup: bool = False
+    """Use the decay (1 + t) / (10 + t) after step t as long as it is smaller."""
+    swa: float = 1.0
+    """The share of the training after which all weights are averaged equally, instead of ``ema``; 1 switches it off."""
+    awp: float = 0.0
+    """Adversarial weight perturbation: move each layer's weights by this share of their norm; 0 switches it off."""
+    awp_start: float = 0.0
+    """The share of the training after which ``awp`` begins; from the first step on it can prevent learning."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -99,15 +109,26 @@ class TrainSettings:
             raise SettingsError(f"train.weight_decay must not be negative or infinite; got {self.weight_decay}.")
         if not 0 <= self.factor <= 1:
             raise SettingsError(f"train.factor lowers the learning rate and lies in [0, 1]; got {self.factor}.")
-        for name in ("momentum", "warmup", "ema"):
+        for name in ("momentum", "warmup", "ema", "awp", "awp_start"):
             value = getattr(self, name)
             if not 0 <= value < 1:
                 raise SettingsError(f"train.{name} must lie in [0, 1); got {value}.")
+        if not 0 < self.swa <= 1:
+            raise SettingsError(f"train.swa is a share of the training, in (0, 1]; got {self.swa}.")
+        if self.ema and self.swa < 1:
+            raise SettingsError("train.ema and train.swa are two averages of the weights; set one of them.")
+        if self.ema_warmup and not self.ema:
+            raise SettingsError("train.ema_warmup needs train.ema, such as 0.999.")
         if any(not 0 < share < 1 for share in self.milestones) or list(self.milestones) != sorted(self.milestones):
             raise SettingsError(
                 f"train.milestones are rising shares of the training between 0 and 1, such as [0.5, 0.75]; "
                 f"got {list(self.milestones)}."
             )
+
+    @property
+    def averaged(self) -> bool:
+        """Whether an average of the weights is evaluated and saved."""
+        return bool(self.ema) or self.swa < 1
 
 
 @dataclass(frozen=True)
@@ -123,6 +144,11 @@ class CPUSettings:
     def compiled(self) -> bool:
         """Whether the network is compiled."""
         return self.compile
+
+    @property
+    def compiler_options(self) -> dict[str, Any]:
+        """Options of ``compile_apart``."""
+        return {}
 
     @property
     def plain(self) -> bool:
@@ -141,11 +167,25 @@ class CUDASettings(CPUSettings):
     """Record the whole step, crafting included, as one CUDA graph."""
     deterministic: bool = False
     """Identical results in every run, resumed or not; without compilation, and slower."""
+    own_kernels: int = 32
+    """Use our kernels instead of the vendor's for 3x3 convolutions with at most this many channels; above 32 they are
+    used only where no gradient of a weight is needed, as in crafting."""
+    tune: bool = False
+    """Let the compiler time more variants of its kernels; compiling takes longer."""
 
     @property
     def compiled(self) -> bool:
         """Not if deterministic: compiled reductions are tuned by timing, so their order may vary."""
         return self.compile and not self.deterministic
+
+    @property
+    def compiler_options(self) -> dict[str, Any]:
+        """Options of ``compile_apart``."""
+        return {"own_kernels": self.own_kernels, "tune": self.tune}
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.own_kernels <= MOST_OWN_CHANNELS:
+            raise SettingsError(f"cuda.own_kernels must lie in 0..{MOST_OWN_CHANNELS}; got {self.own_kernels}.")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from maxmahal.data import ImageData, augmentation
+from maxmahal.data import ImageData, augmentation, cutmix
 from maxmahal.errors import MaxmahalError, NotFiniteError, SettingsError
 from maxmahal.models import Classifier
-from maxmahal.random import generator, stream_key, uniform
+from maxmahal.random import generator, integers, stream_key, uniform
 from maxmahal.train.config import Settings
 from maxmahal.train.methods import Batch
 from maxmahal.train.optimiser import learning_rate
@@ -83,19 +83,32 @@ def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
     """One epoch of augmented batches. Order and augmentation depend on the seed, the epoch and the sample only."""
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
-    uniforms = uniform(data.sample_ids, (3,), "augment", seed, epoch)
+    steps = steps_per_epoch(data, size)
     transform = augmentation(settings.data.augment)
+    uniforms = uniform(data.sample_ids, (transform.columns,), "augment", seed, epoch)
     # Small transformations are slow on a GPU, so it augments several batches at once.
     together = max(1, TRANSFORMED_AT_ONCE // size) if data.device.type == "cuda" else 1
-    for block in torch.split(order[: steps_per_epoch(data, size) * size], together * size):
-        transformed = transform(data.images[block], uniforms[block])
-        for chosen, images in zip(torch.split(block, size), torch.split(transformed, size), strict=True):
+    step = epoch * steps
+    for block in torch.split(order[: steps * size], together * size):
+        transformed, mixed = transform(data.images[block], uniforms[block]), None
+        if settings.data.cutmix:
+            others = integers(data.sample_ids[block], len(data), "partner", seed, epoch)
+            pasted = transform(data.images[others], uniforms[others])
+            places = uniform(data.sample_ids[block], (4,), "cutmix", seed, epoch)
+            transformed, shares = cutmix(transformed, pasted, places, settings.data.cutmix)
+            mixed = data.labels[others], shares
+        for start in range(0, len(block), size):
+            part = slice(start, start + size)
             yield Batch(
-                images=images,
-                labels=data.labels[chosen],
-                sample_ids=data.sample_ids[chosen],
+                images=transformed[part],
+                labels=data.labels[block[part]],
+                sample_ids=data.sample_ids[block[part]],
                 random_seed=stream_key("craft", seed, epoch),
+                mixed=None if mixed is None else (mixed[0][part], mixed[1][part]),
+                step=step,
+                steps=settings.train.epochs * steps,
             )
+            step += 1
 
 
 def train_epoch(
@@ -107,8 +120,8 @@ def train_epoch(
     steps = steps_per_epoch(data, settings.train.batch_size)
     total = torch.zeros((), device=data.device)
     lr = settings.train.lr
-    for step, batch in enumerate(batches(data, settings, epoch)):
-        lr = learning_rate(settings.train, epoch * steps + step, settings.train.epochs * steps)
+    for batch in batches(data, settings, epoch):
+        lr = learning_rate(settings.train, batch.step, batch.steps)
         try:
             total += take_step(batch, lr)
         except NotFiniteError as error:  # only checked in every step on the CPU

@@ -66,23 +66,33 @@ def learning_rate(settings: TrainSettings, step: int, total: int) -> float:
     return settings.lr * (1 - rest)
 
 
-class WeightAverage:
-    """``average ← decay·average + (1 - decay)·weights`` after every step, batch-norm statistics included.
+def average_weight(settings: TrainSettings, step: int, total: int) -> float:
+    """The weight of the new weights in their average after step number ``step`` (from 0) of ``total``."""
+    if settings.ema:
+        decay = min(settings.ema, (1 + step) / (10 + step)) if settings.ema_warmup else settings.ema
+        return 1 - decay
+    return 1 / max(1, step + 1 - math.ceil(settings.swa * total))
 
-    The average is what gets evaluated and saved.
+
+class WeightAverage:
+    """``average ← (1 - w)·average + w·weights`` after every step, batch-norm statistics included.
+
+    The average is what gets evaluated and saved. ``average_weight`` is w: constant up to its warm-up (``ema``), or 1
+    and from some step on 1/2, 1/3, …, which makes all later weights count the same (``swa``).
     """
 
-    def __init__(self, model: Classifier, decay: float) -> None:
+    def __init__(self, model: Classifier, settings: TrainSettings) -> None:
         self.model: Classifier = copy.deepcopy(model).requires_grad_(False)
-        self._decay = decay
+        self._settings = settings
+        pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
+        self._moving = [pair for pair in pairs if pair[0].is_floating_point()]
+        self._counters = [pair for pair in pairs if not pair[0].is_floating_point()]
 
     @torch.no_grad()
-    def update(self, model: Classifier) -> None:
-        """Add the current weights of ``model`` to the average."""
-        pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
-        moving = [pair for pair in pairs if pair[0].is_floating_point()]
+    def update(self, step: int, total: int) -> None:
+        """Add the current weights to the average."""
+        averages, current = (list(tensors) for tensors in zip(*self._moving, strict=True))
         # One call for all tensors: on a GPU two hundred small calls take longer than the training step itself.
-        torch._foreach_lerp_([average for average, _ in moving], [current for _, current in moving], 1 - self._decay)
-        for average, current in pairs:
-            if not average.is_floating_point():
-                average.copy_(current)
+        torch._foreach_lerp_(averages, current, average_weight(self._settings, step, total))
+        for average, counter in self._counters:
+            average.copy_(counter)

@@ -78,9 +78,10 @@ class _Run:
         self.steps = steps_per_epoch(data.train, settings.train.batch_size)
         self.model = new_classifier(settings, data.train)
         lay_out(self.model, settings.on(data.train.device))
-        self.average = WeightAverage(self.model, settings.train.ema) if settings.train.ema else None
+        self.average = WeightAverage(self.model, settings.train) if settings.train.averaged else None
         self.optimiser = build_optimiser(self.model, settings.train)
-        self.step = make_step(self.model, self.optimiser, self.method, self.average, settings.on(data.train.device))
+        device = settings.on(data.train.device)
+        self.step = make_step(self.model, self.optimiser, self.method, self.average, device, settings.train)
         self.progress = RunProgress(threads=torch.get_num_threads(), settings=json.dumps(to_table(settings)))
 
     @property

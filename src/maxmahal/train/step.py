@@ -2,17 +2,20 @@
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
-from maxmahal.train.config import CPUSettings, CUDASettings
+from maxmahal.train.config import CPUSettings, CUDASettings, TrainSettings
 from maxmahal.train.device import accelerate, fastest_kernels
 from maxmahal.train.methods import Batch, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage
+from maxmahal.train.weight_perturbation import perturbed_weights
 
+NO_PERTURBATION = TrainSettings()
 WARM_UP = 3  # steps before recording, in which kernels are compiled and memory is allocated
 
 
@@ -26,8 +29,9 @@ class Step:
         method: TrainingMethod,
         average: WeightAverage | None,
         settings: CPUSettings,
+        train: TrainSettings = NO_PERTURBATION,
     ) -> None:
-        self._original, self._settings = model, settings
+        self._original, self._settings, self._train = model, settings, train
         self._model = accelerate(model, settings)
         self._optimiser, self._method, self._average = optimiser, method, average
         self.setup_seconds = 0.0
@@ -41,17 +45,31 @@ class Step:
                 group["lr"].fill_(lr)  # a recorded step reads the rate from this address
             else:
                 group["lr"] = lr
-        return self._take(replace(batch, draws=draws))
+        loss = self._take(replace(batch, draws=draws))
+        if self._average is not None:
+            self._average.update(batch.step, batch.steps)  # not recorded, because its rate is another in each step
+        return loss
 
     def _take(self, batch: Batch) -> Tensor:
         with fastest_kernels(self._settings):
-            loss = self._method.loss(self._model, batch)
-            self._optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+            if self._perturbs(batch):
+                batch = replace(batch, attacked=self._method.craft(self._model, batch))
+                first = partial(self._method.loss, self._model, batch)
+                with perturbed_weights(self._original, first, self._train.awp):
+                    loss = self._differentiate(batch)
+            else:
+                loss = self._differentiate(batch)
         self._optimiser.step()
-        if self._average is not None:
-            self._average.update(self._original)
+        return loss
+
+    def _differentiate(self, batch: Batch) -> Tensor:
+        loss = self._method.loss(self._model, batch)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
+
+    def _perturbs(self, batch: Batch) -> bool:
+        return self._train.awp > 0 and batch.progress > self._train.awp_start
 
 
 class RecordedStep(Step):
@@ -62,8 +80,11 @@ class RecordedStep(Step):
 
     _recording: "_Recording | None" = None
     _taken = 0
+    _perturbing = False
 
     def _take(self, batch: Batch) -> Tensor:
+        if self._perturbs(batch) != self._perturbing:  # which is another sequence of operations: record it anew
+            self._recording, self._taken, self._perturbing = None, 0, not self._perturbing
         if self._recording is not None:
             return self._recording.replay(batch)
         started = time.perf_counter()
@@ -93,6 +114,7 @@ class RecordedStep(Step):
             images=batch.images.clone(),
             labels=batch.labels.clone(),
             sample_ids=batch.sample_ids.clone(),
+            mixed=None if batch.mixed is None else (batch.mixed[0].clone(), batch.mixed[1].clone()),
             draws={name: drawn.clone() for name, drawn in batch.draws.items()},
         )
         graph = torch.cuda.CUDAGraph()
@@ -118,9 +140,9 @@ class _Recording:
 
     def replay(self, batch: Batch) -> Tensor:
         """Run the step on another batch."""
-        self.inputs.images.copy_(batch.images)
-        self.inputs.labels.copy_(batch.labels)
-        self.inputs.sample_ids.copy_(batch.sample_ids)
+        pairs = zip((self.inputs.images, *self.inputs.targets), (batch.images, *batch.targets), strict=True)
+        for known, new in (*pairs, (self.inputs.sample_ids, batch.sample_ids)):
+            known.copy_(new)
         for name, drawn in batch.draws.items():
             self.inputs.draws[name].copy_(drawn)
         self.graph.replay()
@@ -133,7 +155,8 @@ def make_step(
     method: TrainingMethod,
     average: WeightAverage | None,
     settings: CPUSettings,
+    train: TrainSettings = NO_PERTURBATION,
 ) -> Step:
-    """The step for the settings of this device."""
+    """The step for the settings of this device; ``train`` says whether weights are perturbed."""
     kind = RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step
-    return kind(model, optimiser, method, average, settings)
+    return kind(model, optimiser, method, average, settings, train)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -16,6 +17,8 @@ class AdversarialTraining(PGDCraft):
     """``mix`` is the weight of the adversarial images; the rest goes to the clean ones. 1 is the paper's setting."""
 
     mix: float = 1.0
+    joint: bool = False
+    """With ``mix`` below 1: both kinds of images pass the network in one batch and share its batch-norm statistics."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -26,7 +29,12 @@ class AdversarialTraining(PGDCraft):
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """mix·L(x*, y) + (1 - mix)·L(x, y)."""
-        loss = model.loss(self.craft(model, batch), batch.labels)
-        if self.mix < 1:
-            loss = self.mix * loss + (1 - self.mix) * model.loss(batch.images, batch.labels)
-        return loss
+        attacked = self.attacked(model, batch)
+        if self.mix == 1:
+            return model.loss(attacked, *batch.targets)
+        if not self.joint:
+            on_attacked = model.loss(attacked, *batch.targets)
+            return self.mix * on_attacked + (1 - self.mix) * model.loss(batch.images, *batch.targets)
+        both = model.features(torch.cat([attacked, batch.images])).chunk(2)
+        losses: list[Tensor] = [model.head(features, *batch.targets) for features in both]
+        return self.mix * losses[0] + (1 - self.mix) * losses[1]

@@ -20,7 +20,24 @@ class Batch:
     sample_ids: Int[Tensor, " n"]
     random_seed: int
     draws: Mapping[str, Tensor] = field(default_factory=dict)
-    """The random numbers that the method drew, one row per sample."""
+    """What the method drew or scheduled for this step, one row per sample."""
+    mixed: tuple[Int[Tensor, " n"], Float[Tensor, " n"]] | None = None
+    """Where images are mixed from two: the second labels, and the shares of the first."""
+    attacked: Float[Tensor, "n c h w"] | None = None
+    """The images of ``craft``, if they were made beforehand."""
+    step: int = 0
+    """The number of this step in the whole training, from 0."""
+    steps: int = 1
+
+    @property
+    def progress(self) -> float:
+        """The share of the training that is done after this step."""
+        return (self.step + 1) / self.steps
+
+    @property
+    def targets(self) -> tuple[Tensor, ...]:
+        """What a head takes after the features."""
+        return (self.labels, *(self.mixed or ()))
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,9 @@ class TrainingMethod(Protocol):
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
         """All random numbers of ``loss``; drawn before it, so that they can differ when a recorded step is replayed."""
+
+    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+        """The images that the model is attacked with in this step; the images themselves without an attack."""
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """The scalar to minimise: a fixed sequence of tensor operations without synchronisation."""

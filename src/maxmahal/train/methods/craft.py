@@ -1,16 +1,17 @@
 """Adversarial images for a training step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import OBJECTIVES, Linf, Objective, craft, parse_epsilon
+from maxmahal.attacks import OBJECTIVES, Linf, Objective, Outputs, craft, parse_epsilon
 from maxmahal.attacks.pgd import random_start
+from maxmahal.attacks.threats import per_sample
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
@@ -24,21 +25,48 @@ class CraftBudget:
     steps: int = 10
     epsilon: str | float = "8/255"
     step_size: str | float = "2/255"
+    noise: float = 1.0
+    """The size of the random start in units of epsilon. Above 1, perturbations end at the range of pixels and no longer
+    at epsilon: with 2 and one step of epsilon this is N-FGSM, whose noise prevents catastrophic overfitting."""
+    ramp: float = 0.0
+    """The share of the training over which epsilon, with the random start and the step size, rises to its value."""
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise SettingsError(f"method.steps must be at least 1; got {self.steps}.")
-        parse_epsilon(self.epsilon, "method.epsilon")
+        epsilon = parse_epsilon(self.epsilon, "method.epsilon")
         parse_epsilon(self.step_size, "method.step_size")
+        if not 0 < self.noise * epsilon <= 1:
+            raise SettingsError(
+                f"method.noise must be positive, and noise times epsilon at most 1 because images lie in [0, 1]; got "
+                f"{self.noise}. 1 is the ball of PGD, 2 is N-FGSM."
+            )
+        if not 0 <= self.ramp <= 1:
+            raise SettingsError(f"method.ramp is a share of the training, in [0, 1]; got {self.ramp}.")
 
     @property
     def adversary(self) -> Adversary:
-        """The threat and the step size of the attack."""
-        return Adversary(Linf(self.epsilon), parse_epsilon(self.step_size))
+        """The threat and the step size of the attack; a single large step is no step size for more of them."""
+        threat, step_size = Linf(self.epsilon), parse_epsilon(self.step_size)
+        return Adversary(threat, step_size if self.steps > 1 else min(step_size, threat.radius / 4))
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
-        """The random start."""
-        return {"start": random_start(batch.images, self.adversary.threat, batch.random_seed, batch.sample_ids)}
+        """The random start and, with ``ramp``, the share of epsilon that it has reached."""
+        share = min(1.0, batch.progress / self.ramp) if self.ramp else 1.0
+        size = share * self.noise
+        ball = Linf(self.epsilon if size == 1 else size * self.adversary.threat.radius)
+        draws = {"start": random_start(batch.images, ball, batch.random_seed, batch.sample_ids)}
+        if self.ramp:
+            draws["share"] = torch.full_like(batch.images[:, 0, 0, 0], share)
+        return draws
+
+    def attacked(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+        """The images that were crafted beforehand, or new ones."""
+        return self.craft(model, batch) if batch.attacked is None else batch.attacked
+
+    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+        """The attack of the method."""
+        raise NotImplementedError
 
     def descend(
         self, model: Classifier, batch: Batch, labels: Int[Tensor, " n"], objective: Objective
@@ -50,14 +78,40 @@ class CraftBudget:
             batch.images,
             labels,
             objective=objective,
-            threat=self.adversary.threat,
+            threat=self._threat(draws),
             steps=self.steps,
-            step_size=self.adversary.step_size,
+            step_size=parse_epsilon(self.step_size),
             seed=batch.random_seed,
             sample_ids=batch.sample_ids,
             targets=draws.get("targets"),
             start=draws["start"],
         )
+
+    def _threat(self, draws: Mapping[str, Tensor]) -> Linf:
+        epsilon = self.epsilon if self.noise <= 1 else 1.0
+        return RampedLinf(epsilon, share=draws["share"]) if self.ramp else Linf(epsilon)
+
+
+@dataclass(frozen=True)
+class RampedLinf(Linf):
+    """A share of the ball and of the step size, as a tensor: a recorded step reads its current value."""
+
+    share: Float[Tensor, " n"] = field(kw_only=True)
+
+    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        """The nearest allowed image."""
+        low, high = self.bounds
+        radius = per_sample(self.share * self.radius)
+        return moved.clamp((images - radius).clamp_min_(low), (images + radius).clamp_max_(high))
+
+    def descend(
+        self,
+        moved: Float[Tensor, "n c h w"],
+        gradient: Float[Tensor, "n c h w"],
+        step_size: float | Float[Tensor, " n"],
+    ) -> Float[Tensor, "n c h w"]:
+        """Every pixel moves by the share of the step size, against the sign of its gradient."""
+        return super().descend(moved, gradient, self.share * step_size)
 
 
 @contextmanager
@@ -105,7 +159,10 @@ class PGDCraft(CraftBudget):
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         """The last iterate of PGD from a random start."""
         with crafting(model, self.craft_mode):
-            return self.descend(model, batch, self._labels(model, batch), OBJECTIVES[self.objective](model.head))
+            objective = OBJECTIVES[self.objective](model.head)
+            if batch.mixed is not None and self.label_source == "true":
+                objective = mixed_objective(objective, *batch.mixed)
+            return self.descend(model, batch, self._labels(model, batch), objective)
 
     def _labels(self, model: Classifier, batch: Batch) -> Int[Tensor, " n"]:
         if self.label_source == "true":
@@ -121,3 +178,12 @@ def random_targets(batch: Batch, num_classes: int, policy: Literal["other", "any
         return integers(batch.sample_ids, num_classes, "target", batch.random_seed)
     offset = 1 + integers(batch.sample_ids, num_classes - 1, "target", batch.random_seed)
     return (batch.labels + offset) % num_classes
+
+
+def mixed_objective(objective: Objective, others: Int[Tensor, " n"], shares: Float[Tensor, " n"]) -> Objective:
+    """The objective for images mixed from two: the mean over both labels by their shares."""
+
+    def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        return shares * objective(outputs, labels, targets) + (1 - shares) * objective(outputs, others, targets)
+
+    return value

@@ -26,7 +26,7 @@ class AdversarialPairing(PGDCraft):
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """½L(x, y) + ½L(x*, y) + weight·‖z(x) - z(x*)‖²."""
         features = model.features(batch.images)
-        adversarial = model.features(self.craft(model, batch))
-        both = 0.5 * model.head(features, batch.labels) + 0.5 * model.head(adversarial, batch.labels)
+        adversarial = model.features(self.attacked(model, batch))
+        both = 0.5 * model.head(features, *batch.targets) + 0.5 * model.head(adversarial, *batch.targets)
         loss: Tensor = both + self.weight * pairing_loss(features, adversarial).mean()
         return loss

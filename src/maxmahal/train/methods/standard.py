@@ -22,6 +22,10 @@ class Standard:
         """Nothing."""
         return {}
 
+    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:  # noqa: ARG002
+        """The images as they are."""
+        return batch.images
+
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """The head's mean loss."""
-        return model.loss(batch.images, batch.labels)
+        return model.loss(batch.images, *batch.targets)

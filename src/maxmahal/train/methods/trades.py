@@ -15,7 +15,7 @@ from maxmahal.models import Classifier
 from maxmahal.train.methods.base import Batch
 from maxmahal.train.methods.craft import CraftBudget, crafting
 
-Divergence = Literal["kl", "features"]
+Divergence = Literal["own", "kl", "features"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Trades(CraftBudget):
     """L(x, y) + weight·D(x, x*), where x* maximises D.
 
     ``divergence="kl"`` compares softmax outputs, the original form; ``"features"`` is its counterpart for center
-    losses, ½‖z(x*) - z(x)‖².
+    losses, ½‖z(x*) - z(x)‖²; ``"own"`` is the one of the two that the head states.
     """
 
     weight: float = 6.0
@@ -36,20 +36,24 @@ class Trades(CraftBudget):
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """L(x, y) + weight·D(x, x*)."""
-        adversarial = self._craft(model, batch)
+        adversarial = self.attacked(model, batch)
         clean, moved = model_outputs(model, batch.images), model_outputs(model, adversarial)
-        natural: Tensor = model.head(clean.features, batch.labels)
-        return natural + self.weight * output_divergence(clean, moved, self.divergence).mean()
+        natural: Tensor = model.head(clean.features, *batch.targets)
+        return natural + self.weight * output_divergence(clean, moved, self._divergence(model)).mean()
 
-    def _craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+        """The last iterate of PGD on the divergence."""
         with crafting(model):
             with torch.no_grad():
                 fixed = model_outputs(model, batch.images)
 
             def closeness(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
-                return -output_divergence(fixed, outputs, self.divergence)
+                return -output_divergence(fixed, outputs, self._divergence(model))
 
             return self.descend(model, batch, batch.labels, closeness)
+
+    def _divergence(self, model: Classifier) -> Divergence:
+        return model.head.divergence if self.divergence == "own" else self.divergence
 
 
 def output_divergence(clean: Outputs, moved: Outputs, divergence: Divergence) -> Float[Tensor, " n"]:

@@ -1,0 +1,204 @@
+"""How fast the engine trains a ResNet-18: images/s, share of the tensor cores' limit, and where the time goes.
+
+    python benchmarks/train_resnet18.py --device cuda [--only engine|candidates|plain] [--rounds 5]
+
+Contestants take turns in one run, as in train_engine.py. The limit is a large bfloat16 matrix product, timed in the
+same run; the arithmetic of a step is that of its convolutions and linear layers. The profile tells the share of each
+kind of kernel in the GPU's time.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from maxmahal.models import BACKBONES
+from timing import median_ratio, save, seconds
+from train_engine import PLAIN, Contestant, sized
+
+NETWORK = ["model.backbone=resnet18", "data.augment=crop-flip", "method.name=adversarial", "method.step_size=3/255"]
+STANDARD = [*NETWORK[:2], "method.name=standard"]
+# Parts of the names of kernels, by kind; the first that fits counts.
+KINDS = {
+    "our convolutions": ("_convolve", "_sum_over_pixels"),
+    "compiled elementwise and sums": ("triton_",),
+    "vendor's convolutions": ("conv", "cudnn", "xmma", "cutlass", "implicit", "dgrad", "wgrad", "nhwc", "nchw"),
+    "matrix products": ("gemm", "gemv", "cublas", "splitk"),
+    "optimiser": ("multi_tensor", "fusedoptimizer", "fused_sgd", "foreach"),
+    "copies": ("memcpy", "memset", "copy"),
+}
+
+
+class Trained(Contestant):
+    """A contestant that knows its arithmetic: so many forward passes per image, a backward pass is one or two more."""
+
+    def __init__(self, name: str, overrides: list[str], steps: int, passes: int) -> None:
+        super().__init__(name, overrides, steps)
+        self.passes = passes
+
+
+def pgd(name: str, batch: int, steps: int, *overrides: str, count: int = 20, more: int = 0) -> Trained:
+    """Crafting takes a forward pass and a gradient of images per step; training one more, with that of weights."""
+    settings = sized(batch, *NETWORK, f"method.steps={steps}", *overrides)
+    return Trained(f"{name}, batch {batch}", settings, count, 2 * steps + 3 + more)
+
+
+def contestants(only: str) -> list[Trained]:
+    """Who runs."""
+    engine = [
+        Trained("engine standard, batch 256", sized(256, *STANDARD), 60, 3),
+        pgd("engine PGD-5", 256, 5),
+        pgd("engine PGD-10", 256, 10),
+        pgd("engine PGD-5 with AWP", 256, 5, "train.awp=0.005", more=3),
+        pgd("engine PGD-5", 512, 5),
+        pgd("engine PGD-10", 512, 10, count=10),
+    ]
+    candidates = [
+        pgd("engine PGD-5", 512, 5),
+        pgd("engine PGD-5, own kernels to 64 channels", 512, 5, "cuda.own_kernels=64"),
+        pgd("engine PGD-5, tuned", 512, 5, "cuda.tune=true"),
+    ]
+    plain = [
+        Trained("plain standard, batch 256", sized(256, *STANDARD, *PLAIN), 10, 3),
+        pgd("plain PGD-5", 256, 5, *PLAIN, count=5),
+        pgd("plain PGD-10", 256, 10, *PLAIN, count=4),
+        pgd("plain PGD-5 with AWP", 256, 5, "train.awp=0.005", *PLAIN, count=4, more=3),
+    ]
+    tiny = [
+        Trained("plain standard, batch 4", sized(4, *STANDARD, *PLAIN), 1, 3),
+        Trained("engine standard, batch 4", sized(4, *STANDARD), 1, 3),
+        pgd("engine PGD-1 with AWP", 4, 1, "train.awp=0.005", count=1, more=3),
+    ]
+    chosen = {"all": plain + engine + candidates[1:], "engine": engine, "candidates": candidates, "plain": plain}
+    return {**chosen, "tiny": tiny}[only]
+
+
+def forward_operations(backbone: nn.Module) -> float:
+    """Floating-point operations of one image's forward pass: two per product of a convolution or linear layer."""
+    count = 0
+
+    def add(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG001
+        nonlocal count
+        weight: Tensor = module.weight  # type: ignore[assignment]
+        count += 2 * output[0].numel() * weight[0].numel()
+
+    layers = [module for module in backbone.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    hooks = [layer.register_forward_hook(add) for layer in layers]
+    with torch.no_grad():
+        backbone.eval()(torch.zeros(1, 3, 32, 32))
+    for hook in hooks:
+        hook.remove()
+    return float(count)
+
+
+def matrix_product_limit(device: torch.device, size: int) -> float:
+    """Operations per second of a square matrix product in bfloat16, the best of several."""
+    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    times = [seconds(lambda: left @ right, device) for _ in range(10)]
+    return 2 * size**3 / min(times)
+
+
+def kernel_kind(name: str) -> str:
+    """The kind of a kernel by its name."""
+    lower = name.lower()
+    return next((kind for kind, parts in KINDS.items() if any(part in lower for part in parts)), "other")
+
+
+def profile_stretch(one: Trained, device: torch.device) -> dict[str, Any]:
+    """The share of each kind of kernel in the time of all kernels, and the kernels that take longest."""
+    activities = [ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU]
+    with profile(activities=activities) as profiler:
+        wall = one.stretch()
+    on_gpu = device.type == "cuda"
+    times: Counter[str] = Counter()
+    for event in profiler.key_averages():
+        times[event.key] += event.self_device_time_total if on_gpu else event.self_cpu_time_total
+    total = sum(times.values()) or 1.0
+    kinds: Counter[str] = Counter()
+    for name, spent in times.items():
+        kinds[kernel_kind(name)] += spent
+    return {
+        "name": one.name,
+        "kernel_seconds_per_wall_second": total / 1e6 / wall,
+        "shares": {kind: spent / total for kind, spent in kinds.most_common()},
+        "longest": [{"kernel": name[:120], "share": spent / total} for name, spent in times.most_common(15)],
+    }
+
+
+def rows_of(everyone: list[Trained], times: dict[str, list[float]], operations: float, limit: float) -> list[Any]:
+    """What was measured of each contestant."""
+    rows = []
+    for one in everyone:
+        rate = 1 / statistics.median(times[one.name])
+        row: dict[str, Any] = {"name": one.name, "images_per_second": rate, "setup_seconds": one.first_seconds}
+        row["gigaflop_per_image"] = one.passes * operations / 1e9
+        row["share_of_matrix_product"] = rate * one.passes * operations / limit
+        for other in everyone:
+            if other is not one and other.name in (
+                one.name.replace("engine", "plain"),
+                one.name.replace(*_candidate(one)),
+            ):
+                row[f"times_faster_than {other.name}"] = median_ratio(times[other.name], times[one.name])
+        rows.append(row)
+    return rows
+
+
+def _candidate(one: Trained) -> tuple[str, str]:
+    """What to cut out of a candidate's name to get the contestant that it is compared with."""
+    between = one.name.split(", ")[1:-1]
+    return (f", {between[0]}", "") if between else (", ", ", ")
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", default="all", choices=["all", "engine", "candidates", "plain", "tiny"])
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    limit = matrix_product_limit(device, 8192 if device.type == "cuda" else 128)
+    operations = forward_operations(BACKBONES["resnet18"]((3, 32, 32), 256))
+    everyone, failed = [], []
+    for one in contestants(options.only):
+        try:
+            one.prepare(device)
+        except Exception as error:  # a candidate that fails must not cost the others
+            failed.append({"name": one.name, "error": f"{type(error).__name__}: {str(error)[:300]}"})
+            print(f"{one.name} failed: {failed[-1]['error']}", flush=True)
+            continue
+        everyone.append(one)
+        print(f"{one.name}: first stretch {one.first_seconds:.1f} s", flush=True)
+    times: dict[str, list[float]] = {one.name: [] for one in everyone}
+    for _ in range(options.rounds):
+        for one in everyone:
+            times[one.name].append(one.stretch() / one.images)
+    rows = rows_of(everyone, times, operations, limit)
+    for row in rows:
+        print(f"{row['name']}: {row['images_per_second']:.0f} images/s, "
+              f"{row['share_of_matrix_product']:.1%} of the matrix product", flush=True)  # fmt: skip
+    profiles = [profile_stretch(one, device) for one in everyone if "engine" in one.name]
+    for each in profiles:
+        shares = ", ".join(f"{kind} {share:.0%}" for kind, share in each["shares"].items())
+        print(f"{each['name']}: {shares}", flush=True)
+    content = {
+        "command": " ".join(["python benchmarks/train_resnet18.py", *sys.argv[1:]]),
+        "matrix_product_teraflops": limit / 1e12,
+        "forward_gigaflop": operations / 1e9,
+        "rows": rows,
+        "failed": failed,
+        "profiles": profiles,
+    }
+    name = "train_resnet18" if options.only == "all" else f"train_resnet18_{options.only}"
+    path = save(name, device, content)
+    print(json.dumps({"saved": path.name, "rows": len(rows), "failed": len(failed)}))
+
+
+if __name__ == "__main__":
+    main()
