@@ -5,6 +5,11 @@ To use the loss of the paper in your own training:
     head = MMC(max_mahalanobis_centers(num_classes=10, dim=256))
     loss = head(features, labels)
     predictions = head.logits(features).argmax(dim=1)
+
+To attack a model, and to measure how robust it is:
+
+    found = pgd(model, images, labels, "8/255")
+    print(evaluate_model(model, loader, epsilon="8/255").verdict.sentence)
 """
 
 from importlib import import_module
@@ -21,15 +26,42 @@ if TYPE_CHECKING:
     from maxmahal import report as report
     from maxmahal import reproduce as reproduce
     from maxmahal import uncertainty as uncertainty
+    from maxmahal.attacks import (
+        L2,
+        Linf,
+        Result,
+        apgd,
+        autoattack,
+        bind,
+        carlini_wagner,
+        craft,
+        cross_entropy,
+        fgsm,
+        fmn,
+        margin,
+        mim,
+        own_loss,
+        pgd,
+        prepare,
+        spsa,
+        square,
+    )
     from maxmahal.centers import hierarchical_centers, max_mahalanobis_centers, random_centers
+    from maxmahal.data import ImageData, load_dataset
     from maxmahal.evaluate import evaluate_model, evaluate_models
     from maxmahal.losses import EMC, GSCE, LGM, MMC, MMLDA, SCE, ArcFace, CenterLoss, CosFace
     from maxmahal.models import Classifier, Head
     from maxmahal.train import load_settings, train_model
     from maxmahal.zoo import load
 else:
+    _ATTACKS = (
+        "L2", "Linf", "Result", "apgd", "autoattack", "bind", "carlini_wagner", "craft", "cross_entropy", "fgsm",
+        "fmn", "margin", "mim", "own_loss", "pgd", "prepare", "spsa", "square",
+    )  # fmt: skip
     _NAMES = {
+        "attacks": _ATTACKS,
         "centers": ("hierarchical_centers", "max_mahalanobis_centers", "random_centers"),
+        "data": ("ImageData", "load_dataset"),
         "evaluate": ("evaluate_model", "evaluate_models"),
         "losses": ("EMC", "GSCE", "LGM", "MMC", "MMLDA", "SCE", "ArcFace", "CenterLoss", "CosFace"),
         "models": ("Classifier", "Head"),
@@ -37,7 +69,7 @@ else:
         "zoo": ("load",),
     }
     _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
-    _MODULES = (*_NAMES, *_BASE, "attacks", "data", "demo", "density", "records", "report", "reproduce", "uncertainty")
+    _MODULES = (*_NAMES, *_BASE, "demo", "density", "records", "report", "reproduce", "uncertainty")
     _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
@@ -57,6 +89,7 @@ else:
 __all__ = [
     "EMC",
     "GSCE",
+    "L2",
     "LGM",
     "MMC",
     "MMLDA",
@@ -66,13 +99,32 @@ __all__ = [
     "Classifier",
     "CosFace",
     "Head",
+    "ImageData",
+    "Linf",
+    "Result",
     "__version__",
+    "apgd",
+    "autoattack",
+    "bind",
+    "carlini_wagner",
+    "craft",
+    "cross_entropy",
     "evaluate_model",
     "evaluate_models",
+    "fgsm",
+    "fmn",
     "hierarchical_centers",
     "load",
+    "load_dataset",
     "load_settings",
+    "margin",
     "max_mahalanobis_centers",
+    "mim",
+    "own_loss",
+    "pgd",
+    "prepare",
     "random_centers",
+    "spsa",
+    "square",
     "train_model",
 ]
