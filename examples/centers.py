@@ -1,8 +1,8 @@
 # %% [markdown]
 # # From class centers to a robust model
 #
-# Four steps, each with a picture, about two minutes on a laptop. The message: preset centers make tidy features, a weak
-# attack takes this for robustness, and only adversarial training helps.
+# Four steps, each with a picture, about two minutes on a laptop. The message: preset centers make tidy features, a
+# weak attack takes this for robustness, and only adversarial training helps.
 
 # %%
 import torch
@@ -17,8 +17,8 @@ EPSILON = 0.15  # the usual Linf radius for 8x8 digits
 # %% [markdown]
 # ## 1. Centers
 #
-# The Max-Mahalanobis center loss (MMC) fixes one point per class before training, as far from all others as possible. In the
-# plane, three classes form a triangle and ten a decagon. Ten points with equal distances need nine dimensions.
+# The Max-Mahalanobis center loss (MMC) fixes one point per class before training, as far from all others as possible.
+# In the plane, three classes form a triangle and ten a decagon. Ten points with equal distances need nine dimensions.
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.5))
@@ -36,8 +36,8 @@ print(f"Ten classes in 256 dimensions: every cosine is {cosines.mean():.4f} ± {
 # %% [markdown]
 # ## 2. Training gathers the features
 #
-# Three models of the digits: softmax cross-entropy (SCE), MMC, and MMC with adversarial training. Below are the features of the
-# test images for the first two, projected on their two main directions.
+# Three models of the digits: softmax cross-entropy (SCE), MMC, and MMC with adversarial training. Below are the
+# features of the test images for the first two, projected on their two main directions.
 
 # %%
 presets = {"SCE": "digits-sce", "MMC": "digits-mmc", "AT (MMC)": "digits-at-mmc"}
@@ -61,8 +61,9 @@ figure.savefig("centers-2.png")
 # %% [markdown]
 # ## 3. A weak attack is impressed
 #
-# PGD on the cross-entropy leaves much of the MMC model, because the logits are so far apart that the gradient is zero in
-# float32. This is a fault of the attack, not a virtue of the model: an attack on the margin, which never saturates, breaks it.
+# PGD on the cross-entropy leaves much of the MMC model, because the logits are so far apart that the gradient is zero
+# in float32. This is a fault of the attack, not a virtue of the model: an attack on the margin, which never
+# saturates, breaks it.
 
 # %%
 left: dict[str, list[float]] = {}
@@ -85,8 +86,8 @@ figure.savefig("centers-3.png")
 # %% [markdown]
 # ## 4. What counts is the worst case
 #
-# A suite runs many attacks and counts a sample as robust only if no attack breaks it. Only adversarial training has something
-# left.
+# A suite runs many attacks and counts a sample as robust only if no attack breaks it. Only adversarial training has
+# something left.
 
 # %%
 found = evaluate_models(models, data=test, suite="quick", epsilon=str(EPSILON), out="runs/records")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A model that only looks robust
 #
-# An ordinary network behind a quantiser: attacks that follow gradients fail, and the model seems robust. The checks of
-# `strict` find out why, add the attacks that are needed, and break it. About one minute on a laptop.
+# An ordinary network behind a quantiser: attacks that follow gradients fail, and the model seems robust. The checks
+# of `strict` find out why, add the attacks that are needed, and break it. About one minute on a laptop.
 
 # %%
 import torch
@@ -68,8 +68,8 @@ figure.savefig("false-robustness-1.png")
 # %% [markdown]
 # ## 3. What `strict` says
 #
-# Nobody told the suite about the quantiser. It notices that gradients are zero and that attacks without gradients do better,
-# adds attacks through a substitute for the gradient, and reports the worst case.
+# Nobody told the suite about the quantiser. It notices that gradients are zero and that attacks without gradients do
+# better, adds attacks through a substitute for the gradient, and reports the worst case.
 
 # %%
 found = evaluate_model(defended, data=(images, labels), suite="strict", epsilon=str(EPSILON), out="runs/records")

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import griffe
@@ -26,7 +27,9 @@ PLACES = {
     "README.md": "readme.md",
 }
 """What may be on the site: where it lies here, and where on the site."""
-LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)([^)]*\))")
+NAMES = re.compile(r"^::: (maxmahal[\w.]*)$", re.MULTILINE)
+"""Replaced by the public names of a package."""
 COMMANDS = "<!-- commands -->"
 """Replaced by the help of every command."""
 
@@ -55,6 +58,7 @@ def gather(out: Path = OUT) -> list[Path]:
             there.write_bytes(source.read_bytes())
             continue
         text, linked = adjusted(source)
+        text = NAMES.sub(lambda found: api(found[1]), text)
         there.write_text(text.replace(COMMANDS, commands()) if COMMANDS in text else text, encoding="utf-8")
         waiting += [each for each in linked if each not in waiting]
     for stale in {path for path in out.rglob("*") if path.is_file()} - {*done.values()}:
@@ -69,10 +73,12 @@ def adjusted(source: Path) -> tuple[str, list[Path]]:
 
     def replace(found: re.Match[str]) -> str:
         target = Path(os.path.normpath(source.parent / found[2]))
+        if target.is_dir():  # of records, which are not on the site
+            return found[1]
         if ":" in found[2] or not target.is_file() or (there := place(target)) is None:
             return found[0]
         linked.append(target)
-        return f"{found[1]}{os.path.relpath(there, here)}{found[3]}"
+        return f"[{found[1]}]({os.path.relpath(there, here)}{found[3]}"
 
     return LINK.sub(replace, source.read_text(encoding="utf-8")), linked
 
@@ -85,22 +91,67 @@ def commands() -> str:
     return "## `maxmahal " + re.sub(r"^\* `--help`.*\n", "", rest, flags=re.MULTILINE)
 
 
+@cache
+def package() -> griffe.Module:
+    """The library as its source says, without importing it."""
+    loaded = griffe.load("maxmahal", search_paths=[ROOT / "src"], resolve_aliases=True)
+    assert isinstance(loaded, griffe.Module)
+    return loaded
+
+
+def exported(module: griffe.Module) -> dict[str, tuple[str, griffe.Object]]:
+    """Every public name of a package, with its path and what it is."""
+    return {str(name): resolved(module, str(name)) for name in sorted(map(str, module.exports or ())) if name[0] != "_"}
+
+
+def resolved(module: griffe.Module, name: str) -> tuple[str, griffe.Object]:
+    """A name as Python finds it: what a package imports hides its file of the same name."""
+    path = f"{module.path}.{name}"
+    thing = target(path)
+    if isinstance(thing, griffe.Module):
+        path = module.imports[name]
+        thing = target(path)
+        if isinstance(thing, griffe.Module) and isinstance(thing.parent, griffe.Module):
+            return resolved(thing.parent, name)
+    return path, thing
+
+
+def target(path: str) -> griffe.Object:
+    """What a path leads to in the end."""
+    found = package()[path.removeprefix("maxmahal.")]
+    return found.final_target if isinstance(found, griffe.Alias) else found
+
+
+def packages() -> list[griffe.Module]:
+    """The packages with public names."""
+    parts = [each for each in package().modules.values() if isinstance(each, griffe.Module) and each.exports]
+    return [each for each in parts if each.path != "maxmahal.cli"]
+
+
+def api(module: str) -> str:
+    """The names of a package one by one, or for the library itself a table of names and where they are explained."""
+    if module != "maxmahal":
+        names = exported(next(part for part in packages() if part.path == module))
+        return "\n\n".join(f"::: {path}" for path, _ in names.values())
+    homes = {id(thing): (part.name, path) for part in packages() for path, thing in exported(part).values()}
+    rows = ["| name | what it is |", "|---|---|"]
+    for name, (_, thing) in exported(package()).items():
+        page, path = homes.get(id(thing), ("", ""))
+        words = thing.docstring.value.split("\n\n")[0].replace("\n", " ").replace("|", "\\|") if thing.docstring else ""
+        rows.append(f"| [`{name}`]({page}.md#{path}) | {words} |" if page else f"| `{name}` | {words} |")
+    return "\n".join(rows)
+
+
 def undocumented() -> list[str]:
     """Public names without a docstring, or of a package that no API page shows."""
-    package = griffe.load("maxmahal", search_paths=[ROOT / "src"], resolve_aliases=True)
     shown = set()
     for path in (ROOT / "docs" / "api").glob("*.md"):
-        shown |= set(re.findall(r"^::: ([\w.]+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+        shown |= set(NAMES.findall(path.read_text(encoding="utf-8")))
     found = []
-    for module in (package, *package.modules.values()):
-        names = [str(name) for name in module.exports or () if name != "__version__"]
-        if names and module.path not in {*shown, "maxmahal.cli"}:
+    for module in (package(), *packages()):
+        if module.exports and module.path not in shown:
             found.append(f"{module.path} is on no page of docs/api")
-        for name in names:
-            member = module.members[name]
-            target = member.final_target if isinstance(member, griffe.Alias) else member
-            if target.docstring is None:
-                found.append(f"{module.path}.{name} has no docstring")
+        found += [f"{path} has no docstring" for path, thing in exported(module).values() if thing.docstring is None]
     return found
 
 

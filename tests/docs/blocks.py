@@ -21,7 +21,7 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """The blocks of a page; an indented one is a list of commands if it begins with one, and a picture in text if not."""
+    """The blocks of a page; an indented one holds commands if it begins with one, and a picture in text if not."""
     found: list[tuple[int, Block]] = []
     for fence in FENCE.finditer(page):
         language, _, rest = fence["info"].strip().partition(" ")

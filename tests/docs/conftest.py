@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
 from blocks import ROOT
+
 from commands import Outcome, runner
 from maxmahal import MMC, Classifier, max_mahalanobis_centers
 from maxmahal.models import SmallCNN
