@@ -100,8 +100,10 @@ def package() -> griffe.Module:
 
 
 def exported(module: griffe.Module) -> dict[str, tuple[str, griffe.Object]]:
-    """Every public name of a package, with its path and what it is."""
-    return {str(name): resolved(module, str(name)) for name in sorted(map(str, module.exports or ())) if name[0] != "_"}
+    """Every public name of a package, with its path and what it is: functions first, then types, then constants."""
+    names = sorted(str(name) for name in module.exports or () if name != "__version__")
+    found = {name: resolved(module, name) for name in names}
+    return dict(sorted(found.items(), key=lambda pair: (pair[1][1].is_attribute, pair[1][1].is_class)))
 
 
 def resolved(module: griffe.Module, name: str) -> tuple[str, griffe.Object]:

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,12 +45,17 @@ def page(name: str, told: list[str], pictures: list[list[str]]) -> str:
     parts = []
     for cell, words, drawn in zip(cells(script(name)), told, pictures, strict=True):
         parts.append(cell.text if cell.markdown else f"```python\n{cell.text}\n```")
-        parts += [f"```text\n{words.rstrip()}\n```"] if words else []
+        parts += [f"```text\n{wrapped(words)}\n```"] if words else []
         parts += [f"![What the code above draws]({each})" for each in drawn]
     links = (
         f"[This page as a notebook]({name}.ipynb). Written by `tools/tutorials.py`, which runs `examples/{name}.py`."
     )
     return "\n\n".join([*parts, links]) + "\n"
+
+
+def wrapped(words: str) -> str:
+    """Printed lines, broken where a page ends."""
+    return "\n".join(textwrap.fill(line, 100, subsequent_indent="  ") for line in words.splitlines())
 
 
 def notebook(name: str) -> str:
