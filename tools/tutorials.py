@@ -62,12 +62,10 @@ def notebook(name: str) -> str:
     """The same cells in Jupyter's format, without outputs."""
     made: list[dict[str, object]] = []
     for number, cell in enumerate(cells(script(name))):
-        source = cell.text.splitlines(keepends=True)
-        if cell.markdown:
-            made.append({"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": source})
-        else:
-            code = {"cell_type": "code", "execution_count": None, "id": f"cell-{number}", "metadata": {}}
-            made.append({**code, "outputs": [], "source": source})
+        kind: dict[str, object] = {"cell_type": "markdown"}
+        if not cell.markdown:
+            kind = {"cell_type": "code", "execution_count": None, "outputs": []}
+        made.append({**kind, "id": f"cell-{number}", "metadata": {}, "source": cell.text.splitlines(keepends=True)})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     whole = {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
