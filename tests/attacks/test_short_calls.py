@@ -102,7 +102,8 @@ def test_a_result_prints_in_one_line() -> None:
     right, passes = int((~found.fooled).sum()), found.passes.forward + found.passes.backward
     assert repr(found) == f"Result({right} of 12 still correct, Linf 12/255, {passes:,} passes)"
     assert "L2 0.3," in repr(pgd(MODEL, IMAGES, LABELS, L2(0.3), steps=2))
-    assert "Linf 0.0470588," in repr(pgd(MODEL, IMAGES, LABELS, 12 / 255, steps=2))
+    assert "Linf 12/255," in repr(pgd(MODEL, IMAGES, LABELS, 12 / 255, steps=2))
+    assert "Linf 0.0123457," in repr(pgd(MODEL, IMAGES, LABELS, 1 / 81, steps=2))
 
 
 def test_other_results_say_what_they_found() -> None:

@@ -135,6 +135,8 @@ def test_an_evaluation_at_the_same_epsilon_is_resumed(tmp_path: Path) -> None:
     again = evaluate_model(network, digits, suite=tmp_path / "few.toml", out=out)
     assert again.environment["started"] == first.environment["started"]
     assert (again.epsilon, again.notes) == ("0.15", ())
+    alone = evaluate_model(network, digits, suite=tmp_path / "few.toml")
+    assert "--epsilon 0.15" in alone.environment["command"]
 
 
 class Normalised(nn.Module):

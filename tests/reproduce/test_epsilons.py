@@ -63,20 +63,20 @@ def section(suite: str, *lines: str) -> str:
 
 def test_balls_are_cells_of_their_own_and_the_suites_own_ball_is_none(tmp_path: Path) -> None:
     text = section("strict", "limit = 100") + section("strict", 'epsilon = "1/255"', "limit = 100")
-    text += section("strict", 'epsilon = "2/255"') + section("strict", 'epsilon = "8/255"', "limit = 100")
+    text += section("strict", 'epsilon = "2/255"') + section("strict", 'epsilon = "0.15"', "limit = 100")
     cells = planned(tmp_path, text)
     assert {key: cell.column for key, cell in cells.items()} == {
         "digits-sce--strict-100": "strict 100",
         "digits-sce--strict-1-255-100": "strict 1/255 100",
         "digits-sce--strict-2-255": "strict 2/255",
     }
-    assert [cell.evaluations[0][4:] for cell in cells.values()] == [("Linf", n / 255) for n in (8, 1, 2)]
+    assert [cell.evaluations[0][4:] for cell in cells.values()] == [("Linf", each) for each in (0.15, 1 / 255, 2 / 255)]
     assert [cell.job.arguments["epsilon"] for cell in cells.values()] == [None, "1/255", "2/255"]
 
 
 def test_what_stands_longer_is_planned_longer(tmp_path: Path) -> None:
     text = section("strict", "limit = 1000") + section("strict", 'epsilon = "1/255"', "limit = 1000")
-    own, small, large = planned(tmp_path, text + section("strict", 'epsilon = "16/255"', "limit = 1000")).values()
+    own, small, large = planned(tmp_path, text + section("strict", 'epsilon = "0.2"', "limit = 1000")).values()
     rates, samples = speeds()["evaluation"]["cpu"], own.evaluations[0][3] / 1000
     cost = speeds()["cost"].get(load_settings("digits-sce").model.backbone, 1.0)
     start = speeds()["start"]["cpu"]

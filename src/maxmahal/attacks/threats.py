@@ -200,7 +200,10 @@ def as_ball(threat: Threat | str | float, attack: str) -> Linf | L2:
 
 
 def _written(epsilon: str | float) -> str:
-    return epsilon if isinstance(epsilon, str) else f"{epsilon:g}"
+    if isinstance(epsilon, str):
+        return epsilon
+    steps = round(255 * epsilon)
+    return f"{steps}/255" if steps / 255 == epsilon else f"{epsilon:g}"
 
 
 def check_bounds(bounds: Bounds) -> None:

@@ -119,11 +119,11 @@ def evaluate_models(
         models = load_targets(targets, trusted, device)
         count = chosen.samples if limit is None else limit
         images = load_images(models, data, data_dir, count)
-        chosen = chosen.for_data(images.name)
+        assumed, chosen = chosen.assumed, chosen.for_data(images.name)
         some = _some(images, count)
         for model in models.values():
             check_fit(model, some)
-        settings = {"seed": seed, "norm": norm, "epsilon": epsilon}
+        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if assumed else epsilon}
         command = as_command(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),

@@ -32,12 +32,12 @@ class RequestedSuite:
     column: str
     """For people: "strict", "strict 1000", "strict 1/255 1000"."""
     smaller: bool
-    """Whether the ball is smaller than the suite's own, so that more images take every attack."""
+    """Whether the ball is smaller than the usual one, so that more images take every attack."""
 
     @classmethod
-    def of(cls, evaluation: GridEvaluation) -> "RequestedSuite":
-        """The suite of a section, with the section's epsilon if it has one."""
-        default = load_suite(evaluation.suite)
+    def of(cls, evaluation: GridEvaluation, data: str) -> "RequestedSuite":
+        """The suite of a section on that data set, with the section's epsilon if it has one."""
+        default = load_suite(evaluation.suite).for_data(data)
         suite = default if evaluation.epsilon is None else load_suite(evaluation.suite, epsilon=evaluation.epsilon)
         radius, usual = suite.threat_of(None).radius, default.threat_of(None).radius
         changed = not math.isclose(radius, usual)
@@ -186,7 +186,6 @@ class _Planner:
         return PlanCell(model.name, TRAINING, job, look, state, seconds)
 
     def _evaluations(self, evaluation: GridEvaluation) -> list[PlanCell]:
-        requested = RequestedSuite.of(evaluation)
         files, models = {}, {}
         for model in self._grid.chosen(evaluation):
             folder = RunFolder(self._out / "models" / model.name)
@@ -196,15 +195,16 @@ class _Planner:
         cells = []
         for names in [list(files)] if evaluation.transfer else [[name] for name in files]:
             targets, owners = {name: files[name] for name in names}, {name: models[name] for name in names}
-            cells.append(self._evaluation(evaluation, requested, targets, owners))
+            cells.append(self._evaluation(evaluation, targets, owners))
         return [cell for cell in cells if cell is not None]
 
     def _evaluation(
-        self, evaluation: GridEvaluation, requested: RequestedSuite, targets: dict[str, str], owners: dict[str, str]
+        self, evaluation: GridEvaluation, targets: dict[str, str], owners: dict[str, str]
     ) -> PlanCell | None:
         needs = tuple(dict.fromkeys(owners.values()))
         source = self._source(needs)
-        suite = requested.suite.for_data(source)
+        requested = RequestedSuite.of(evaluation, source)
+        suite = requested.suite
         keys = tuple(
             (name, suite.name, SEED, self._samples(evaluation, suite, owner), suite.norm, suite.threat_of(None).radius)
             for name, owner in owners.items()
