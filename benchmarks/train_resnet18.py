@@ -56,6 +56,7 @@ def contestants(only: str) -> list[Trained]:
         pgd("engine PGD-5", 256, 5),
         pgd("engine PGD-10", 256, 10),
         pgd("engine PGD-5 with AWP", 256, 5, "train.awp=0.005", more=3),
+        pgd("engine N-FGSM", 256, 1, "method.noise=2", "method.step_size=8/255", count=40),
         pgd("engine PGD-5", 512, 5),
         pgd("engine PGD-10", 512, 10, count=10),
     ]

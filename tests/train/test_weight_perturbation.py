@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from maxmahal.train import Settings, TrainSettings
 from maxmahal.train.config import CPUSettings
 from maxmahal.train.methods import AdversarialTraining, Batch, Standard, Trades, TrainingMethod
 from maxmahal.train.optimiser import build_optimiser
-from maxmahal.train.step import Step
+from maxmahal.train.step import WARM_UP, RecordedStep, Step
 from maxmahal.train.weight_perturbation import perturbed_weights
 
 METHODS = [Standard(), AdversarialTraining(steps=2, epsilon=0.1), Trades(steps=2, epsilon=0.1, divergence="own")]
@@ -120,6 +122,29 @@ def test_it_begins_after_its_share_of_the_training() -> None:
     assert losses["never"][:2] == losses["later"][:2]
     assert losses["later"][2] > losses["never"][2]
     assert losses["now"][0] > losses["never"][0]
+
+
+def test_a_recorded_step_is_recorded_anew_where_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the recording, because there may be no GPU."""
+    recorded: list[int] = []
+
+    class Pretended(RecordedStep):
+        def _aside(self, batch: Batch) -> Tensor:
+            return Step._take(self, batch)
+
+        def _record(self, batch: Batch) -> Any:
+            recorded.append(batch.step)
+            return SimpleNamespace(replay=lambda new: Step._take(self, new))
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    settings = TrainSettings(lr=0.01, awp=0.2, awp_start=0.5)
+    losses = []
+    for kind in (Pretended, Step):
+        model = small_model()
+        step = kind(model, build_optimiser(model, settings), Standard(), None, CPUSettings(), settings)
+        losses.append([float(step(small_batch(number, 12), 0.01)) for number in range(12)])
+    assert recorded == [WARM_UP, 6 + WARM_UP]
+    assert losses[0] == losses[1]
 
 
 def test_a_run_with_everything_new_resumes_to_the_same_weights(
