@@ -6,12 +6,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint integrations bench studies soak mutants clean
+.PHONY: help demo test lint docs integrations bench studies soak mutants clean
 
 help:
 	@echo "make demo     train and attack three models on the embedded digits (about 3 minutes)"
 	@echo "make test     lint, types and all tests except the long ones"
 	@echo "make lint     ruff and mypy only"
+	@echo "make docs     the documentation site, in build/site"
 	@echo "make integrations  the tests with other libraries, all of them installed"
 	@echo "make bench    timings, as ratios within one run, saved in benchmarks/results"
 	@echo "make studies  repeat the measurements of the README's tables, and write them"
@@ -38,6 +39,13 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Strict: a broken link, a page outside of the navigation or a public name without a docstring is an error. Both builders
+# must accept the pages; Zensical's site is kept.
+docs: $(VENV)/dev.stamp
+	$(BIN)/python tools/docs_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/mkdocs
+	$(BIN)/zensical build --strict
 
 # With worksteal a worker gets neighbouring tests, which share fixtures, and takes tests of the other when it is done.
 test: lint
@@ -80,6 +88,7 @@ studies: $(VENV)/dev.stamp
 	$(BIN)/python -m paper.studies.peers_table
 	$(BIN)/python -m paper.studies.false_robustness
 	$(BIN)/python -m paper.readme
+	$(BIN)/python tools/tutorials.py
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -239,6 +239,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
     "paper-difference": _by_protocol(own_loss_difference, MARGIN_OVER_ALL),
     "paper-spsa": _by_protocol(own_loss, MARGIN_OVER_ALL),
 }
+"""Objectives by the name that suites use."""
 
 
 def find_objective(name: str) -> ObjectiveEntry:

@@ -137,6 +137,7 @@ def _is_known_finite(values: Float[Tensor, " n"], gradient: Float[Tensor, "n c h
 
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
+"""What can be attacked: a module, a prepared module, or a function from images to logits."""
 Part = TypeVar("Part")
 Answer = TypeVar("Answer", "Look", Outputs)
 

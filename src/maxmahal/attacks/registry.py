@@ -168,6 +168,7 @@ ATTACKS: dict[str, Attack] = {
         craft_for_transfer, needs_gradients=False, crafts_on_source=True, defaults={"source": "", "objective": "paper"}
     ),
 }
+"""Attacks by the name that suites use, with what is known about each."""
 
 
 def find_attack(name: str) -> Attack:

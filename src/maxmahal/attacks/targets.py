@@ -14,9 +14,10 @@ from torch import Tensor
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.random import integers
 
-# (logits [n, l], labels [n], sample_ids [n], seed) -> targets [n, t]
 TargetPolicy = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+"""(logits [n, l], labels [n], sample_ids [n], seed) -> targets [n, t]."""
 Targets = Tensor | str | TargetPolicy | None
+"""Target classes: one per sample, the name of a policy, a policy, or None for an untargeted attack."""
 
 
 def random_other(logits: Tensor, labels: Tensor, sample_ids: Tensor, seed: int) -> Int[Tensor, "n 1"]:
@@ -58,7 +59,6 @@ def _sorted_others(
     return others.gather(1, order)
 
 
-# By name, for settings files and the command line.
 TARGETS: dict[str, TargetPolicy] = {
     "random-other": random_other,
     "random-any": random_any,
@@ -67,6 +67,7 @@ TARGETS: dict[str, TargetPolicy] = {
     "all-others": all_others,
     "top-9": top_others(9),
 }
+"""Ways to choose target classes, by the name that suites use."""
 
 
 def resolve_targets(

@@ -74,3 +74,4 @@ CENTERS: dict[str, Callable[..., Float[Tensor, "l d"]]] = {
     "random": build_random,
     "hierarchical": build_hierarchical,
 }
+"""Kinds of class centers by the name that settings use."""

@@ -15,6 +15,7 @@ from maxmahal.settings import convert, read_toml, to_toml
 # Mapping keys name the inner nodes for the reader; leaves are class names or integer labels. The nesting is recursive,
 # which a runtime type check cannot follow: read_tree checks it.
 Tree = Mapping[Any, Any] | Sequence[Any]
+"""A class tree as nested mappings or lists; leaves are class names or labels."""
 Leaf = str | int
 
 

@@ -29,6 +29,7 @@ LOSSES: dict[str, type[Head]] = {
     "cosface": CosFace,
     "arcface": ArcFace,
 }
+"""Heads by the name that settings use."""
 
 
 def takes_centers(name: str) -> bool:

@@ -20,3 +20,4 @@ BACKBONES: dict[str, Callable[[ImageShape, int], nn.Module]] = {
     "resnet164v2": lambda shape, dim: ResNetV2(18, in_channels=shape[0], feature_dim=dim),
     "resnet18": lambda shape, dim: ResNet18(in_channels=shape[0], feature_dim=dim),
 }
+"""Networks by the name that settings use; each takes the image shape and the number of features."""

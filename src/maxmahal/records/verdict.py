@@ -12,6 +12,7 @@ from maxmahal.records.statistics import Comparison, Rate
 from maxmahal.records.types import Evaluation, StageRecords
 
 CLEAN = "clean"
+"""The name of the stage without an attack."""
 NOTHING_LEFT = 0.03  # robust accuracy: with so little left, a missing attack could not find much more
 LITTLE, MOST = 0.1, 0.5  # robust accuracy below which a model is not robust, and from which most samples are
 OVERRATED = 0.1  # an attack this far above the worst case has failed on this model

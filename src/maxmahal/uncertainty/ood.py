@@ -29,6 +29,7 @@ CHANGES: dict[str, Callable[[Tensor, ImageData], Tensor]] = {
     "shifted": lambda images, _: images.roll(images.shape[3] // 2, dims=3),  # by half of the width, cyclically
     "scrambled": scrambled,
 }
+"""Ways to turn test images into out-of-distribution ones, by name."""
 
 
 def ood_images(name: str, data: ImageData, data_dir: str | Path | None = None) -> Float[Tensor, "n c h w"]:

@@ -60,6 +60,7 @@ SCORES = (
     Score("softmax", "max softmax", softmax_odds),
     Score("energy", "energy", energy),
 )
+"""Every score of uncertainty that is measured."""
 
 
 def scores_for(head: Head) -> tuple[Score, ...]:

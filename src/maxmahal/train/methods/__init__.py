@@ -14,6 +14,7 @@ METHODS: dict[str, Callable[..., TrainingMethod]] = {
     "trades": Trades,
     "pairing": AdversarialPairing,
 }
+"""Training methods by the name that settings use."""
 
 __all__ = [
     "METHODS",
