@@ -24,7 +24,7 @@ PROBE_SECONDS = 0.3  # a probe that took less is repeated with more images, to b
 FIRST_PROBE, LARGEST_PROBE = 32, 2048
 BROKEN = 0.1  # of an attack's passes, for a sample that it breaks: most successes come early
 GRADIENT = 3.0  # queries: what a gradient costs where only queries were measured
-# Of each of the samples of the diagnostics that stays correct; measured on the zoo's adversarially trained models.
+# Estimated from the steps of the checks, for each of their samples that stays correct.
 DIAGNOSTICS = Passes(forward=900, backward=500, queries=900)
 
 
