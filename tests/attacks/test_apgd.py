@@ -173,7 +173,7 @@ def test_a_seed_repeats_and_another_starts_elsewhere() -> None:
         ({"rho": 1.5}, r"rho must lie in \[0, 1\], being a share of the steps; got 1.5"),
         ({"rho": float("nan")}, "rho must lie in .* got nan"),
         ({"restarts": 0}, "restarts must be a whole number of at least 1; got 0"),
-        ({"threat": 0.1}, "threat must be a threat such as"),
+        ({"threat": [0.1]}, "threat must be an epsilon such as"),
         ({"label_source": "guessed"}, "label_source must be one of 'true', 'predicted'; got 'guessed'"),
     ],
 )

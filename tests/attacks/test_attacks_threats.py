@@ -194,7 +194,7 @@ def test_an_epsilon_is_a_number_or_a_fraction(text: str | float, value: float) -
     for kind in (Linf, L2):
         assert kind(text).radius == value
         assert kind(text).epsilon == text
-        assert str(kind(text)) == f"{kind.__name__} {text}"
+        assert str(kind(text)) == f"{kind.__name__} {text if isinstance(text, str) else f'{text:g}'}"
         assert isinstance(kind(text), Threat)
 
 

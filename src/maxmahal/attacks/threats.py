@@ -203,7 +203,7 @@ def _written(epsilon: str | float) -> str:
     if isinstance(epsilon, str):
         return epsilon
     steps = round(255 * epsilon)
-    return f"{steps}/255" if steps / 255 == epsilon else f"{epsilon:g}"
+    return f"{steps}/255" if steps < 255 and steps / 255 == epsilon else f"{epsilon:g}"
 
 
 def check_bounds(bounds: Bounds) -> None:

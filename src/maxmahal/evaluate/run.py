@@ -127,7 +127,7 @@ def evaluate_models(
         some = _some(images, count)
         for model in models.values():
             check_fit(model, some)
-        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if assumed else epsilon}
+        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if assumed and not chosen.assumed else epsilon}
         command = as_command(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
