@@ -19,7 +19,8 @@ _LETTERS = 26  # of a model's name beside its mark: half of the chart
 
 def verdict_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Every model in one sentence and one bar."""
-    return {"models": models, "suites": _suites(models)}
+    kinds = {(model.evaluation.suite, model.evaluation.samples) for model in models}
+    return {"models": models, "suites": _suites(models), "mixed": len(kinds) > 1}
 
 
 def numbers_values(models: Sequence[ReportedModel]) -> dict[str, object]:
