@@ -329,4 +329,4 @@ def test_output_that_nobody_reads_ends_only_work_with_a_word(
         done = run(command, *(["clinets:make", *ARGUMENTS] if command == "evaluate" else []))
     assert done.code == 1
     work = "finished work is saved; run the same command to continue."
-    assert done.err == (f"maxmahal: stopped, because nobody reads the output; {work}\n" if told else "")
+    assert done.err == (f"maxmahal: stopped, because the output was closed; {work}\n" if told else "")

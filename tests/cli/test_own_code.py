@@ -1,6 +1,7 @@
 """A loss and an attack of the user's own, named in a preset and in a suite: trained, evaluated and loaded again."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from maxmahal.attacks.registry import ATTACKS, Attack, clean
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
-from maxmahal.evaluate import evaluate_model, read_evaluations
+from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.train import load_model, load_settings, train_model
 
@@ -29,7 +30,10 @@ def no_loss(centers):
 """
 ATTACK = """
 import torch
-from maxmahal.attacks import Attack
+from maxmahal.attacks import Attack, Engine, pgd
+
+def walk(model, images, labels, *, threat, seed: int, times: int = 2, restarts: int | None = None, engine: Engine):
+    return pgd(model, images, labels, threat, steps=times, seed=seed, engine=engine)
 
 def jump(model, images, labels, *, threat, seed: int, times: int = 4, far: float = 1.0):
     draws = torch.Generator().manual_seed(seed % 2**31)
@@ -113,6 +117,17 @@ def test_ones_own_loss_and_attack_go_through_every_command(run, here: Path) -> N
     assert run("report", "eval", "--out", "page.html").code == 0
     again = run("train", "mine.toml", "--out", "run", "--set", "loss.scale=2", "--device", "cpu", "--resume")
     assert again.code == 0, again.err
+
+
+def test_ones_own_attack_may_report_its_progress_and_run_out_of_time(here: Path) -> None:
+    train_model(load_settings("mine.toml", ["loss.name=mmc"]), "run")
+    (here / "suite.toml").write_text(SUITE.format(name="walk"))
+    source = load_settings("mine.toml").data.source
+    (found,) = evaluate_models(["run"], source, out="eval", suite="suite.toml", limit=6)
+    assert found.finished
+    assert found.stage("jump").kind == "ownattack:walk"
+    (late,) = evaluate_models(["run"], source, out="late", suite="suite.toml", limit=6, until=time.monotonic())
+    assert not late.finished
 
 
 def test_a_loss_that_cannot_be_imported_is_named_and_the_file_is_not_called_damaged(here: Path) -> None:

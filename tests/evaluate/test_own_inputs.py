@@ -4,6 +4,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from small_evaluations_helpers import CLASSES, curved, identity, labelled_by, small_suite, stage
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from maxmahal.data import load_dataset
 from maxmahal.data.registry import SOURCES
-from maxmahal.errors import ArgumentError, DataError
+from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate import evaluate_model
 from maxmahal.evaluate.suite import load_suite, suite_names
 
@@ -117,8 +118,8 @@ def test_an_epsilon_that_nobody_chose_is_said_in_the_verdict(tmp_path: Path) -> 
     found = evaluate_model(MODEL, (IMAGES, LABELS), suite=few, limit=4)
     (note,) = found.notes
     assert note == (
-        "No epsilon was given for arrays, so 8/255 was taken, which is usual for CIFAR; choose the one that your data "
-        "call for (--epsilon)."
+        "No epsilon was given for arrays, so 8/255 was taken, which is usual for CIFAR; set an epsilon that fits your "
+        "data (--epsilon)."
     )
     assert found.verdict.sentence.endswith(note)
     assert not evaluate_model(MODEL, (IMAGES, LABELS), suite=few, limit=4, epsilon="8/255").notes
@@ -168,3 +169,29 @@ def test_probabilities_are_told_once() -> None:
         warnings.simplefilter("error")
         found = evaluate_model(nn.Sequential(MODEL, nn.Softmax(dim=1)).eval(), DATA, suite=SUITE)
     assert found.verdict.sentence.count("The model seems to return probabilities") == 1
+
+
+def test_a_model_that_refuses_images_outside_of_the_unit_range_is_evaluated() -> None:
+    class Strict(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            if images.min() < -1e-6 or images.max() > 1 + 1e-6:
+                raise ValueError("images must lie in [0, 1]")
+            return MODEL(images)
+
+    assert evaluate_model(Strict().eval(), (IMAGES, (LABELS + 1) % CLASSES), suite=SUITE, limit=40).finished
+
+
+def test_the_name_of_a_folder_does_not_choose_an_epsilon(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mnist.npz", test_images=IMAGES.numpy(), test_labels=LABELS.numpy())
+    (tmp_path / "few.toml").write_text(FEW)
+    found = evaluate_model(MODEL, str(tmp_path / "mnist.npz"), suite=tmp_path / "few.toml", limit=4)
+    assert found.epsilon == "8/255"
+    assert any("No epsilon was given" in note for note in found.notes)
+
+
+def test_what_cannot_be_kept_is_refused_and_so_is_an_l2_ball_without_a_size(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="until needs a folder"):
+        evaluate_model(MODEL, (IMAGES, LABELS), suite=SUITE, until=1.0)
+    (tmp_path / "l2.toml").write_text(f'norm = "L2"\n{FEW}')
+    with pytest.raises(SettingsError, match="norm = 'L2' needs an epsilon"):
+        load_suite(tmp_path / "l2.toml")

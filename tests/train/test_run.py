@@ -418,6 +418,24 @@ def test_an_extended_run_is_the_same_as_one_that_was_planned_so(tmp_path: Path) 
     assert train_model(again, tmp_path / "run", resume=True)["last"]["epoch"] == 5
 
 
+class StopsAfterAnEpoch(Silent):
+    def epoch(self, metrics: dict[str, int | float]) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_extended_run_of_ones_own_file_is_resumed_by_the_same_command(tmp_path: Path) -> None:
+    mine, folder = tmp_path / "mine.toml", RunFolder(tmp_path / "run")
+    mine.write_text('extends = "digits-mmc"\n[train]\nepochs = 2\nschedule = "step"\n[data]\nlimit = 200\n')
+    train_model(load_settings(mine), folder.path)
+    settings = resumed_settings(mine, ["train.epochs=4"], folder)
+    with pytest.raises(KeyboardInterrupt):
+        train_model(settings, folder.path, resume=True, reporter=StopsAfterAnEpoch())
+    assert not folder.result.exists(), "that of the shorter run is gone"
+    again = resumed_settings(mine, ["train.epochs=4"], folder)
+    assert again.train.schedule_epochs == 2
+    assert train_model(again, folder.path, resume=True)["last"]["epoch"] == 4
+
+
 def test_what_cannot_be_extended_is_refused(tmp_path: Path) -> None:
     train_model(load_settings("digits-mmc", [*SHORT, "train.epochs=2"]), tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"train\.epochs was 2 and is now 1"):

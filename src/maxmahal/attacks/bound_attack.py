@@ -66,7 +66,8 @@ def bind(
             f"attack must be a function of model, images and labels with its settings by name, such as pgd; "
             f"got {name_of(attack)}."
         )
-    named = {name: known[name] for name in [*known][3:] if name != _OF_EACH_CALL}
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {name: known[name] for name in [*known][3:] if name != _OF_EACH_CALL and known[name].kind not in open_ended}
     if threat is not None:
         settings["threat"] = threat
     _check_names(name_of(attack), settings, named)

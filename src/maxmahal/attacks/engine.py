@@ -319,7 +319,8 @@ class _Run:
             room = self._capacity - len(batch.rows)
             if len(queue) and (4 * room >= self._capacity or not len(batch.rows)):
                 admitted, queue = queue[:room], queue[room:]
-                age *= len(batch.rows) / (len(batch.rows) + len(admitted))
+                held = len(batch.rows) + len(waiting)
+                age *= held / (held + len(admitted))
                 new = samples.select(admitted)
                 batch = batch.join(_Batch(admitted, new, self._method.begin(new, attempt)))
             trial = self._method.step(batch.working, batch.state, self._oracle)

@@ -68,7 +68,7 @@ class Attack:
     """Whether it attacks another model of the evaluation, which the option ``source`` names."""
     fewest_classes: Callable[[Mapping[str, Any]], int] = lambda _: 2
     """The number of classes that it needs with these options."""
-    passes: Callable[[Mapping[str, Any]], Passes] = lambda options: by_gradients(options.get("steps", 0))
+    passes: Callable[[Mapping[str, Any]], Passes] = lambda options: by_gradients(options.get("steps") or 0)
     """Those of a sample that it does not break, in one restart towards one target; none if not known."""
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Options of a suite beside those of the function, or with another default."""
@@ -81,7 +81,7 @@ class Attack:
         """Those of a sample that it does not break, with every restart and target."""
         few = re.fullmatch(r"top-(\d+)", str(options.get("targets")))
         others = int(few[1]) if few else classes if options.get("targets") == "all-others" else 1
-        times = max(min(others, classes - 1), 1) * int(options.get("restarts", 1))
+        times = max(min(others, classes - 1), 1) * int(options.get("restarts") or 1)
         each = self.passes(options)
         return Passes(times * each.forward, times * each.backward, times * each.queries)
 

@@ -116,8 +116,8 @@ def square(
 
     ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of
     the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``.
-    With a ``patience`` a sample is given up once the pace of its last so many queries would not break it in the queries
-    that are left: random search gets slower, so this pace is an optimistic forecast.
+    With a ``patience`` a sample is given up once the decrease over its last ``patience`` queries, if it went on, would
+    not break it in the queries that are left: a heuristic, which can leave samples that more queries would break.
     """
     threat = as_ball(threat, "square")
     if patience is not None and not zero_is_success(objective):
@@ -180,7 +180,7 @@ class RandomSquares:
         if self.patience is None:
             return torch.zeros_like(state["taken"], dtype=torch.bool)
         due = state["taken"] % self.patience == 0
-        fall = state["checked"] - state["value"]  # infinite at the first check, which gives up nobody
+        fall = state["checked"] - state["value"]  # infinite at the first check, where no sample stops
         state["checked"] = torch.where(due, state["value"], state["checked"])
         return due & (self.patience * state["value"] > (self.steps - state["taken"]) * fall)
 

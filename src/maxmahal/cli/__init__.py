@@ -44,7 +44,7 @@ def main(commands: typer.Typer = app) -> None:
     except SystemExit as stop:
         closed = getattr(stop.__context__, "errno", None) == errno.EPIPE  # typer exits with 1 and says nothing
         if closed and sys.argv[1:2] and sys.argv[1] in ("train", *RESUMABLE):
-            sys.stderr.write(f"maxmahal: stopped, because nobody reads the output; {_how_to_resume(sys.argv[1:])}\n")
+            sys.stderr.write(f"maxmahal: stopped, because the output was closed; {_how_to_resume(sys.argv[1:])}\n")
         if stop.code == INTERRUPTED:
             sys.stderr.write(f"maxmahal: stopped; {_how_to_resume(sys.argv[1:])}\n")
         raise

@@ -111,7 +111,7 @@ class Console(rich.console.Console):
     def on_broken_pipe(self) -> NoReturn:
         """Nobody reads the output any more: not rich's silent exit, which looks like one of the user's model."""
         self.quiet = True
-        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+        raise BrokenPipeError(errno.EPIPE, "the output was closed")
 
     def render(
         self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None

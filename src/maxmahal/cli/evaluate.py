@@ -54,7 +54,7 @@ def evaluate_command(
         "runs/evaluations"
     ),
     suite: Annotated[
-        str, typer.Option(autocompletion=completing("suite"), help="quick, paper, strict, autoattack, or a .toml file.")
+        str, typer.Option(autocompletion=completing("suite"), help="quick, medium, strict, autoattack or a .toml file.")
     ] = "strict",
     data: Data = None,
     trust: Trusted = None,
@@ -82,7 +82,8 @@ def evaluate_command(
 
     console = Console()
     progress = EvaluationProgress(console, quiet=quiet and not dry_run)
-    with progress as display, logged(display, tensorboard, wandb) as reporter:
+    logs = (None, None) if dry_run else (tensorboard, wandb)
+    with progress as display, logged(display, *logs) as reporter:
         found = maxmahal.evaluate.evaluate_models(
             targets,
             out=out,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,8 +41,8 @@ def chunk_size(device: torch.device, suite: Suite, *, hurried: bool = False) -> 
     return suite.chunk * AT_ONCE.get(device.type, 1) if device.type in AT_ONCE or not hurried else -(-suite.chunk // 5)
 
 
-class _OutOfTimeError(Exception):
-    """The next step would not be done in time."""
+class _OutOfTimeError(BaseException):
+    """The next step would not be done in time; not an error of the attack in which it is raised."""
 
 
 @dataclass(kw_only=True)
@@ -127,7 +128,7 @@ class PlannedEvaluation:
         total = duration(checks + sum(filter(None, expected)))
         lines.append(
             f"In all about {total}, and at most about {duration(highest)} if no attack breaks a sample; "
-            "attacks that warnings call for come on top."
+            "attacks that warnings call for are not included."
         )
         lines.append(
             f"Measured on {describe_device(self.target.device)} with {seen.images} image{'s' * (seen.images != 1)}: "
@@ -306,6 +307,8 @@ class EvaluationRun(PlannedEvaluation):
             done = progress.share * len(rows)
             self.reporter.within(done, self._forecast.outlook(done, spent))
 
+        # An attack of the user's runs in a block in which nothing may be imported; the report is not a part of it.
+        context = copy_context()
         # Just across the boundary a stochastic model is right half the time: the search must go on there.
         eot = max(stage.eot, EOT) if self.stochastic else 1
         return StageInput(
@@ -317,7 +320,9 @@ class EvaluationRun(PlannedEvaluation):
             sample_ids=data.sample_ids,
             threat=self.suite.threat_of(stage),
             seed=stream_key(self.seed, stage.name) % 2**63,
-            engine=Engine(early_exit=not self.stochastic, eot_samples=eot, progress=report),
+            engine=Engine(
+                early_exit=not self.stochastic, eot_samples=eot, progress=lambda found: context.run(report, found)
+            ),
             others=self.others,
             stochastic=self.stochastic,
             model_seed=stream_key("chunk", self.seed, stage.name, number),

@@ -5,6 +5,7 @@ an epsilon that nobody chose.
 """
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from maxmahal.attacks.checks import PROBABILITIES, are_probabilities
 from maxmahal.attacks.oracle import judge
 from maxmahal.data import ImageData
+from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.suite import Suite
 from maxmahal.random import generator
@@ -40,7 +42,7 @@ def notes_on(target: EvaluatedModel, suite: Suite, data: ImageData) -> list[str]
     if suite.assumed:
         notes.append(
             f"No epsilon was given for {data.name}, so {suite.epsilon} was taken, which is usual for CIFAR; "
-            "choose the one that your data call for (--epsilon)."
+            "set an epsilon that fits your data (--epsilon)."
         )
     return notes
 
@@ -53,9 +55,10 @@ def _note_on_accuracy(target: EvaluatedModel, images: Tensor, labels: Tensor, ri
     for how, (mean, deviation) in _RANGES.items():
         if len(mean) in (1, images.shape[1]):
             low, width = (images.new_tensor(each).view(-1, 1, 1) for each in (mean, deviation))
-            then[how] = int((judge(target.model, (images - low) / width).predictions == labels).sum())
-    best = max(then, key=then.__getitem__)
-    if then[best] - right >= _BETTER * count:
+            with suppress(ArgumentError):  # a model may refuse images outside of [0, 1]
+                then[how] = int((judge(target.model, (images - low) / width).predictions == labels).sum())
+    best = max(then, key=then.__getitem__, default="")
+    if best and then[best] - right >= _BETTER * count:
         return [
             f"The model is right on {right} of {count} images as they are, in [0, 1], and on {then[best]} of them "
             f"normalised {best}: put that into the model."

@@ -114,20 +114,18 @@ def evaluate_models(
     the stages and their planned times.
     """
     chosen = _suite(suite, norm, epsilon)
-    if save_images and out is None:
-        raise ArgumentError("save_images needs a folder to save them in; name one with out.")
-    if not 0 <= seed < 2**63:
-        raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
+    _check_arguments(out, seed, save_images=save_images, until=until)
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
     with exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
         models = load_targets(targets, trusted, device)
         count = chosen.samples if limit is None else limit
         images = load_images(models, data, data_dir, count)
-        assumed, chosen = chosen.assumed, chosen.for_data(images.name)
+        assumed, chosen = chosen.assumed, chosen.for_data(str(data) if isinstance(data, str | Path) else images.name)
         some = _some(images, count)
         for model in models.values():
             check_fit(model, some)
-        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if assumed and not chosen.assumed else epsilon}
+        of_data = assumed and not chosen.assumed
+        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if of_data else epsilon}
         command = as_command(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
@@ -147,6 +145,14 @@ def evaluate_models(
             pictures = folder / "images" if save_images else None
             begin = partial(EvaluationRun, **shared, images_folder=pictures, reporter=listener, until=until)
             return _run(folder, bodies, begin)
+
+
+def _check_arguments(out: str | Path | None, seed: int, *, save_images: bool, until: float | None) -> None:
+    if out is None and (save_images or until is not None):
+        kept = "save_images" if save_images else "until"
+        raise ArgumentError(f"{kept} needs a folder that keeps what is done; name one with out.")
+    if not 0 <= seed < 2**63:
+        raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
 
 
 @contextmanager

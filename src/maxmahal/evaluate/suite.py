@@ -95,7 +95,7 @@ class Suite:
     comparison: bool = False
     """Whether it repeats the paper's protocol, to be compared with its tables, and so is no measure of robustness."""
     assumed: bool = False
-    """Whether nobody has chosen its epsilon: neither its file nor the user, nor yet the data set."""
+    """Whether epsilon is a default: set neither by the file or the user nor by the data set."""
 
     def __post_init__(self) -> None:
         check_folder_name(self.name, "suite")
@@ -167,6 +167,10 @@ def load_suite(suite: str | Path, *, norm: str | None = None, epsilon: str | Non
     with only_named([table for table, _ in tables]):
         stages = tuple(stage_from_table(table, where) for table, where in tables)
     assumed = epsilon is None and "epsilon" not in own
+    if assumed and norm is None and values.get("norm") == "L2":
+        raise SettingsError(
+            f"{path.name}: norm = 'L2' needs an epsilon; add one at the top, such as epsilon = \"0.5\"."
+        )
     return _within(Suite(**values, stages=stages, assumed=assumed), norm, epsilon)
 
 

@@ -37,7 +37,7 @@ class RobustAccuracy(Metric):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._model = (model,)  # in a tuple, so that its weights do not become the metric's
-        self._attack = bind(attack, model, threat=threat, **({"seed": 0} | settings))
+        self._attack = bind(attack, model, threat=threat, **settings)
         self.add_state("robust", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("total", torch.tensor(0), dist_reduce_fx="sum")
 

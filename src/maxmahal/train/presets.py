@@ -58,9 +58,10 @@ def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFo
 def _extension(begun: Table, epochs: int) -> list[str]:
     """The override that keeps the schedule of a run which gets more epochs: the same as if it had begun so."""
     train = begun["train"]
-    if epochs <= train["epochs"]:
+    scheduled = train.get("schedule_epochs")
+    if epochs < train["epochs"] or (epochs == train["epochs"] and scheduled is None):
         return []
-    return [f"train.schedule_epochs={train.get('schedule_epochs') or train['epochs']}"]
+    return [f"train.schedule_epochs={scheduled or train['epochs']}"]
 
 
 def _table(path: Path, seen: tuple[Path, ...] = ()) -> Table:

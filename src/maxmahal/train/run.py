@@ -124,6 +124,7 @@ class _Run:
                 "learning rate (train.schedule_epochs)."
             )
             saved.settings = self.progress.settings
+            self.folder.result.unlink(missing_ok=True)  # of the shorter run
         elif difference:
             raise CheckpointError(
                 f"{self.folder.path} was started with other settings ({difference}); "
