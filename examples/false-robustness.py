@@ -68,7 +68,7 @@ figure.savefig("false-robustness-1.png")
 # %% [markdown]
 # ## 3. What `strict` says
 #
-# Nobody told the suite about the quantiser. It notices that gradients are zero and that attacks without gradients do
+# The suite was not told about the quantiser. It notices that gradients are zero and that attacks without gradients do
 # better, adds attacks through a substitute for the gradient, and reports the worst case.
 
 # %%

@@ -1,5 +1,6 @@
 """A metric of torchmetrics: the accuracy that is left under an attack."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,8 @@ class RobustAccuracy(Metric):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._model = (model,)  # in a tuple, so that its weights do not become the metric's
-        self._attack = bind(attack, model, threat=threat, **settings)
+        seed = {"seed": 0} if "seed" in inspect.signature(attack).parameters else {}
+        self._attack = bind(attack, model, threat=threat, **seed | settings)
         self.add_state("robust", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("total", torch.tensor(0), dist_reduce_fx="sum")
 
