@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,9 @@ def test_processes_started_at_once_share_the_chunks(tmp_path: Path) -> None:
     names = ("stages", "pictures", "points")
     told = [{name: everything(tmp_path / out)[name] for name in names} for out in ("shared", "alone")]
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("evaluation", [2**62, -3, 10**30])
+def test_a_number_out_of_damaged_records_can_be_locked(tmp_path: Path, evaluation: int) -> None:
+    with closing(ChunkLocks(tmp_path)) as locks, locks.lock(evaluation, 3, 4) as ours:
+        assert ours

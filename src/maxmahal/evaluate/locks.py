@@ -13,6 +13,7 @@ from maxmahal.files import storage_errors, writable
 
 FILE = ".claims"  # the name that all versions use, so that they can share a folder
 _STAGES, _CHUNKS = 10_000, 1_000_000
+_LAST = 2**62  # no file is longer; damaged records may number an evaluation anyhow
 
 
 class ChunkLocks:
@@ -30,7 +31,7 @@ class ChunkLocks:
     @contextmanager
     def lock(self, evaluation: int, stage: int, chunk: int) -> Iterator[bool]:
         """Lock a chunk until the end of the block; False if another process holds it."""
-        place = (evaluation * _STAGES + stage) * _CHUNKS + chunk
+        place = ((evaluation * _STAGES + stage) * _CHUNKS + chunk) % _LAST
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except (BlockingIOError, PermissionError):  # POSIX allows either error for a byte that is locked
