@@ -238,7 +238,7 @@ def test_suites_lists_every_suite_with_its_stages(run) -> None:
     out = run("suites").out
     for name in suite_names():
         assert re.search(rf"^{name} \(version \d+\): ", out, re.M)
-    assert "APGD-50, margin to each of 9 classes" in out
+    assert "APGD-100, margin to each of 9 classes" in out
 
 
 def test_tensorboard_without_the_package_is_told_before_anything_is_done(

@@ -87,7 +87,7 @@ def test_medium_costs_a_fraction_of_strict_and_says_what_it_leaves_out() -> None
         return sum(each["steps"] * each["restarts"] * (9 if each["targets"] else 1) for each in options)
 
     medium, strict = load_suite("medium"), load_suite("strict")
-    assert 4 * cost(medium) < cost(strict) < 1800
+    assert 4 * cost(medium) < cost(strict)
     assert not medium.diagnose
     missing = {each.name for each in strict.stages} - {each.name for each in medium.stages}
     assert {name.split("-")[-1] for name in missing} == {"loss", "center", "targets", "restarts"}
