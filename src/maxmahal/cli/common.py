@@ -109,7 +109,7 @@ class Console(rich.console.Console):
     """Prints what files say, such as the names of classes, without control characters that a terminal would obey."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Nobody reads the output any more: not rich's silent exit, which looks like one of the user's model."""
+        """The output was closed: not rich's silent exit, which looks like one of the user's model."""
         self.quiet = True
         raise BrokenPipeError(errno.EPIPE, "the output was closed")
 

@@ -1,7 +1,7 @@
 """What a user must know before trusting the numbers: sentences that the verdict ends with.
 
 They are about mistakes that no attack shows: probabilities in place of logits, images that the model does not expect,
-an epsilon that nobody chose.
+an epsilon that was not set.
 """
 
 import math
