@@ -32,6 +32,7 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
     settings = results.settings(model)
     run, evaluations = results.run(model), [each for each in results.evaluations if each.name == model]
     others = [each for each in evaluations if each.suite in STRONG]
+    machines = [each.environment for each in evaluations]
     return render(
         "card",
         name=name,
@@ -60,7 +61,7 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
         losses=None if run is None else _constant_loss(run),
         precision=None if run is None else run.settings.get(run.device.partition(":")[0], {}).get("precision"),
         trained_by=_UNKNOWN if run is None else _code(run.result),
-        measured_by=list(dict.fromkeys(_code(_versions(each.environment)) for each in evaluations)),
+        measured_by=list(dict.fromkeys(_code(env.get("versions", {}) | env) for env in machines)),
         sha256=hashlib.sha256(checkpoint.read_bytes()).hexdigest() if checkpoint else "",
     )
 
@@ -101,10 +102,6 @@ def _measured(results: Published, model: str) -> str:
             body.append([f"{TITLES[stage]}, paper's protocol{first}", paper, ours_text(ours)])
     body += [[f"worst case of `{suite}`", "–", ours_text(results.robust(model, suite))] for suite in STRONG]
     return markdown_table(["accuracy", "paper", "ours"], body)
-
-
-def _versions(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {**environment.get("versions", {}), "commit": environment.get("commit", "")}
 
 
 def _centers(settings: Mapping[str, Any]) -> str:

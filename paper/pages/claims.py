@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool
@@ -348,16 +348,17 @@ def judge_beyond(results: Published) -> Judgement:
     unfair = unfair_models(results, LONG)
     if unfair and reproduced == "no":
         reproduced = "undecided"
-    twice = [
-        gap
-        for sce, mmc in (ADVERSARIAL[:2], LONG)
+    twice = {
+        kind: gap
+        for kind, (sce, mmc) in {"AT tar": ADVERSARIAL[:2], "AT un": LONG}.items()
         if (gap := compare.by_epsilon(results, mmc, sce).get(_TWICE)) is not None
-    ]
-    strong = by_gaps(twice)
-    if unfair and strong == "no":
-        strong = "undecided"
-    missing = lacking(results, ADVERSARIAL, PGD_16), ["strict or AutoAttack at 16/255"] if len(twice) < 2 else []
-    facts: dict[str, object] = {"leads": counted(found), "unfair": unfair}
+    }
+    strong = by_gaps(list(twice.values()))
+    if unfair:
+        strong = {"no": "undecided", "yes": "in part"}.get(strong, strong)
+    twice_missing = ["strict or AutoAttack at 16/255"] if len(twice) < 2 else []
+    missing = lacking(results, ADVERSARIAL, PGD_16), [*twice_missing, *lacking(results, LONG, suites=(compare.SUITE,))]
+    facts: dict[str, object] = {"leads": counted(found), "twice": twice, "unfair": unfair}
     return settle((reproduced, strong), facts, missing, [leads_table(found)], ADVERSARIAL)
 
 
@@ -370,23 +371,37 @@ def over_kinds(kinds: Sequence[Sequence[compare.Lead]]) -> Verdict:
 
 
 def judge_rotation(results: Published) -> Judgement:
-    """Rotated images: MMC beside SCE, and adversarial training below both."""
+    """Rotated images: MMC beside SCE, and adversarial training below both; at a random angle and at the worst one."""
+    once = _rotated(results, "rotation", PROTOCOL)
+    if once is None:
+        return not_measured("rotations of SCE, MMC-10 and a model with adversarial training")
+    worst = _rotated(results, "rotation-61", ("rotation",))
+    facts: dict[str, object] = {"once": once, "worst": worst}
+    models = (_SCE, _MMC, *ADVERSARIAL)
+    unturned = [results.title(each) for each in models if not results.measured(each, "rotation-61", ("rotation",))]
+    missing = (
+        lacking(results, ADVERSARIAL, ("rotation",)),
+        [f"{results.title(each)} (worst angle)" for each in unturned],
+    )
+    return settle((once["verdict"], worst["verdict"] if worst else "not measured"), facts, missing, models=models)
+
+
+def _rotated(results: Published, stage: str, suites: Sequence[str]) -> dict[str, Any] | None:
+    """The verdict by one kind of rotation, MMC − SCE, and the adversarially trained model that MMC leads over least."""
 
     def beside(model: str, other: str) -> compare.Gap | None:
-        rates = results.stage_rates(model, other, "rotation")
+        rates = results.stage_rates(model, other, stage, suites)
         return None if rates is None else compare.of_counts(*rates)
 
     gap = beside(_MMC, _SCE)
     trained = [each for model in ADVERSARIAL if (each := beside(model, _MMC)) is not None]
     if gap is None or not trained:
-        return not_measured("rotations of SCE, MMC-10 and a model with adversarial training")
+        return None
     (low, high), ends = gap.interval(), [each.interval() for each in trained]
     shown = [low >= -POINT, all(end < 0 for _, end in ends)]
     refuted = [high < -POINT, any(start > 0 for start, _ in ends)]
     verdict: Verdict = "yes" if all(shown) else "in part" if any(shown) else "no" if any(refuted) else "undecided"
-    facts: dict[str, object] = {"beside": gap, "best": max(trained, key=lambda each: each.size)}
-    missing = lacking(results, ADVERSARIAL, ("rotation",)), ("the worst angle of each image",)
-    return settle((verdict, "not measured"), facts, missing, models=(_SCE, _MMC, *ADVERSARIAL))
+    return {"verdict": verdict, "beside": gap, "best": max(trained, key=lambda each: each.size)}
 
 
 # Without adversarial training.
@@ -444,11 +459,8 @@ def judge_cost(results: Published) -> Judgement:
         return not_measured(f"times of trainings that can be compared ({why})", strong="no attack")
     ratio = training.epoch_seconds(runs[1]) / training.epoch_seconds(runs[0])
     facts: dict[str, object] = {"ratio": ratio, "attacked": _cost_of_attack(results, runs)}
-    return settle((_by_ratio(ratio), "no attack"), facts)
-
-
-def _by_ratio(ratio: float) -> Verdict:
-    return "yes" if ratio <= LITTLE else "in part" if ratio <= SOME else "no"
+    verdict: Verdict = "yes" if ratio <= LITTLE else "in part" if ratio <= SOME else "no"
+    return settle((verdict, "no attack"), facts)
 
 
 def _cost_of_attack(results: Published, plain: Sequence[RunSummary]) -> float | None:

@@ -140,9 +140,11 @@ class Published:
         pairs = [pair for suite in PROTOCOL if (pair := self.pair(first, second, suite)) is not None]
         return next((found for pair in pairs if (found := pair_stage(*pair, name)) is not None), None)
 
-    def stage_rates(self, first: str, second: str, name: str) -> tuple[Rate, Rate] | None:
+    def stage_rates(
+        self, first: str, second: str, name: str, suites: Sequence[str] = PROTOCOL
+    ) -> tuple[Rate, Rate] | None:
         """Accuracies of two models after one attack on as many of the same images, as counts that cannot be paired."""
-        for suite in PROTOCOL:
+        for suite in suites:
             stages = [each.stage(name) for each in self.pair(first, second, suite) or ()]
             rates = [each.accuracy for each in stages if each is not None and each.accuracy and not each.skipped]
             if len(rates) == 2 and rates[0].total == rates[1].total:

@@ -36,7 +36,6 @@ from paper.pages.results import (
     STRONG,
     Published,
     cell_text,
-    has_own_threat,
     known_suite,
     measured_right,
     ours_text,
@@ -197,11 +196,8 @@ def model_table(results: Published, models: Sequence[str]) -> str:
     """Any models: how they were trained, clean, under the paper's strongest attack, and in the worst case."""
     body = []
     for name in models:
-        numbers = [
-            results.clean(name),
-            results.measured(name, "pgd50-un-8"),
-            *(results.robust(name, s) for s in STRONG),
-        ]
+        worst = (results.robust(name, suite) for suite in STRONG)
+        numbers = [results.clean(name), results.measured(name, "pgd50-un-8"), *worst]
         rate = results.settings(name).get("train", {}).get("lr")
         body.append(
             [f"`{name}`", _epochs(results, name), "" if rate is None else f"{rate:g}", *map(ours_text, numbers)]
@@ -330,8 +326,7 @@ def _adversarial_gaps(results: Published) -> Iterator[tuple[str, list[str]]]:
 
 
 def _remarks(results: Published) -> list[str]:
-    """Evaluations at other threats, with older versions of a suite, or of other weights than the training's."""
-    shown = {id(each) for each in results.smaller_epsilons("cifar10")}
+    """Evaluations with older versions of a suite, or of other weights than the training's."""
     groups: dict[str, list[str]] = {}
     for each in results.evaluations:
         now, run = known_suite(each.suite), results.run(each.name.removesuffix(BEST))
@@ -342,7 +337,4 @@ def _remarks(results: Published) -> list[str]:
             groups.setdefault("evaluated with other weights than those of the published training", []).append(
                 f"`{each.name}`"
             )
-        if not has_own_threat(each) and id(each) not in shown and not each.name.startswith(TREES):
-            text = f"{each.suite} was run at {each.norm} {each.epsilon}, which no table here is about"
-            groups.setdefault(text, []).append(f"`{each.name}`")
     return [f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in groups.items()]

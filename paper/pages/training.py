@@ -155,13 +155,11 @@ def best_score(run: RunSummary, key: str = _CLEAN) -> float | None:
 
 def _best(tried: Sequence[RunSummary]) -> list[RunSummary]:
     """The best finished trial of each group."""
-    best: dict[tuple[object, ...], RunSummary] = {}
+    groups: dict[tuple[object, ...], list[RunSummary]] = {}
     for run in tried:
         if run.finished and best_score(run) is not None:
-            group = _group(run)
-            if group not in best or _rank(run) > _rank(best[group]):
-                best[group] = run
-    return list(best.values())
+            groups.setdefault(_group(run), []).append(run)
+    return [max(group, key=_rank) for group in groups.values()]
 
 
 def _rank(run: RunSummary) -> tuple[float, float]:
@@ -244,11 +242,8 @@ def why_not_timed(runs: Sequence[RunSummary], one_batch: bool = True) -> str:
         return "on which GPU the training ran is not known"
     if one_batch and len({batch_of(run) for run in runs}) > 1:
         return "the batches differ"
-    return "the devices or networks differ" if len({_machine(run) for run in runs}) > 1 else ""
-
-
-def _machine(run: RunSummary) -> tuple[object, ...]:
-    return (run.gpu, run.device, network_of(run), run.settings.get("data", {}).get("source"))
+    machines = {(run.gpu, run.device, network_of(run), run.settings.get("data", {}).get("source")) for run in runs}
+    return "the devices or networks differ" if len(machines) > 1 else ""
 
 
 def reaches(run: RunSummary, level: float) -> list[tuple[int, bool]]:

@@ -130,6 +130,11 @@ def rotations(sce: float, mmc: float, trained: float) -> Things:
     return [summary(name, "paper-table2", stages={"rotation": value}) for name, value in values.items()]
 
 
+def worst_angles(sce: float, mmc: float, trained: float) -> Things:
+    values = {SCE: sce, MMC: mmc, **dict.fromkeys(ADVERSARIAL, trained)}
+    return [summary(name, "rotation", stages={"rotation-61": value}) for name, value in values.items()]
+
+
 def beyond(sce: float, mmc: float, **changes: float) -> Things:
     return pairs(sce, mmc, PGD_16, **changes)
 
@@ -159,12 +164,12 @@ WHOLE: dict[str, Things] = {
     "threats": [*TABLE_2, table2(MMC, 50), transfer(SCE, 20), transfer(MMC, 30), *small(10, 20)],
     "spsa": [*sizes([57, 41, 37], [57, 41, 38], 36), strong(MMC, 36)],
     "capacity": depth(40, 3),
-    "beyond": [*beyond(20, 30), *twice(20, 30)],
-    "rotation": rotations(83, 86, 75),
+    "beyond": [*beyond(20, 30), *at(45, 45), *twice(20, 30)],
+    "rotation": [*rotations(83, 86, 75), *worst_angles(50, 56, 40)],
 }
 """For each rule what it asks for and nothing else, with numbers that it is content with."""
 
-ENDS = {**dict.fromkeys(("clean", "cost", "convergence"), "no attack"), "rotation": "not measured"}
+ENDS = dict.fromkeys(("clean", "cost", "convergence"), "no attack")
 """What the second verdicts of some claims always are."""
 
 CASES: list[tuple[str, str, Things]] = [
@@ -301,7 +306,8 @@ CASES: list[tuple[str, str, Things]] = [
     ("beyond", "no / not measured", [*beyond(20, 30, **{"pgd50-un-16": 20}), *at(45, 45)]),
     ("beyond", "no / no", [*beyond(20, 20), *at(45, 45), *twice(20, 20)]),
     ("beyond", "undecided / undecided", [*at(45, 45, clean=74), *beyond(20, 20), *twice(20, 20)]),
-    ("beyond", "yes / yes", [*beyond(20, 30), *twice(20, 23)]),
+    ("beyond", "yes / yes", [*beyond(20, 30), *at(45, 45), *twice(20, 23)]),
+    ("beyond", "yes / in part", [*at(45, 45, clean=74), *beyond(20, 30), *twice(20, 23)]),
     ("beyond", "yes / in part", [*beyond(20, 30), *twice(20, 23)[:2], *twice(20, 20)[2:]]),
     ("beyond", "yes / in part", [*beyond(20, 30), *twice(20, 23)[:2]]),
     ("beyond", "in part / not measured", [*beyond(20, 30)[:2], *beyond(20, 20)[2:]]),
@@ -313,6 +319,9 @@ CASES: list[tuple[str, str, Things]] = [
     ("rotation", "no / not measured", rotations(90, 80, 85)),
     ("rotation", "undecided / not measured", rotations(83, 83.1, 83.3)),
     ("rotation", "not measured / not measured", rotations(83, 86, 75)[:2]),
+    ("rotation", "yes / in part", [*rotations(83, 86, 75), *worst_angles(50, 56, 65)]),
+    ("rotation", "yes / no", [*rotations(83, 86, 75), *worst_angles(56, 50, 65)]),
+    ("rotation", "yes / undecided", [*rotations(83, 86, 75), *worst_angles(50, 49.5, 50)]),
 ]
 
 
