@@ -1,6 +1,6 @@
 """How fast the engine trains a ResNet-18: images/s, share of the tensor cores' limit, and where the time goes.
 
-    python benchmarks/train_resnet18.py --device cuda [--only engine|candidates|plain] [--rounds 5]
+    python benchmarks/train_resnet18.py --device cuda [--only engine|plain] [--rounds 5]
 
 Contestants take turns in one run, as in train_engine.py. The limit is a large bfloat16 matrix product, timed in the
 same run; the arithmetic of a step is that of its convolutions and linear layers. The profile tells the share of each
@@ -60,11 +60,6 @@ def contestants(only: str) -> list[Trained]:
         pgd("engine PGD-5", 512, 5),
         pgd("engine PGD-10", 512, 10, count=10),
     ]
-    candidates = [
-        pgd("engine PGD-5", 512, 5),
-        pgd("engine PGD-5, own kernels to 64 channels", 512, 5, "cuda.own_kernels=64"),
-        pgd("engine PGD-5, tuned", 512, 5, "cuda.tune=true"),
-    ]
     plain = [
         Trained("plain standard, batch 256", sized(256, *STANDARD, *PLAIN), 10, 3),
         pgd("plain PGD-5", 256, 5, *PLAIN, count=5),
@@ -76,8 +71,7 @@ def contestants(only: str) -> list[Trained]:
         Trained("engine standard, batch 4", sized(4, *STANDARD), 1, 3),
         pgd("engine PGD-1 with AWP", 4, 1, "train.awp=0.005", count=1, more=3),
     ]
-    chosen = {"all": plain + engine + candidates[1:], "engine": engine, "candidates": candidates, "plain": plain}
-    return {**chosen, "tiny": tiny}[only]
+    return {"all": plain + engine, "engine": engine, "plain": plain, "tiny": tiny}[only]
 
 
 def forward_operations(backbone: nn.Module) -> float:
@@ -160,7 +154,7 @@ def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--only", default="all", choices=["all", "engine", "candidates", "plain", "tiny"])
+    parser.add_argument("--only", default="all", choices=["all", "engine", "plain", "tiny"])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     device = torch.device(options.device)

@@ -97,7 +97,6 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
         ("train.lr=-1", "train.lr must be positive and finite; got -1.0"),
         ("train.ema=1.0", "train.ema must lie in [0, 1); got 1.0"),
         ("data.cutmix=2", "data.cutmix is a share of the training images, in [0, 1]; got 2.0"),
-        ("cuda.own_kernels=65", "cuda.own_kernels must lie in 0..64; got 65"),
         ("train.milestones=[100, 150]", "shares of the training between 0 and 1"),
         ("train.schedule=steps", "did you mean 'step'?"),
         ("loss.name=mcm", "loss.name = 'mcm' is unknown; did you mean 'mmc'?"),

@@ -10,21 +10,19 @@ import torch
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def compile_apart(function: Function, *, dynamic: bool, own_kernels: int = 32, tune: bool = False) -> Function:
+def compile_apart(function: Function, *, dynamic: bool) -> Function:
     """``function`` compiled, with a recompilation limit of its own, and with our kernels for small convolutions.
-
-    Those have at most ``own_kernels`` channels. ``tune`` lets the compiler time more variants of its own kernels.
 
     torch counts compilations by code object, and all closures of one function share theirs: with a code of its own, no
     model uses up the limit of another.
     """
     code, names, name, closure = (getattr(function, f"__{part}__") for part in ("code", "globals", "name", "closure"))
     own: Function = types.FunctionType(code.replace(), names, name, None, closure)  # type: ignore[assignment]
-    options: dict[str, Any] = {"coordinate_descent_tuning": True} if tune else {}
+    options: dict[str, Any] = {}
     if torch.cuda.is_available() and find_spec("triton") is not None:
         # Imported here: it loads torch's compiler, and triton, which comes with GPU builds of torch alone.
         from maxmahal.models.small_convolutions import SmallConvolutions
 
-        options["post_grad_custom_pre_pass"] = SmallConvolutions(own_kernels)
+        options["post_grad_custom_pre_pass"] = SmallConvolutions()
     compiled: Function = torch.compile(own, dynamic=dynamic, options=options)  # type: ignore[assignment]
     return compiled

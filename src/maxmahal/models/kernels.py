@@ -115,7 +115,7 @@ def _launch(
     _convolve[triton.cdiv(total, PIXELS),](
         images, weight, ending.bias, addend, source, out, total, height, width, *strides, first, ins, outs,
         INS=_filled(ins), OUTS=_filled(outs), PIXELS=PIXELS, BIAS=ending.bias is not None, ADDEND=addend is not None,
-        SOURCE=source is not None, RELU=ending.relu, num_warps=WARPS if max(ins, outs) <= 32 else 2 * WARPS,
+        SOURCE=source is not None, RELU=ending.relu, num_warps=WARPS,
     )  # fmt: skip
     return out
 

@@ -1,6 +1,5 @@
 """A pass over compiled graphs that puts our own kernels where 3x3 convolutions have few channels."""
 
-import math
 from typing import Any
 
 import torch
@@ -27,21 +26,16 @@ class SmallConvolutions(CustomGraphPass):
     sum with the residual's gradient and the zeros of the ReLU before. Batch norm in training prevents this.
     """
 
-    def __init__(self, most_channels: int = MOST_CHANNELS) -> None:
-        self._most_channels = most_channels
-
     def __call__(self, graph: fx.Graph) -> None:
         """Change the graph in place."""
         for node in list(graph.nodes):
             if node.target is aten.convolution.default:
                 images, weight, bias, *how = node.args
-                if _channels(images, weight, *how) <= self._most_channels:
+                if _is_small(images, weight, *how):
                     _replace_forth(graph, node, images, weight, bias)
             elif node.target is aten.convolution_backward.default:
                 gradient, images, weight, _, *how, wanted = node.args
-                # A bias has its own gradient, and more channels do not fit into the kernel for the weight's.
-                most = MOST_CHANNELS if wanted[1] else self._most_channels
-                if wanted[2] or _channels(images, weight, *how) > most:
+                if wanted[2] or not _is_small(images, weight, *how):  # a bias has its own gradient
                     continue
                 for user in list(node.users):
                     if user.args[1] == 0:
@@ -52,7 +46,7 @@ class SmallConvolutions(CustomGraphPass):
 
     def uuid(self) -> bytes:
         """The identity of what it does, for torch's cache of compiled graphs."""
-        return get_hash_for_files((__file__, str(kernels.__file__)), extra=str(self._most_channels))
+        return get_hash_for_files((__file__, str(kernels.__file__)))
 
 
 def _replace_forth(graph: fx.Graph, node: fx.Node, images: fx.Node, weight: fx.Node, bias: fx.Node | None) -> None:
@@ -118,7 +112,7 @@ def _erase_between(graph: fx.Graph, added: fx.Node, node: fx.Node) -> None:
         graph.erase_node(each)
 
 
-def _channels(
+def _is_small(
     images: fx.Node,
     weight: fx.Node,
     stride: list[int],
@@ -127,17 +121,16 @@ def _channels(
     transposed: bool,
     output_padding: list[int],  # noqa: ARG001
     groups: int,
-) -> float:
-    """The larger number of channels of a convolution that the kernels can do, infinite for any other."""
+) -> bool:
     seen, kernel = images.meta["val"], weight.meta["val"]
     plain = list(stride) == list(padding) == list(dilation) == [1, 1] and not transposed and groups == 1
-    possible = (
+    return (
         plain
         and seen.device.type in DEVICES
         and seen.dtype == kernel.dtype == DTYPE
         and tuple(kernel.shape[2:]) == (3, 3)
+        and max(kernel.shape[:2]) <= MOST_CHANNELS
     )
-    return max(kernel.shape[:2]) if possible else math.inf
 
 
 def _replace(graph: fx.Graph, node: fx.Node, operation: Any, *arguments: fx.Node | bool | None) -> None:

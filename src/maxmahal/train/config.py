@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -18,7 +18,6 @@ from maxmahal.settings import LARGEST, Component, Table, component, first_differ
 from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
-MOST_OWN_CHANNELS = 64  # more do not fit into a kernel
 MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
 
 
@@ -163,11 +162,6 @@ class CPUSettings:
         return self.compile
 
     @property
-    def compiler_options(self) -> dict[str, Any]:
-        """Options of ``compile_apart``."""
-        return {}
-
-    @property
     def plain(self) -> bool:
         """Whether the model is used without changes."""
         return self.precision == "float32" and not self.channels_last and not self.compiled
@@ -184,25 +178,11 @@ class CUDASettings(CPUSettings):
     """Record the whole step, crafting included, as one CUDA graph."""
     deterministic: bool = False
     """Identical results in every run, resumed or not; without compilation, and slower."""
-    own_kernels: int = 32
-    """Use our kernels instead of the vendor's for 3x3 convolutions with at most this many channels; above 32 they are
-    used only where no gradient of a weight is needed, as in crafting."""
-    tune: bool = False
-    """Let the compiler time more variants of its kernels; compiling takes longer."""
 
     @property
     def compiled(self) -> bool:
         """Not if deterministic: compiled reductions are tuned by timing, so their order may vary."""
         return self.compile and not self.deterministic
-
-    @property
-    def compiler_options(self) -> dict[str, Any]:
-        """Options of ``compile_apart``."""
-        return {"own_kernels": self.own_kernels, "tune": self.tune}
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.own_kernels <= MOST_OWN_CHANNELS:
-            raise SettingsError(f"cuda.own_kernels must lie in 0..{MOST_OWN_CHANNELS}; got {self.own_kernels}.")
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,12 @@ class FastBackbone(nn.Module):
         self.normalize = model.normalize
         self.backbone = model.backbone
         run = _runner(self.normalize, self.backbone, settings)
-        options = settings.compiler_options
-        self._run = self._run_in_eval = compile_apart(run, dynamic=False, **options) if settings.compiled else run
+        self._run = self._run_in_eval = compile_apart(run, dynamic=False) if settings.compiled else run
         precision = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
         folded = folded_copy(self.backbone, precision) if settings.compiled else None
         self._folded = () if folded is None else (folded,)  # a tuple: not a submodule, so it is not trained
         if folded is not None:
-            self._run_in_eval = compile_apart(_runner(self.normalize, folded, settings), dynamic=False, **options)
+            self._run_in_eval = compile_apart(_runner(self.normalize, folded, settings), dynamic=False)
 
     def train(self, mode: bool = True) -> "FastBackbone":
         """Switching to eval mode, as crafting does, copies the current weights into the folded copy."""
