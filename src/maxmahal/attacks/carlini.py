@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_choice, check_count, check_positive
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
 from maxmahal.attacks.method import Method, State, Trial, cosine, random_points, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
@@ -82,17 +82,8 @@ def carlini_wagner(
     else:
         length, descents = min(steps, max(50, steps // 10)), -(-search_steps // 3)
         method = Tracking(length, descents, confidence, zero_is_success(objective), seed, bounds)
-    found = run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep="nearest",
-        bounds=bounds,
-    )
-    assert isinstance(found, Nearest), "keep='nearest' returns a Nearest"
-    return found
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run_nearest(method, model, case, objective=objective, engine=engine, bounds=bounds)
 
 
 @dataclass(frozen=True)

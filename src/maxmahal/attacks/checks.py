@@ -97,9 +97,9 @@ def check_images(images: Tensor, labels: Tensor, sample_ids: Tensor | None, boun
         got = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
         hint = " Divide bytes by 255: images / 255." if getattr(images, "dtype", None) == torch.uint8 else ""
         raise ArgumentError(f"images must be a float32 tensor of shape (n, channels, height, width); got {got}.{hint}")
-    for name, tensor in (("labels", labels), ("sample_ids", sample_ids)):
-        if tensor is not None:
-            _check_one_each(name, tensor, images)
+    _check_one_each("labels", labels, images)
+    if sample_ids is not None:
+        _check_one_each("sample_ids", sample_ids, images)
     if not len(images):
         raise ArgumentError("images must hold at least one image; got none.")
     low, high = (float(value) for value in images.detach().aminmax())

@@ -46,16 +46,8 @@ def pgd(
     """
     threat = check_threat(threat, images)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep=keep,
-        restarts=restarts,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, keep=keep, restarts=restarts, threat=threat)
 
 
 def craft(

@@ -57,15 +57,8 @@ def spsa(
     """
     threat = check_threat(threat, images)
     method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep=keep,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, keep=keep, threat=threat)
 
 
 @dataclass(frozen=True)
@@ -138,19 +131,12 @@ def estimate_gradient(
     total = torch.zeros_like(images).flatten(1)
     for start in range(0, pairs, at_once):
         numbers = torch.arange(start, min(start + at_once, pairs), device=images.device)
-        directions = _directions(ids, numbers, images, seed)
+        own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
+        drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
+        directions = drawn.reshape(len(ids), len(numbers), *images.shape[1:])
         slopes = _slopes(oracle, samples, images, directions, delta)
         total += torch.bmm(slopes[:, None], directions.flatten(2)).squeeze(1)
     return (total / pairs).reshape(images.shape)
-
-
-def _directions(
-    ids: Int[Tensor, " n"], numbers: Int[Tensor, " p"], images: Float[Tensor, "n c h w"], seed: int
-) -> Float[Tensor, "n p c h w"]:
-    """One direction for each sample and each pair's number."""
-    own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
-    drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
-    return drawn.reshape(len(ids), len(numbers), *images.shape[1:])
 
 
 def _slopes(

@@ -127,15 +127,8 @@ def square(
         )
     check_threat(threat, images)
     method = RandomSquares(threat, queries, p_init, seed, patience)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        restarts=restarts,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, restarts=restarts, threat=threat)
 
 
 @dataclass(frozen=True)
@@ -169,9 +162,13 @@ class RandomSquares:
         look = oracle.look(seen, samples)
         values = look.values.to(seen.dtype)
         better = values < state["value"]
-        state["best"] = torch.where(better[:, None, None, None], seen, state["best"])
+        state["best"] = torch.where(per_sample(better), seen, state["best"])
         state["value"] = torch.where(better, values, state["value"])
-        state["moved"] = self._propose(samples.images, state)
+        ids = derive(state["ids"], state["taken"])
+        places = 10_000 * state["taken"] // self.steps
+        levels = (places[:, None] > torch.tensor(_HALVINGS, device=places.device)).sum(dim=1)
+        propose = self._push_window if isinstance(self.threat, Linf) else self._move_mass
+        state["moved"] = propose(samples.images, state["best"], ids, levels)
         state["taken"] = state["taken"] + 1
         return Trial(seen, look.predictions, look.values, (state["taken"] >= self.steps) | self._gives_up(state))
 
@@ -186,13 +183,6 @@ class RandomSquares:
 
     def final(self, state: State) -> None:
         """Nothing: the budget is spent, and what the last step proposed stays unseen."""
-
-    def _propose(self, images: Float[Tensor, "n c h w"], state: State) -> Float[Tensor, "n c h w"]:
-        ids = derive(state["ids"], state["taken"])
-        places = 10_000 * state["taken"] // self.steps
-        levels = (places[:, None] > torch.tensor(_HALVINGS, device=places.device)).sum(dim=1)
-        propose = self._push_window if isinstance(self.threat, Linf) else self._move_mass
-        return propose(images, state["best"], ids, levels)
 
     def _stripes(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
         """Every column at one end of its range."""
@@ -219,7 +209,7 @@ class RandomSquares:
         low, high = (self.threat.project(images, images + end * self.threat.radius) for end in (-1, 1))
         changes = inside & (torch.where(upwards, high, low) != best)
         idle = ~changes.flatten(1).any(dim=1)
-        upwards = upwards ^ idle[:, None, None, None]  # the opposite of what is there already
+        upwards = upwards ^ per_sample(idle)  # the opposite of what is there already
         return torch.where(inside, torch.where(upwards, high, low), best)
 
     def _move_mass(
