@@ -33,15 +33,11 @@ def transfer_matrices(group: ModelGroup) -> list[TransferMatrix]:
     for model in group.models:
         for stage in model.evaluation.stages:
             if stage.kind == "transfer" and len(stage.columns):
-                pair = (str(stage.settings.get("source", "")), model.label)
-                found.setdefault(_crafting(stage), {})[pair] = stage
+                source = str(stage.settings.get("source", ""))
+                # Without the substitute: those that were attacked in the same way share a matrix.
+                crafting = stage.title.removesuffix(f" crafted on {source}").replace(source, "…")
+                found.setdefault(crafting, {})[source, model.label] = stage
     return [_matrix(group, crafting, stages) for crafting, stages in found.items()]
-
-
-def _crafting(stage: StageRecords) -> str:
-    """The stage's title without the substitute; substitutes attacked in the same way share a matrix."""
-    source = str(stage.settings.get("source", ""))
-    return stage.title.removesuffix(f" crafted on {source}").replace(source, "…")
 
 
 def _matrix(group: ModelGroup, crafting: str, stages: dict[tuple[str, str], StageRecords]) -> TransferMatrix:
