@@ -38,7 +38,12 @@ def hierarchical_centers(
     require_floating(dtype)
     shape = read_tree(tree)
     rows = rows_of_leaves(shape.leaves, classes)
-    _require_norms(norms, shape.levels)
+    if len(norms) != shape.levels:
+        raise ArgumentError(
+            f"norms must hold one length for each of the tree's {shape.levels} levels, depth 1 first; got {len(norms)}."
+        )
+    for depth, norm in enumerate(norms, start=1):
+        require_norm(f"norms (depth {depth})", norm)
     separate = _separate(subspaces, len(rows), dim)
 
     centers = torch.zeros(len(rows), dim, dtype=torch.float64)
@@ -63,15 +68,6 @@ def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"
         raise ArgumentError("length cannot stretch a center at the origin: change norms, or leave length out.")
     stretched: Tensor = centers * (length / norms)
     return stretched
-
-
-def _require_norms(norms: Sequence[float], levels: int) -> None:
-    if len(norms) != levels:
-        raise ArgumentError(
-            f"norms must hold one length for each of the tree's {levels} levels, depth 1 first; got {len(norms)}."
-        )
-    for depth, norm in enumerate(norms, start=1):
-        require_norm(f"norms (depth {depth})", norm)
 
 
 def _separate(subspaces: str, num_classes: int, dim: int) -> bool:

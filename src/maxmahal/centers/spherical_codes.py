@@ -48,14 +48,6 @@ _LAST_SHARPNESS = 1e4
 _LEAST_EXPONENT = -50.0
 
 
-def _default_restarts(num_points: int) -> int:
-    return max(1, min(512, 300_000 // num_points**2))  # about 2 ms a step on one core while points are few
-
-
-def _default_steps(num_points: int) -> int:
-    return max(100, min(600, 40_000_000_000 // num_points**2))  # about ten minutes on one core for 20,000
-
-
 def spherical_code(
     num_points: int,
     dim: int,
@@ -73,8 +65,10 @@ def spherical_code(
     """
     require_count("num_points", num_points, least=2)  # one point has no neighbour to step away from
     require_count("dim", dim, least=2)
-    restarts = _default_restarts(num_points) if restarts is None else restarts
-    steps = _default_steps(num_points) if steps is None else steps
+    if restarts is None:
+        restarts = max(1, min(512, 300_000 // num_points**2))  # about 2 ms a step on one core while points are few
+    if steps is None:
+        steps = max(100, min(600, 40_000_000_000 // num_points**2))  # about ten minutes on one core for 20,000
     require_count("restarts", restarts)
     require_count("steps", steps)
 

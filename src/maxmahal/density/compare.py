@@ -77,7 +77,10 @@ def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
         ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
         ["  with class distance as unit", *(_number(each["neighbours"]["unit_free"]) for each in models)],
         ["samples of a class, mean", *(_number(fmean(each["runners_up"]["class_counts"])) for each in models)],
-        ["  with one runner-up, mean", *(_number(_pair_mean(each)) for each in models)],
+        [
+            "  with one runner-up, mean",
+            *(_number(each["samples"] / each["classes"] / max(each["classes"] - 1, 1)) for each in models),
+        ],
         ["  with its commonest runner-up", *(_commonest(each) for each in models)],
     ]
     return ["", *(each["name"] for each in models)], rows
@@ -121,11 +124,6 @@ def _commonest(model: DensityRecord) -> str:
     """The mean share of a class that its most frequent runner-up takes; 1/(L-1) if they were all alike."""
     rows = [row for row in model["runners_up"]["pair_counts"] if sum(row)]
     return f"{100 * fmean([max(row) / sum(row) for row in rows]):.0f} %"
-
-
-def _pair_mean(model: DensityRecord) -> float:
-    classes = int(model["classes"])
-    return float(model["samples"]) / (classes * (classes - 1)) if classes > 1 else float(model["samples"])
 
 
 def _angles(found: DensityRecord | None) -> str:

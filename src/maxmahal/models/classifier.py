@@ -127,15 +127,13 @@ class Classifier(nn.Module):
         Every tensor must fit, and no code is executed from the files. ``backbone`` and ``trusted`` are those of
         ``maxmahal.load``.
         """
-        hub = integration("hub")
-        loaded: Classifier = hub.from_pretrained(
-            name, revision=revision, token=token, backbone=backbone, trusted=trusted, device=device
-        )
+        loading = {"backbone": backbone, "trusted": trusted, "device": device}
+        loaded: Classifier = integration("hub").from_pretrained(name, revision, token, **loading)
         return loaded
 
     def save_pretrained(self, folder: str | Path, *, evaluations: Sequence[Any] = ()) -> None:
         """Write config.json, model.safetensors and a card (README.md) with the results of ``evaluations``."""
-        integration("hub").save_pretrained(self, folder, evaluations=evaluations)
+        integration("hub").save_pretrained(self, folder, evaluations)
 
     def push_to_hub(
         self,
@@ -146,6 +144,5 @@ class Classifier(nn.Module):
         token: str | bool | None = None,
     ) -> str:
         """Upload the same files to the repository OWNER/NAME of Hugging Face Hub; returns its address."""
-        hub = integration("hub")
-        address: str = hub.push_to_hub(self, repo_id, evaluations=evaluations, private=private, token=token)
+        address: str = integration("hub").push_to_hub(self, repo_id, evaluations, private, token)
         return address

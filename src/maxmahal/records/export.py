@@ -104,9 +104,8 @@ def select(
 def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
     """RobustBench's entry for a model, as far as records know it; the author fills in what is null."""
     if not evaluation.finished:
-        raise ArgumentError(
-            f"The evaluation of {evaluation.name} is not finished; run it again to continue, then export."
-        )
+        way_out = "run it again to continue, then export."
+        raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; {way_out}")
     if evaluation.comparison:
         raise ArgumentError(
             f"Suite {evaluation.suite} repeats the paper's protocol, which does not measure robustness; "
