@@ -5,7 +5,9 @@ sentence and exits with code 2; any other exception is a bug and keeps its trace
 """
 
 import difflib
+import sys
 import unicodedata
+import warnings
 from collections.abc import Iterable
 
 _LONGEST = 300
@@ -46,6 +48,14 @@ class SettingsError(MaxmahalError, ValueError):
 
 class DataError(MaxmahalError, ValueError):
     """A data set is missing, damaged or not what its name says."""
+
+
+def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that points at the caller's line, however deep inside the package it is raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, category, stacklevel=level)
 
 
 class DataNotice(UserWarning):

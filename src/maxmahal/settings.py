@@ -93,13 +93,8 @@ def to_table(settings: Any) -> Table:
     """The inverse of ``from_table``, with all defaults."""
     if isinstance(settings, Component):
         return {"name": settings.name, **{key: _plain(value) for key, value in settings.options}}
-    return {
-        field.name: to_table(value)
-        if isinstance(value, Component) or dataclasses.is_dataclass(value)
-        else _plain(value)
-        for field in dataclasses.fields(settings)
-        if (value := getattr(settings, field.name)) is not None
-    }
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def convert(value: object, annotation: Any, path: str) -> Any:
@@ -270,6 +265,8 @@ def _show(value: object) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Component) or dataclasses.is_dataclass(value):
+        return to_table(value)
     return list(value) if isinstance(value, tuple) else value
 
 

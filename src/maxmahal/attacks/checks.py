@@ -2,8 +2,6 @@
 
 import inspect
 import math
-import sys
-import warnings
 from numbers import Real
 
 import torch
@@ -15,7 +13,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
 from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat, as_threat
-from maxmahal.errors import ArgumentError, MaxmahalError
+from maxmahal.errors import ArgumentError, MaxmahalError, warn_caller
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
 _CALL = "Call what makes it: margin()."
@@ -84,7 +82,7 @@ def check_threat(threat: Threat | str | float, images: Tensor) -> Threat:
     if not isinstance(ball, Linf):
         largest *= 0.5 * math.sqrt(math.prod(getattr(images, "shape", ())[1:]))
     if ball.radius >= largest:
-        _warn(
+        warn_caller(
             f"{type(ball).__name__}({ball.radius:g}) lets an attacker turn these images into almost anything "
             f"(from {largest:.3g} on they can all look alike): a low accuracy says nothing about the model."
         )
@@ -158,7 +156,7 @@ def check_logits(logits: Tensor, labels: Tensor) -> None:
             f"labels must lie in 0..{classes - 1} because the model has {classes} classes; got {low}..{high}."
         )
     if are_probabilities(logits):
-        _warn(PROBABILITIES)
+        warn_caller(PROBABILITIES)
 
 
 def are_probabilities(logits: Tensor) -> bool:
@@ -172,19 +170,11 @@ def warn_about_lost(lost: Tensor, success: Tensor) -> None:
     count, kept = torch.stack([lost > 0, (lost > 0) & ~success]).sum(dim=1).tolist()
     if count:
         outcome = f"{kept} of them survived, perhaps only for that" if kept else "all of them are broken even so"
-        _warn(
+        warn_caller(
             f"The objective or its gradient was NaN or infinite, if only in some pixels, for {count} of {len(lost)} "
             f"samples and told the attack nothing there: {outcome}. Look for a root of 0 or a division by 0, or use "
             "square."
         )
-
-
-def _warn(sentence: str) -> None:
-    """A warning that points at the caller's line, however deep inside the package it is raised."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(sentence, stacklevel=level)
 
 
 def check_first_values(oracle: Oracle, answers: Outputs, samples: Samples) -> None:

@@ -140,7 +140,7 @@ def _autoattack_passes(options: Mapping[str, Any]) -> Passes:
     return by_gradients(options["steps"] * (9 if options["part"].endswith("-t") else 1))
 
 
-_UNBOUND = {"needs_gradients": False, "stays_in_ball": False}
+_UNBOUND: dict[str, Any] = {"needs_gradients": False, "stays_in_ball": False}
 
 ATTACKS: dict[str, Attack] = {
     "clean": Attack(clean, **_UNBOUND, changes_images=False, passes=lambda _: by_queries(1)),

@@ -150,8 +150,15 @@ class RandomSquares:
 
     def begin(self, samples: Samples, attempt: int) -> State:
         """Stripes for Linf, tiles for L2, of random signs."""
-        ids = derive(samples.ids, torch.full_like(samples.ids, attempt))
-        start = (self._stripes if isinstance(self.threat, Linf) else self._bumps)(samples.images, ids)
+        ids, images, key = derive(samples.ids, torch.full_like(samples.ids, attempt)), samples.images, "square-start"
+        _, channels, height, width = images.shape
+        if isinstance(self.threat, Linf):  # every column at one end of its range
+            change = self.threat.radius * signs(ids, (channels, 1, width), key, self.seed).to(images.dtype)
+        else:  # five tiles of bumps along the shorter side, as long together as the threat allows
+            side = max(min(height, width) // 5, 1)
+            change = tiles(ids, channels, (height, width), side, key, self.seed).to(images.dtype)
+            change = per_sample(self.threat.radius / norms(change).clamp_min(1e-30)) * change
+        start = self.threat.project(images, images + change)
         values = torch.full_like(start[:, 0, 0, 0], torch.inf)
         taken = torch.zeros_like(samples.labels)
         return {"moved": start, "best": start, "value": values, "checked": values, "ids": ids, "taken": taken}
@@ -183,20 +190,6 @@ class RandomSquares:
 
     def final(self, state: State) -> None:
         """Nothing: the budget is spent, and what the last step proposed stays unseen."""
-
-    def _stripes(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
-        """Every column at one end of its range."""
-        _, channels, _, width = images.shape
-        drawn = signs(ids, (channels, 1, width), "square-start", self.seed).to(images.dtype)
-        return self.threat.project(images, images + self.threat.radius * drawn)
-
-    def _bumps(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
-        """Five tiles of positive and negative bumps along the shorter side, as long together as the threat allows."""
-        _, channels, height, width = images.shape
-        side = max(min(height, width) // 5, 1)
-        change = tiles(ids, channels, (height, width), side, "square-start", self.seed).to(images.dtype)
-        lengths = self.threat.radius / norms(change).clamp_min(1e-30)
-        return self.threat.project(images, images + per_sample(lengths) * change)
 
     def _push_window(
         self, images: Float[Tensor, "n c h w"], best: Float[Tensor, "n c h w"], ids: Tensor, levels: Tensor

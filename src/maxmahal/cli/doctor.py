@@ -4,7 +4,6 @@ import os
 import platform
 import shutil
 from importlib import metadata
-from pathlib import Path
 
 import maxmahal
 from maxmahal.cli.common import Console, DataDir, print_facts
@@ -15,16 +14,11 @@ PACKAGES = ("numpy", "scikit-learn", "safetensors", "jaxtyping", "pooch", "matpl
 
 def doctor_command(data_dir: DataDir = None) -> None:
     """Print what this machine has: versions, threads, CUDA, data sets."""
-    print_facts(Console(), machine_facts(data_dir))
-
-
-def machine_facts(data_dir: Path | None) -> list[tuple[str, str]]:
-    """Name and value of what matters for a run or in a bug report."""
     import torch
 
     folder = maxmahal.data.resolve_data_dir(data_dir)
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    return [
+    facts = [
         ("maxmahal", maxmahal.__version__),
         ("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("torch", torch.__version__),
@@ -34,6 +28,7 @@ def machine_facts(data_dir: Path | None) -> list[tuple[str, str]]:
         ("data folder", f"{folder} ({shutil.disk_usage(nearest).free / 2**30:.0f} GiB free)"),
         *((f"data {name}", status) for name, status in dataset_status(data_dir)),
     ]
+    print_facts(Console(), facts)
 
 
 def _version(package: str) -> str:

@@ -38,23 +38,10 @@ class EvaluationReporter(Protocol):
 class SilentReporter:
     """Shows nothing."""
 
-    def begin(self, name: str, samples: int) -> None:
+    def note(self, *_: Any, **__: Any) -> None:
         """Nothing."""
 
-    def stage(self, title: str, planned: int, done: int) -> None:
-        """Nothing."""
-
-    def within(self, done: float, outlook: str) -> None:
-        """Nothing."""
-
-    def chunk(self, samples: int, robust: float) -> None:
-        """Nothing."""
-
-    def finding(self, finding: Finding) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
+    begin = stage = within = chunk = finding = note
 
 
 class LoggedEvaluation:
