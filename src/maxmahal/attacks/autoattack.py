@@ -76,14 +76,6 @@ class Wrapped:
         """The prepared copy of the model if that is searched, not the model itself."""
         return None if self.keeps_graphs else self._search
 
-    def check_classes(self, attack: str) -> None:
-        """Refuse an attack whose loss compares more classes than there are."""
-        if self.classes < FEWEST_CLASSES[attack]:
-            raise ArgumentError(
-                f"{attack} compares {FEWEST_CLASSES[attack]} logits, and the model has only {self.classes} classes; "
-                f"leave it out: attacks=('apgd-ce', 'fab-t', 'square')."
-            )
-
     def predict(self, images: Tensor) -> Tensor:
         """Logits, counted; a copy, because Square writes into them."""
         self.passes.forward += len(images)
@@ -235,7 +227,11 @@ def autoattack(
     check_count("queries", queries)
     wrapped = Wrapped(model, images, labels, threat, seed, steps, batch_size)
     for name in attacks:
-        wrapped.check_classes(name)
+        if wrapped.classes < FEWEST_CLASSES[name]:
+            raise ArgumentError(
+                f"{name} compares {FEWEST_CLASSES[name]} logits, and the model has only {wrapped.classes} classes; "
+                f"leave it out: attacks=('apgd-ce', 'fab-t', 'square')."
+            )
     survivors = {"clean": wrapped.right}
     for name in attacks:
         rows = wrapped.right.nonzero().squeeze(1)

@@ -97,16 +97,6 @@ def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
     return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
 
 
-def check_values_of(values: Tensor, count: int) -> None:
-    """One value of the objective for each image."""
-    if not isinstance(values, Tensor) or values.shape != (count,):
-        got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
-        raise ArgumentError(
-            f"The objective must return one value for each image of a batch of {count}; got {got}. "
-            "Leave out the mean or sum."
-        )
-
-
 def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
     """Zero where a gradient is not finite.
 
@@ -310,7 +300,12 @@ class Oracle:
             avoided = avoided.repeat_interleave(draws)
             targets = None if targets is None else targets.repeat_interleave(draws)
         values = self.objective(outputs, avoided, targets)
-        check_values_of(values, len(outputs.logits))
+        if not isinstance(values, Tensor) or values.shape != outputs.logits.shape[:1]:
+            got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+            raise ArgumentError(
+                f"The objective must return one value for each image of a batch of {len(outputs.logits)}; got {got}. "
+                "Leave out the mean or sum."
+            )
         if draws == 1:
             return Look(outputs.logits, values)
         return Look(self.mean_logits(outputs), values.reshape(-1, draws).mean(dim=1))

@@ -85,25 +85,23 @@ def max_mahalanobis_centers(
             f"exact centers need num_classes <= dim + 1, for only so many points are all equally far apart; got "
             f"num_classes={num_classes} and dim={dim}: raise dim to {num_classes - 1} or more, or drop exact."
         )
-    return _unit_centers(num_classes, dim, seed, device).mul_(norm).to(device=device, dtype=dtype)
-
-
-def _unit_centers(num_classes: int, dim: int, seed: int, device: torch.device | str) -> Float64[Tensor, "l d"]:
+    code = widest_quadratic_code(num_classes, dim)
     if num_classes <= dim + 1:
-        return simplex(num_classes, dim)
-    if dim == 1:
+        centers = simplex(num_classes, dim)
+    elif dim == 1:
         raise ArgumentError(
             f"dim=1 is a line, which holds two centers of one length; got num_classes={num_classes}: raise dim to 2 "
             f"or more."
         )
-    if num_classes <= 2 * dim:
-        return orthogonal_simplices(num_classes, dim)
-    if dim == 2:
-        return polygon(num_classes)
-    code = widest_quadratic_code(num_classes, dim)
-    if code is None or num_classes <= (_SEARCHED if code.order <= 1 else _SEARCHED_IF_COARSE):
-        return spherical_code(num_classes, dim, seed=seed, device=device)
-    return quadratic_code(num_classes, dim, code=code, device=device)
+    elif num_classes <= 2 * dim:
+        centers = orthogonal_simplices(num_classes, dim)
+    elif dim == 2:
+        centers = polygon(num_classes)
+    elif code is None or num_classes <= (_SEARCHED if code.order <= 1 else _SEARCHED_IF_COARSE):
+        centers = spherical_code(num_classes, dim, seed=seed, device=device)
+    else:
+        centers = quadratic_code(num_classes, dim, code=code, device=device)
+    return centers.mul_(norm).to(device=device, dtype=dtype)
 
 
 def random_centers(

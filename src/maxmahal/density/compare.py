@@ -71,7 +71,7 @@ def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
         ["angles between class means", *(_angles(each["angles"]["means"]) for each in models)],
         ["angles between centers", *(_angles(each["angles"]["centers"]) for each in models)],
         *(
-            [f"log density at loss {100 * quantile:.0f} %", *(_shell_density(each, place) for each in models)]
+            [f"log density at loss {100 * quantile:.0f} %", *(_shell_density(each["shells"], place) for each in models)]
             for place, quantile in enumerate(QUANTILES)
         ),
         ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
@@ -114,9 +114,8 @@ def draw_losses(record: DensityRecord) -> Drawing:
     return arranged(title, [chart], legend=legend)
 
 
-def _shell_density(model: DensityRecord, place: int) -> str:
-    """The density at one of the quantiles, or why there is none."""
-    found, shells = model["shells"]["log_density"][place], model["shells"]
+def _shell_density(shells: DensityRecord, place: int) -> str:
+    found = shells["log_density"][place]
     return shells["why_none"] or DASH if found is None else short(found)
 
 

@@ -66,9 +66,10 @@ def results_tables(evaluations: Sequence[Evaluation]) -> list[ResultsTable]:
 def _results_table(title: str, evaluations: Sequence[Evaluation]) -> ResultsTable:
     """One row per model, and a column for every attack on any of them."""
     rows = reported_models(evaluations)
+    counts = [(row.verdict.clean.total if row.verdict else 0, row.evaluation.samples) for row in rows]
     columns: list[_Column] = [
         ("model", [TableCell(row.label) for row in rows]),
-        ("samples", [_samples(row) for row in rows]),
+        ("samples", [TableCell(str(n) if n == every else f"{n} of {every}", n) for n, every in counts]),
         ("clean (%)", [_rate_cell(row.verdict.clean) if row.verdict else _NOT_YET for row in rows]),
         *_paper_column("clean (%)", CLEAN, rows),
     ]
@@ -137,11 +138,6 @@ def to_latex(table: ResultsTable) -> str:
 def _tables() -> dict[str, Any]:
     text = (resources.files("maxmahal") / "report" / "assets" / "paper.toml").read_text(encoding="utf-8")
     return parse_toml(text)
-
-
-def _samples(row: ReportedModel) -> TableCell:
-    planned, done = row.evaluation.samples, row.verdict.clean.total if row.verdict else 0
-    return TableCell(str(done) if done == planned else f"{done} of {planned}", done)
 
 
 def _worst_case(row: ReportedModel) -> TableCell:

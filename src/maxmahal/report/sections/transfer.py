@@ -44,11 +44,10 @@ def _matrix(group: ModelGroup, crafting: str, stages: dict[tuple[str, str], Stag
     targets = tuple(each for each in group.models if any(target == each.label for _, target in stages))
     sources = list(dict.fromkeys([each.evaluation.name for each in targets] + [source for source, _ in stages]))
     sources = [source for source in sources if any(source == known for known, _ in stages)]
-    rows = tuple((source, tuple(_entry(source, each, stages) for each in targets)) for source in sources)
-    return TransferMatrix(f"{crafting}: {group.title}", targets, rows)
-
-
-def _entry(source: str, target: ReportedModel, stages: dict[tuple[str, str], StageRecords]) -> TransferCell:
-    stage = stages.get((source, target.label))
-    rate = None if stage is None else Rate(float(stage.columns.right_share.sum()), len(stage.columns))
-    return target, stage, rate
+    rows = []
+    for source in sources:
+        found = [(target, stages.get((source, target.label))) for target in targets]
+        rates = [None if stage is None else stage.columns.right_share for _, stage in found]
+        cells = [None if shares is None else Rate(float(shares.sum()), len(shares)) for shares in rates]
+        rows.append((source, tuple((*pair, rate) for pair, rate in zip(found, cells, strict=True))))
+    return TransferMatrix(f"{crafting}: {group.title}", targets, tuple(rows))

@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmahal.records.statistics import Comparison
 from maxmahal.records.verdict import CLEAN, Verdict, compare, seed_spreads
-from maxmahal.report.chart import LINE, Axis, Chart, Line, Point, Text
+from maxmahal.report.chart import LINE, Axis, Chart, Line, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import short, typeset
 
@@ -54,7 +54,7 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
     high = max([0.1, *(verdict.robust.interval[1] for _, verdict in shown)])
     x = Axis("clean accuracy in %", max(low - 0.05, 0.0), 1.0, text=_percents)
     chart = Chart(title, x, Axis("worst case in %", 0.0, high, text=_percents))
-    taken: list[Point] = []
+    taken: list[float] = []
     for model, verdict in sorted(shown, key=lambda each: each[1].robust.value):
         clean, robust = verdict.clean, verdict.robust
         level = [chart.place(end, robust.value) for end in clean.interval]
@@ -62,21 +62,15 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
         chart.parts += [Line(ends, f"s{model.slot}", 1.5, opacity=0.45) for ends in (level, upright)]
         tip = f"{model.label}: clean {clean}, robust {robust}"
         chart.points([clean.value], [robust.value], model.slot, [typeset(tip)])
-        taken.append(_free(chart.place(clean.value, robust.value), taken))
-        across, above = taken[-1]
+        across, above = chart.place(clean.value, robust.value)
+        while any(abs(above - other) < LINE - 4 for other in taken):  # until its label overlaps no other
+            above -= 1
+        taken.append(above)
         name = shorten(model.label, _LETTERS, placeholder=" …")
         left = across > chart.width / 2
         anchor: Literal["start", "end"] = "end" if left else "start"
         chart.parts.append(Text(across + (-9 if left else 9), above - 6, name, "ink", anchor=anchor, halo=True))
     return chart
-
-
-def _free(place: Point, taken: Sequence[Point]) -> Point:
-    """The place itself, or the next one above whose label overlaps no other."""
-    x, y = place
-    while any(abs(y - other) < LINE - 4 for _, other in taken):
-        y -= 1
-    return x, y
 
 
 def _percents(share: float) -> str:
