@@ -66,6 +66,12 @@ class CheckpointError(MaxmahalError, ValueError):
     """A run folder or a checkpoint cannot be read or does not fit."""
 
 
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Refuse anything but a whole number of at least ``least``; True and 3.0 are not whole numbers here."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ArgumentError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+
+
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     """The end of an error message: the most similar valid word, or all valid words if none is similar."""
     choices = {choice.lower(): choice for choice in sorted(valid)}

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_threat
+from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
@@ -21,7 +21,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 _ALPHA = 0.75  # the share of a step that is gradient; the rest is momentum
 

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
+from maxmahal.attacks.checks import check_choice, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
@@ -26,7 +26,7 @@ from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_or
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Nearest, Passes, Result
 from maxmahal.attacks.threats import L2, UNIT, Linf, as_ball
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
 _MOST_TARGETS = 9

@@ -27,12 +27,6 @@ AN_OBJECTIVE = (
 )
 
 
-def check_count(name: str, value: int, least: int = 1) -> None:
-    """A whole number that is large enough."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ArgumentError(f"{name} must be a whole number of at least {least}; got {value}.")
-
-
 def check_positive(name: str, value: float) -> None:
     """A positive, finite number."""
     if not (isinstance(value, Real) and value > 0 and math.isfinite(value)):

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import (
     check_choice,
-    check_count,
     check_first_values,
     check_images,
     check_logits,
@@ -34,6 +33,7 @@ from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds, Threat, per_sample
+from maxmahal.errors import check_count
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.checks import check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
@@ -16,7 +16,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 
 def mim(

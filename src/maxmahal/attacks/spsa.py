@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.checks import check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
@@ -20,7 +20,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs
 
 _FADE_MEAN, _FADE_SQUARE, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_threat
+from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective, zero_is_success
@@ -19,7 +19,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import L2, Linf, as_ball, norms, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs, uniform
 
 

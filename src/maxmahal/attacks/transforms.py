@@ -13,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from maxmahal.attacks.checks import check_count, check_images, check_model
+from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model_errors, predicted_classes
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Passes, Result, Spent
 from maxmahal.attacks.threats import ANY_BOUNDS
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import content_ids, derive, normal, uniform
 
 

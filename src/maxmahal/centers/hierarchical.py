@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from maxmahal.centers.checks import require_count, require_floating, require_norm
+from maxmahal.centers.checks import require_floating, require_norm
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers
 from maxmahal.centers.trees import Tree, read_tree, rows_of_leaves
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_count, did_you_mean
 from maxmahal.random import generator
 
 SUBSPACES = ("auto", "orthogonal", "shared")
@@ -34,7 +34,7 @@ def hierarchical_centers(
     each branching coordinates of its own, which takes dim ≥ L − 1; "auto" is orthogonal where dim allows it.
     ``rotation_seed`` turns each set of local centers below the root's by a random rotation of its own coordinates.
     """
-    require_count("dim", dim)
+    check_count("dim", dim)
     require_floating(dtype)
     shape = read_tree(tree)
     rows = rows_of_leaves(shape.leaves, classes)

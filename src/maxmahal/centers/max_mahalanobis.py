@@ -7,10 +7,10 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from maxmahal.centers.checks import require_count, require_floating, require_norm
+from maxmahal.centers.checks import require_floating, require_norm
 from maxmahal.centers.quadratic_codes import quadratic_code, widest_quadratic_code
 from maxmahal.centers.spherical_codes import spherical_code
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import generator
 
 
@@ -76,8 +76,8 @@ def max_mahalanobis_centers(
     spend hours on, codes in closed form replace it (see ``quadratic_code``). ``exact`` refuses all but the paper's
     own case.
     """
-    require_count("num_classes", num_classes)
-    require_count("dim", dim)
+    check_count("num_classes", num_classes)
+    check_count("dim", dim)
     require_norm("norm", norm)
     require_floating(dtype)
     if exact and num_classes > dim + 1:
@@ -108,8 +108,8 @@ def random_centers(
     num_classes: int, dim: int, norm: float = 10.0, *, seed: int, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "l d"]:
     """Centers drawn uniformly from the sphere of radius ``norm``: the paper's ablation MMC (rand)."""
-    require_count("num_classes", num_classes)
-    require_count("dim", dim)
+    check_count("num_classes", num_classes)
+    check_count("dim", dim)
     require_norm("norm", norm)
     require_floating(dtype)
     draws = generator(seed, "random centers")

@@ -50,6 +50,7 @@ class LoggedEvaluation:
     def __init__(self, reporter: EvaluationReporter, log: Any) -> None:
         self._reporter, self._log = reporter, log
         self._name, self._recorded = "", 0
+        self.within, self.note = reporter.within, reporter.note
 
     def begin(self, name: str, samples: int) -> None:
         """One curve per model."""
@@ -60,10 +61,6 @@ class LoggedEvaluation:
         """Samples recorded earlier count too, so that a curve continues where it stopped."""
         self._recorded += done
         self._reporter.stage(title, planned, done)
-
-    def within(self, done: float, outlook: str) -> None:
-        """Too fine to log."""
-        self._reporter.within(done, outlook)
 
     def chunk(self, samples: int, robust: float) -> None:
         """One more point of the curve."""
@@ -76,10 +73,6 @@ class LoggedEvaluation:
         mark = "FLAG: " if finding.flagged else ""
         self._log.add_text(f"{self._name}/{finding.check}", mark + finding.sentence)
         self._reporter.finding(finding)
-
-    def note(self, text: str) -> None:
-        """A line of text."""
-        self._reporter.note(text)
 
 
 @contextmanager

@@ -156,6 +156,11 @@ def _columns(task: StageInput, found: Result) -> Columns:
         before = [task.before[int(sample)] for sample in ids]
         clean_prediction = np.array([prediction for prediction, _ in before])
         right_before = np.array([share >= 0.5 for _, share in before])
+    distances = np.full(len(ids), math.nan)  # for attacks for which a distance says nothing
+    if isinstance(found, Nearest):
+        distances = found.distances.double().cpu().numpy()
+    elif task.ball is not None:
+        distances = task.threat.distances(task.images, found.images).double().cpu().numpy()
     costs = dict.fromkeys(("iterations", "forward", "backward", "queries"), np.full(len(ids), -1))
     if found.spent is not None:
         costs = {name: getattr(found.spent, name).cpu().numpy() for name in costs}
@@ -167,19 +172,10 @@ def _columns(task: StageInput, found: Result) -> Columns:
         right_before=right_before,
         broken=broken,
         right_share=right_share,
-        distortion=np.where(broken, _distances(task, found), math.nan),
+        distortion=np.where(broken, distances, math.nan),
         **costs,
         broken_8bit=_broken_rounded(task, found.images, broken) if task.check_rounded else None,
     )
-
-
-def _distances(task: StageInput, found: Result) -> Float[np.ndarray, " n"]:
-    """How far each image moved in the attack's norm; NaN for attacks for which a distance says nothing."""
-    if isinstance(found, Nearest):
-        return found.distances.double().cpu().numpy()
-    if task.ball is None:
-        return np.full(len(task.images), math.nan)
-    return task.threat.distances(task.images, found.images).double().cpu().numpy()
 
 
 def _broken_rounded(task: StageInput, images: Tensor, broken: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

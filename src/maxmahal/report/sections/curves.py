@@ -93,22 +93,16 @@ def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable
     wide = places[-1] > 10 * max(min((place for place in places if place), default=0.0), 1e-12)
     scale: Literal["root", "linear"] = "root" if wide else "linear"
     name = f"{x_name} (square-root scale)" if wide else x_name
-    axis = Axis(name, places[0], places[-1], scale, text)
-    chart = Chart(title, replace(axis, at=_apart(places, axis)), _share_axis())
+    axis, apart = Axis(name, places[0], places[-1], scale, text), places[-1:]
+    for place in reversed(places):  # those whose texts do not overlap
+        if axis.place(apart[0]) - axis.place(place) >= _ROOM:
+            apart.insert(0, place)
+    chart = Chart(title, replace(axis, at=tuple(apart)), _share_axis())
     for line in lines:
         chart.line(line.xs, line.ys, line.model.slot)
         tips = [f"{line.model.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
         chart.points(line.xs, line.ys, line.model.slot, tips)
     return CurveChart(check, title, note, x_name, chart, tuple(lines))
-
-
-def _apart(places: list[float], axis: Axis) -> tuple[float, ...]:
-    """The measured places whose texts do not overlap, starting at the high end."""
-    kept: list[float] = []
-    for place in reversed(places):
-        if not kept or axis.place(kept[-1]) - axis.place(place) >= _ROOM:
-            kept.append(place)
-    return tuple(reversed(kept))
 
 
 def _exact_curves(group: ModelGroup) -> list[CurveChart]:
