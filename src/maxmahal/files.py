@@ -141,8 +141,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The only reader of TOML."""
     if _LONG_KEY.search(text):  # tomllib needs memory and time that grow with the square of its parts
         raise ValueError(_TOO_DEEP)
-    table: dict[str, Any] = _parse(tomllib.loads, text, _MOST_TOML)
-    return table
+    return _parse(tomllib.loads, text, _MOST_TOML)
 
 
 def _parse(parse: Callable[[str], Any], text: str, most: int) -> Any:

@@ -72,7 +72,7 @@ def import_function(name: str) -> Callable[..., Any]:
         )
     module_name, function_name = name.split(":")
     if module_name in LIBRARIES:
-        return integration(module_name).find_model(function_name)  # type: ignore[no-any-return]
+        return integration(module_name).find_model(function_name)
     # An installed command, unlike `python -m`, does not look for modules in the current folder.
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -94,7 +94,7 @@ def import_function(name: str) -> Callable[..., Any]:
         callables = [word for word in vars(module) if not word.startswith("_") and callable(vars(module)[word])]
         ending = did_you_mean(function_name, callables) if callables else "define it there."
         raise ArgumentError(f"{name}: {module_name} has no function '{function_name}'; {ending}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def integration(name: str) -> ModuleType:

@@ -41,8 +41,7 @@ class Component:
         settings = {key: value for key, value in context.items() if key in wanted} | dict(self.options)
         if self.name in registry:
             return target(*args, **settings)
-        made: T = call_function(self.name, partial(target, **settings), *args)
-        return made
+        return call_function(self.name, partial(target, **settings), *args)
 
 
 def component(

@@ -87,8 +87,7 @@ def _bump(height: int, width: int) -> Float[Tensor, "a b"]:
     inverse_squares = 1 / torch.arange(1, max(height, width) // 2 + 2).square()
     tails = inverse_squares.flip(0).cumsum(0).flip(0)
     values = tails[distances]
-    unit: Tensor = values / values.norm().clamp_min(1e-30)
-    return unit
+    return values / values.norm().clamp_min(1e-30)
 
 
 # After so many of 10,000 queries the share of the pixels in a window is halved (the paper's section 5).
@@ -238,8 +237,7 @@ def window_sides(p_init: float, height: int, width: int, *, odd: bool) -> tuple[
 
 def _lengths(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c 1 1"]:
     """The Euclidean norm of each channel."""
-    lengths: Tensor = torch.linalg.vector_norm(changes, dim=(2, 3), keepdim=True)
-    return lengths
+    return torch.linalg.vector_norm(changes, dim=(2, 3), keepdim=True)
 
 
 def _unit(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:

@@ -42,8 +42,7 @@ def per_sample(values: Shaped[Tensor, " n"]) -> Shaped[Tensor, "n 1 1 1"]:
 
 def norms(differences: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
     """The Euclidean norm of each image."""
-    lengths: Tensor = torch.linalg.vector_norm(differences.flatten(1), dim=1)
-    return lengths
+    return torch.linalg.vector_norm(differences.flatten(1), dim=1)
 
 
 def find_step_size(step_size: str | float | None, threat: "Threat", steps: int) -> float:

@@ -66,8 +66,7 @@ def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"
     norms = centers.norm(dim=1, keepdim=True)
     if (norms == 0).any():
         raise ArgumentError("length cannot stretch a center at the origin: change norms, or leave length out.")
-    stretched: Tensor = centers * (length / norms)
-    return stretched
+    return centers * (length / norms)
 
 
 def _separate(subspaces: str, num_classes: int, dim: int) -> bool:
@@ -90,5 +89,4 @@ def _rotate(local: Float64[Tensor, "m k"], draws: torch.Generator) -> Float64[Te
     gaussian = torch.randn((width, spanned), generator=draws, dtype=torch.float64, device="cpu")
     frame, triangle = torch.linalg.qr(gaussian)
     signs = triangle.diagonal().sign()  # QR's own choice of signs would favour some directions
-    turned: Tensor = (local[:, :spanned] * signs) @ frame.mT
-    return turned
+    return (local[:, :spanned] * signs) @ frame.mT

@@ -44,7 +44,7 @@ def orthogonal_simplices(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
     parts = num_points - dim
     size, larger = divmod(num_points, parts)
     sizes = [size + 1] * larger + [size] * (parts - larger)
-    return torch.block_diag(*(simplex(size, size - 1) for size in sizes))  # type: ignore[no-untyped-call, no-any-return]
+    return torch.block_diag(*(simplex(size, size - 1) for size in sizes))  # type: ignore[no-untyped-call]
 
 
 def polygon(num_points: int) -> Float64[Tensor, "l 2"]:

@@ -29,7 +29,6 @@ def find_model(name: str) -> Callable[..., nn.Module]:
         made = timm.create_model(architecture, num_classes=feature_dim, in_chans=image_shape[0])
         if hasattr(made, "set_input_size"):  # transformers are built for one size
             made.set_input_size(img_size=image_shape[1:])
-        network: nn.Module = made
-        return network
+        return made
 
     return build

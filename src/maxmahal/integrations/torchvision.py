@@ -39,7 +39,6 @@ def find_model(name: str) -> Callable[..., nn.Module]:
                 "choose another network, such as timm:resnet18 or cnn."
             )
         size = {"image_size": image_shape[1]} if architecture.startswith("vit_") else {}
-        network: nn.Module = models.get_model(architecture, weights=None, num_classes=feature_dim, **size)
-        return network
+        return models.get_model(architecture, weights=None, num_classes=feature_dim, **size)
 
     return build

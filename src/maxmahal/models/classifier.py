@@ -108,8 +108,7 @@ class Classifier(nn.Module):
     ) -> Float[Tensor, ""]:
         """The head's mean loss on these images, which may be mixed from two."""
         mixed = () if others is None else (others, shares)
-        loss: Tensor = self.head(self.features(images), labels, *mixed)
-        return loss
+        return self.head(self.features(images), labels, *mixed)
 
     @classmethod
     def from_pretrained(
@@ -128,8 +127,7 @@ class Classifier(nn.Module):
         ``maxmahal.load``.
         """
         loading = {"backbone": backbone, "trusted": trusted, "device": device}
-        loaded: Classifier = integration("hub").from_pretrained(name, revision, token, **loading)
-        return loaded
+        return integration("hub").from_pretrained(name, revision, token, **loading)
 
     def save_pretrained(self, folder: str | Path, *, evaluations: Sequence[Any] = ()) -> None:
         """Write config.json, model.safetensors and a card (README.md) with the results of ``evaluations``."""
@@ -144,5 +142,4 @@ class Classifier(nn.Module):
         token: str | bool | None = None,
     ) -> str:
         """Upload the same files to the repository OWNER/NAME of Hugging Face Hub; returns its address."""
-        address: str = integration("hub").push_to_hub(self, repo_id, evaluations, private, token)
-        return address
+        return integration("hub").push_to_hub(self, repo_id, evaluations, private, token)

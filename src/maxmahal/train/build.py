@@ -43,8 +43,7 @@ def preset_centers(
 ) -> Float[Tensor, "l d"]:
     """The initial centers of a run with these settings."""
     dim = settings.model.feature_dim
-    centers: Tensor = settings.centers.build(CENTERS, num_classes=num_classes, dim=dim, superclasses=superclasses)
-    return centers
+    return settings.centers.build(CENTERS, num_classes=num_classes, dim=dim, superclasses=superclasses)
 
 
 def empty_classifier(

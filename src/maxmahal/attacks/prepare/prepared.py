@@ -125,8 +125,7 @@ class Prepared(nn.Module):
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n l"]:
         """The original's logits."""
-        logits: Tensor = self.original(images)
-        return logits
+        return self.original(images)
 
     def search(self, images: Float[Tensor, "n c h w"]) -> Outputs:
         """The snapshot's outputs in float32, differentiable with respect to the images."""

@@ -174,8 +174,7 @@ class StraightThroughMode(TorchFunctionMode):
         if not value.is_floating_point():
             self._made_from[value] = carrier
             return value
-        carried: Tensor = straight_through(lambda _: value.detach())(carrier.to(value.dtype))
-        return carried
+        return straight_through(lambda _: value.detach())(carrier.to(value.dtype))
 
 
 class Opaque(nn.Module):
