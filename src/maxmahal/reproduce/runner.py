@@ -95,10 +95,7 @@ class _Runner:
         while True:
             self._collect()
             if self._deadline is not None and time.monotonic() >= self._deadline.stop:
-                for running, worker in self._running.values():
-                    worker.stop()
-                    self._end(running)
-                self._running.clear()
+                self._stop_all()
                 return
             while (cell := self._next()) is not None:
                 self._start(cell)
@@ -148,6 +145,12 @@ class _Runner:
         if state.kind == "done" and cell.column == TRAINING:
             self._trained.add(cell.row)
         self._reporter.update(cell, "done" if state.kind == "done" else "stopped", state.detail)
+
+    def _stop_all(self) -> None:
+        for key, (cell, worker) in list(self._running.items()):
+            worker.stop()
+            del self._running[key]
+            self._end(cell)
 
     def _report(self) -> None:
         job = self._plan.report()
