@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from maxmahal.train import load_settings, train_model
     from maxmahal.zoo import load
 else:
-    _HOMES = ("data", "models", "centers", "losses", "attacks", "train", "evaluate", "zoo")  # each imports those before
+    _HOMES = ("data", "models", "centers", "losses", "attacks", "train", "zoo", "evaluate")  # each imports those before
     _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
     _MODULES = (*_HOMES, *_BASE, "demo", "density", "integrations", "records", "report", "reproduce", "uncertainty")
 
@@ -63,8 +63,7 @@ else:
         """Import a public name or a module on first use."""
         if name in __all__:
             homes = (import_module(f"maxmahal.{each}") for each in _HOMES)
-            home = next(each for each in homes if name in getattr(each, "__all__", (name,)))
-            globals()[name] = getattr(home, name)
+            globals()[name] = getattr(next(home for home in homes if name in home.__all__), name)
             return globals()[name]
         if name in _MODULES:
             return import_module(f"maxmahal.{name}")
