@@ -55,12 +55,15 @@ if TYPE_CHECKING:
     from maxmahal.train import load_settings, train_model
     from maxmahal.zoo import load
 else:
-    _HOMES = ("data", "models", "centers", "losses", "attacks", "train", "zoo", "evaluate")  # each imports those before
+    _HOMES = ("data", "models", "centers", "losses", "attacks", "train", "evaluate")  # each imports those before it
     _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
-    _MODULES = (*_HOMES, *_BASE, "demo", "density", "integrations", "records", "report", "reproduce", "uncertainty")
+    _OTHERS = ("demo", "density", "integrations", "records", "report", "reproduce", "uncertainty", "zoo")
+    _MODULES = (*_HOMES, *_BASE, *_OTHERS)
 
     def __getattr__(name: str) -> object:
         """Import a public name or a module on first use."""
+        if name == "load":
+            return import_module("maxmahal.zoo").load
         if name in __all__:
             homes = (import_module(f"maxmahal.{each}") for each in _HOMES)
             globals()[name] = getattr(next(home for home in homes if name in home.__all__), name)

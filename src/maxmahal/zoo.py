@@ -12,7 +12,6 @@ from maxmahal.files import user_path
 from maxmahal.models import Classifier
 from maxmahal.train import load_model
 
-__all__ = ["load"]
 PREFIX = "zoo:"
 VARIABLE = "MAXMAHAL_ZOO"
 _PACKAGE = Path(__file__).resolve().parent
