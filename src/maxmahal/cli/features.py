@@ -30,6 +30,8 @@ def density_command(
     """Compare the features of models: losses, distances, angles and sample density."""
     if out is not None and out.suffix not in (".html", ".json"):
         raise SettingsError(f"--out must end in .html for a page or in .json for the record; got '{out}'.")
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")  # before torch is imported
     record = maxmahal.density.compare_models(
         targets,
         data=data,
