@@ -55,28 +55,18 @@ if TYPE_CHECKING:
     from maxmahal.train import load_settings, train_model
     from maxmahal.zoo import load
 else:
-    _ATTACKS = (
-        "L2", "Linf", "Result", "apgd", "autoattack", "bind", "carlini_wagner", "craft", "cross_entropy", "fgsm",
-        "fmn", "margin", "mim", "own_loss", "pgd", "prepare", "spsa", "square",
-    )  # fmt: skip
-    _NAMES = {
-        "attacks": _ATTACKS,
-        "centers": ("hierarchical_centers", "max_mahalanobis_centers", "random_centers"),
-        "data": ("ImageData", "load_dataset"),
-        "evaluate": ("evaluate_model", "evaluate_models"),
-        "losses": ("EMC", "GSCE", "LGM", "MMC", "MMLDA", "SCE", "ArcFace", "CenterLoss", "CosFace"),
-        "models": ("Classifier", "Head"),
-        "train": ("load_settings", "train_model"),
-        "zoo": ("load",),
-    }
+    _HOMES = ("data", "models", "centers", "losses", "attacks", "train", "evaluate")  # each imports those before it
     _BASE = ("errors", "files", "imports", "random", "settings", "shipped")
-    _MODULES = (*_NAMES, *_BASE, "demo", "density", "integrations", "records", "report", "reproduce", "uncertainty")
-    _HOMES = {name: module for module, names in _NAMES.items() for name in names}
+    _OTHERS = ("demo", "density", "integrations", "records", "report", "reproduce", "uncertainty", "zoo")
+    _MODULES = (*_HOMES, *_BASE, *_OTHERS)
 
     def __getattr__(name: str) -> object:
         """Import a public name or a module on first use."""
-        if name in _HOMES:
-            globals()[name] = getattr(import_module(f"maxmahal.{_HOMES[name]}"), name)
+        if name == "load":
+            return import_module("maxmahal.zoo").load
+        if name in __all__:
+            homes = (import_module(f"maxmahal.{each}") for each in _HOMES)
+            globals()[name] = getattr(next(home for home in homes if name in home.__all__), name)
             return globals()[name]
         if name in _MODULES:
             return import_module(f"maxmahal.{name}")

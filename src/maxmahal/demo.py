@@ -19,13 +19,17 @@ def train_demo(
     out: Path, *, epochs: int | None = None, seed: int = 0, reporter: Reporter | None = None
 ) -> dict[str, Path]:
     """The run folders by title; finished runs are kept, and an interrupted run is resumed."""
-    runs = {title: _trained(preset, out / preset, [], epochs, seed, reporter) for title, preset in ROWS.items()}
+    rows: dict[str, tuple[str, str, list[str]]] = {title: (preset, preset, []) for title, preset in ROWS.items()}
     # With two features, a plot shows the whole feature space.
-    flat = {
-        title: _trained(preset, out / f"{preset}-2d", ["model.feature_dim=2"], epochs, seed, reporter)
-        for title, preset in FLAT_ROWS.items()
-    }
-    return {**runs, **flat}
+    rows |= {title: (preset, f"{preset}-2d", ["model.feature_dim=2"]) for title, preset in FLAT_ROWS.items()}
+    always = [f"train.seed={seed}", *([] if epochs is None else [f"train.epochs={epochs}"])]
+    runs = {}
+    for title, (preset, name, changes) in rows.items():
+        if reporter is not None:
+            reporter.note(f"Training {name}.")
+        runs[title] = out / name
+        train_model(load_settings(preset, [*changes, *always]), runs[title], resume=True, reporter=reporter)
+    return runs
 
 
 def attack_demo(
@@ -63,15 +67,3 @@ def describe(verdict: Verdict, baseline_clean: float) -> str:
         f"at a cost of {100 * cost:.1f} points of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
     )
     return f"{worst:.1%} under all attacks, {price}; stronger attacks may lower it."
-
-
-def _trained(
-    preset: str, out: Path, overrides: list[str], epochs: int | None, seed: int, reporter: Reporter | None
-) -> Path:
-    chosen = [*overrides, f"train.seed={seed}"]
-    if epochs is not None:
-        chosen.append(f"train.epochs={epochs}")
-    if reporter is not None:
-        reporter.note(f"Training {out.name}.")
-    train_model(load_settings(preset, chosen), out, resume=True, reporter=reporter)
-    return out

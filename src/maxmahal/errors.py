@@ -5,7 +5,9 @@ sentence and exits with code 2; any other exception is a bug and keeps its trace
 """
 
 import difflib
+import sys
 import unicodedata
+import warnings
 from collections.abc import Iterable
 
 _LONGEST = 300
@@ -48,12 +50,26 @@ class DataError(MaxmahalError, ValueError):
     """A data set is missing, damaged or not what its name says."""
 
 
+def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that points at the caller's line, however deep inside the package it is raised."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, category, stacklevel=level)
+
+
 class DataNotice(UserWarning):
     """A warning: the data are valid, but were changed, for example rounded."""
 
 
 class CheckpointError(MaxmahalError, ValueError):
     """A run folder or a checkpoint cannot be read or does not fit."""
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Refuse anything but a whole number of at least ``least``; True and 3.0 are not whole numbers here."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ArgumentError(f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:

@@ -141,8 +141,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The only reader of TOML."""
     if _LONG_KEY.search(text):  # tomllib needs memory and time that grow with the square of its parts
         raise ValueError(_TOO_DEEP)
-    table: dict[str, Any] = _parse(tomllib.loads, text, _MOST_TOML)
-    return table
+    return _parse(tomllib.loads, text, _MOST_TOML)
 
 
 def _parse(parse: Callable[[str], Any], text: str, most: int) -> Any:
@@ -167,28 +166,24 @@ def _parse(parse: Callable[[str], Any], text: str, most: int) -> Any:
 def read_arrays(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
     """The wanted arrays of an .npz as far as it has them, and the names of all; no other array is unpacked."""
     try:
-        return _read_npz(stream, wanted)
+        size = stream.seek(0, io.SEEK_END)
+        with zipfile.ZipFile(stream) as archive:
+            members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+            arrays = {}
+            for name in set(wanted) & members.keys():
+                info = members[name]
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.compress_size > size:
+                    raise ValueError(f"its array '{name}' is packed in a way that numpy does not write")
+                if info.file_size > max(_SMALL_ARRAY, _MOST_SHRINKING * info.compress_size):
+                    raise ValueError(f"its array '{name}' would unpack {info.compress_size} bytes to {info.file_size}")
+                with archive.open(info) as member:
+                    arrays[name] = _read_array(member, info.file_size, name)
+        return arrays, sorted(members)
     except (OSError, ValueError):
         raise
     except Exception as error:  # zipfile and numpy may raise anything on a damaged file
         reason = "it is not an .npz archive" if isinstance(error, zipfile.BadZipFile) else str(error)
         raise ValueError(reason or type(error).__name__) from error
-
-
-def _read_npz(stream: io.BufferedIOBase, wanted: Collection[str]) -> tuple[dict[str, "np.ndarray"], list[str]]:
-    size = stream.seek(0, io.SEEK_END)
-    with zipfile.ZipFile(stream) as archive:
-        members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
-        arrays = {}
-        for name in set(wanted) & members.keys():
-            info = members[name]
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.compress_size > size:
-                raise ValueError(f"its array '{name}' is packed in a way that numpy does not write")
-            if info.file_size > max(_SMALL_ARRAY, _MOST_SHRINKING * info.compress_size):
-                raise ValueError(f"its array '{name}' would unpack {info.compress_size} bytes to {info.file_size}")
-            with archive.open(info) as member:
-                arrays[name] = _read_array(member, info.file_size, name)
-    return arrays, sorted(members)
 
 
 def _read_array(member: Any, size: int, name: str) -> "np.ndarray":
@@ -243,9 +238,8 @@ def writable(path: Path, within: Path | None = None) -> Path:
         kind = "a folder" if real.is_dir() else "a device, a pipe or a socket"
         raise StorageError(f"Cannot write {path}: it is {kind}, not a plain file. Choose another name.")
     if within is not None and not real.is_relative_to(os.path.realpath(within)):
-        raise StorageError(
-            f"Cannot write {path}: a link leads out of {within}. Remove the link or choose another folder."
-        )
+        way_out = "Remove the link or choose another folder."
+        raise StorageError(f"Cannot write {path}: a link leads out of {within}. {way_out}")
     return real
 
 
@@ -269,7 +263,10 @@ def write_atomically(path: Path, write: Callable[[Path], object], within: Path |
         try:
             write(temporary)
             _sync(temporary)
-            temporary.chmod(0o666 & ~_umask())
+            # The only portable way to read the mask is to set it; mkstemp's 0600 would exclude the user's group.
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -287,10 +284,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    # The only portable way to read the mask is to set it; mkstemp's 0600 would exclude the user's group.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -72,15 +72,29 @@ def import_function(name: str) -> Callable[..., Any]:
         )
     module_name, function_name = name.split(":")
     if module_name in LIBRARIES:
-        return integration(module_name).find_model(function_name)  # type: ignore[no-any-return]
-    with _naming(None), _current_folder_importable():
-        module = _import(name, module_name)
+        return integration(module_name).find_model(function_name)
+    # An installed command, unlike `python -m`, does not look for modules in the current folder.
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        with _naming(None):
+            module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+            raise ArgumentError(
+                f"{name}: there is no module '{missing}' here or among the installed packages; "
+                f"run the command from the folder that holds it, or install it."
+            ) from error
+        raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
+    finally:
+        sys.path.remove(here)
     function = getattr(module, function_name, None)
     if not callable(function):
         callables = [word for word in vars(module) if not word.startswith("_") and callable(vars(module)[word])]
         ending = did_you_mean(function_name, callables) if callables else "define it there."
         raise ArgumentError(f"{name}: {module_name} has no function '{function_name}'; {ending}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def integration(name: str) -> ModuleType:
@@ -105,15 +119,11 @@ def check_call(name: str, function: Callable[..., Any], words: str, *arguments: 
     try:
         signature.bind(*arguments)
     except TypeError as error:
+        # As its author wrote it: ``net(image_shape)``.
+        shown = f"{getattr(function, '__name__', 'it')}({', '.join(map(str, signature.parameters.values()))})"
         raise ArgumentError(
-            f"{name} is called with {words}, and {_shown(function, signature)} cannot take that ({error}); "
-            "change its parameters."
+            f"{name} is called with {words}, and {shown} cannot take that ({error}); change its parameters."
         ) from error
-
-
-def _shown(function: Callable[..., Any], signature: inspect.Signature) -> str:
-    """A function as its author wrote it: ``net(image_shape)``."""
-    return f"{getattr(function, '__name__', 'it')}({', '.join(map(str, signature.parameters.values()))})"
 
 
 def call_function(name: str, function: Callable[..., Any], *arguments: object) -> Any:
@@ -137,20 +147,6 @@ def exits_as_errors() -> Iterator[None]:
         ) from stop
 
 
-def _import(name: str, module_name: str) -> ModuleType:
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
-            raise ArgumentError(
-                f"{name}: there is no module '{error.name}' here or among the installed packages; "
-                f"run the command from the folder that holds it, or install it."
-            ) from error
-        raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
-    except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
-        raise ArgumentError(f"{name} cannot be imported: {_describe(error)}") from error
-
-
 def _describe(error: BaseException) -> str:
     """The error's type, its text and its line of code, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -167,14 +163,3 @@ def _naming(names: frozenset[str] | None) -> Iterator[None]:
         yield
     finally:
         _NAMED.reset(token)
-
-
-@contextmanager
-def _current_folder_importable() -> Iterator[None]:
-    # An installed command, unlike `python -m`, does not look for modules in the current folder.
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        sys.path.remove(here)

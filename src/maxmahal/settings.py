@@ -41,8 +41,7 @@ class Component:
         settings = {key: value for key, value in context.items() if key in wanted} | dict(self.options)
         if self.name in registry:
             return target(*args, **settings)
-        made: T = call_function(self.name, partial(target, **settings), *args)
-        return made
+        return call_function(self.name, partial(target, **settings), *args)
 
 
 def component(
@@ -93,13 +92,8 @@ def to_table(settings: Any) -> Table:
     """The inverse of ``from_table``, with all defaults."""
     if isinstance(settings, Component):
         return {"name": settings.name, **{key: _plain(value) for key, value in settings.options}}
-    return {
-        field.name: to_table(value)
-        if isinstance(value, Component) or dataclasses.is_dataclass(value)
-        else _plain(value)
-        for field in dataclasses.fields(settings)
-        if (value := getattr(settings, field.name)) is not None
-    }
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def convert(value: object, annotation: Any, path: str) -> Any:
@@ -270,6 +264,8 @@ def _show(value: object) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Component) or dataclasses.is_dataclass(value):
+        return to_table(value)
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -13,15 +13,14 @@ from torch import Tensor
 
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Engine, LabelSource
 from maxmahal.attacks.mim import mim
-from maxmahal.attacks.noise import gaussian_noise
 from maxmahal.attacks.objectives import Objective, cross_entropy, margin, own_loss
 from maxmahal.attacks.pgd import pgd
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Result
-from maxmahal.attacks.rotation import random_rotation
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Linf
+from maxmahal.attacks.transforms import gaussian_noise, random_rotation
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 

@@ -281,13 +281,12 @@ def test_only_square_asks_without_gradients(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_prepared_model_is_searched_in_tf32_and_any_other_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[str] = []
     wrapper = sys.modules["maxmahal.attacks.autoattack"]
-    for name in ("full_float32", "quick_float32"):
-        context = getattr(wrapper, name)
-        monkeypatch.setattr(wrapper, name, lambda device, name=name, to=context: entered.append(name) or to(device))
+    within = wrapper.full_float32
+    monkeypatch.setattr(wrapper, "full_float32", lambda device, to: entered.append(to) or within(device, to))
     one = {"threat": Linf(0.01), "seed": 0, "steps": 2, "attacks": ("apgd-ce",)}
     autoattack(MODEL, MANY, PREDICTED, **one)
     autoattack(prepare(MODEL), MANY, PREDICTED, **one)
-    assert entered == ["full_float32", "quick_float32"]
+    assert entered == ["ieee", "tf32"]
 
 
 @installed

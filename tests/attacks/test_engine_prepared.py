@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Engine, Linf, Result, carlini_wagner, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.oracle import Look, Oracle, Samples, full_float32, is_coarse, quick_float32
+from maxmahal.attacks.oracle import Look, Oracle, Samples, full_float32, is_coarse
 from maxmahal.errors import ArgumentError
 
 COUNT = 16
@@ -228,7 +228,7 @@ def test_on_a_gpu_tf32_is_off_for_the_verdict_and_as_it_was_afterwards(switches:
         assert tf32_settings() == ["ieee", "ieee", "ieee"]
         assert not is_coarse(cuda)
     assert tf32_settings() == switches
-    with quick_float32(cuda):
+    with full_float32(cuda, "tf32"):
         assert tf32_settings() == ["tf32", "tf32", "tf32"]
     assert tf32_settings() == switches
 

@@ -221,7 +221,7 @@ def test_noise_is_not_clipped_and_rotations_stay_within_30_degrees(monkeypatch: 
     assert noisy.min() < 0
     assert float((noisy - images).std()) == pytest.approx(0.05, rel=0.02)
     angles: list[Tensor] = []
-    monkeypatch.setattr("maxmahal.attacks.rotation.rotate", lambda images, degrees: angles.append(degrees) or images)
+    monkeypatch.setattr("maxmahal.attacks.transforms.rotate", lambda images, degrees: angles.append(degrees) or images)
     paper_rotation(images, seed=0, sample_ids=torch.arange(200))
     assert angles[0].abs().max() <= 30
     assert float(angles[0].std()) == pytest.approx(30 / 3**0.5, rel=0.1)

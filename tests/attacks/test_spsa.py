@@ -89,7 +89,7 @@ def test_the_estimate_is_torchattacks_for_the_same_directions(monkeypatch: pytes
     theirs = torchattacks.SPSA(model, eps=0.1).spsa_grad(IMAGES, labels, 0.01, pairs, pairs)
     torch.manual_seed(7)
     drawn = torch.empty(pairs, 1, *SHAPE).bernoulli_().mul_(2).sub_(1)  # theirs are the same for every image
-    monkeypatch.setattr(module, "_directions", lambda ids, *_: drawn.transpose(0, 1).repeat(len(ids), 1, 1, 1, 1))
+    monkeypatch.setattr(module, "signs", lambda ids, *_: drawn.squeeze(1).repeat(len(ids) // pairs, 1, 1, 1))
     samples = Samples(IMAGES, labels, labels, None, IDS, FOOLED)
     oracle = make_oracle(model, margin(), 4096, 1)
     ours = estimate_gradient(oracle, samples, IMAGES, IDS, pairs=pairs, delta=0.01, seed=0)

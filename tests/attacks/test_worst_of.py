@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from maxmahal.attacks import Transformed
-from maxmahal.attacks.noise import gaussian_noise, worst_of_noise
-from maxmahal.attacks.rotation import random_angles, random_rotation, rotate, worst_of_rotations
+from maxmahal.attacks.transforms import (
+    gaussian_noise,
+    random_angles,
+    random_rotation,
+    rotate,
+    worst_of_noise,
+    worst_of_rotations,
+)
 from maxmahal.errors import ArgumentError
 from maxmahal.random import derive
 

@@ -10,8 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from maxmahal.centers import max_mahalanobis_centers, random_centers
-from maxmahal.centers.checks import require_count
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 
 def algorithm_1(norm: float, dim: int, num_classes: int) -> list[list[float]]:
@@ -172,7 +171,7 @@ def test_the_global_random_state_is_left_alone() -> None:
         (lambda: random_centers(0, 3, seed=0), r"num_classes must be"),
         (lambda: random_centers(3, 0, seed=0), r"dim must be"),
         (lambda: random_centers(3, 3, -1.0, seed=0), r"norm must be"),
-        (lambda: require_count("dim", 3.0), r"dim must be a whole number of at least 1; got 3\.0\."),
+        (lambda: check_count("dim", 3.0), r"dim must be a whole number of at least 1; got 3\.0\."),
     ],
 )
 def test_a_callers_mistake_is_named(call, message: str) -> None:

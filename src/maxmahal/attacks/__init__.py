@@ -8,7 +8,6 @@ from maxmahal.attacks.engine import Engine, Progress
 from maxmahal.attacks.fgsm import fgsm
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.minimum_norm import fmn
-from maxmahal.attacks.noise import gaussian_noise, worst_of_noise
 from maxmahal.attacks.objectives import (
     OBJECTIVES,
     Objective,
@@ -28,14 +27,20 @@ from maxmahal.attacks.pgd import craft, pgd
 from maxmahal.attacks.prepare import Prepared, prepare
 from maxmahal.attacks.registry import ATTACKS, Attack
 from maxmahal.attacks.result import Nearest, Passes, Result, Spent
-from maxmahal.attacks.rotation import random_rotation, rotate, worst_of_rotations
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.straight_through import straight_through
 from maxmahal.attacks.targets import TARGETS, TargetPolicy, Targets
 from maxmahal.attacks.threats import L2, Linf, Threat, parse_epsilon
 from maxmahal.attacks.transfer import Transferred, transfer, transfer_matrix
-from maxmahal.attacks.worst_transform import Transformed
+from maxmahal.attacks.transforms import (
+    Transformed,
+    gaussian_noise,
+    random_rotation,
+    rotate,
+    worst_of_noise,
+    worst_of_rotations,
+)
 
 __all__ = [
     "ATTACKS",

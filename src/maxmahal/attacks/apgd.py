@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_threat
+from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
@@ -21,7 +21,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 _ALPHA = 0.75  # the share of a step that is gradient; the rest is momentum
 
@@ -51,15 +51,8 @@ def apgd(
     """
     threat = check_threat(threat, images)
     method = AutoDescent(threat, steps, seed, rho)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        restarts=restarts,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, restarts=restarts, threat=threat)
 
 
 @dataclass(frozen=True)
@@ -99,10 +92,10 @@ class AutoDescent:
         seen = state["moved"]
         look, gradient = oracle.gradient(seen, samples)
         _remember(state, look.values.to(seen.dtype), gradient)
-        returns = self._halve(state)
-        here = _choose(returns, state["best"], seen)
+        returns = per_sample(self._halve(state))
+        here = torch.where(returns, state["best"], seen)
         # The best point's gradient is still known, so going back costs no pass.
-        gradient = _choose(returns, state["best_gradient"], gradient)
+        gradient = torch.where(returns, state["best_gradient"], gradient)
         state["moved"] = self._move(samples.images, here, gradient, state)
         state["previous"] = here
         state["taken"] = state["taken"] + 1
@@ -137,15 +130,9 @@ def _remember(state: State, values: Float[Tensor, " n"], gradient: Float[Tensor,
     state["improved"] = state["improved"] + (values < state["value"])
     state["value"] = values
     better = values < state["best_value"]
-    state["best"] = _choose(better, state["moved"], state["best"])
-    state["best_gradient"] = _choose(better, gradient, state["best_gradient"])
+    state["best"] = torch.where(per_sample(better), state["moved"], state["best"])
+    state["best_gradient"] = torch.where(per_sample(better), gradient, state["best_gradient"])
     state["best_value"] = torch.where(better, values, state["best_value"])
-
-
-def _choose(
-    rows: Bool[Tensor, " n"], these: Float[Tensor, "n c h w"], those: Float[Tensor, "n c h w"]
-) -> Float[Tensor, "n c h w"]:
-    return torch.where(rows[:, None, None, None], these, those)
 
 
 @cache

@@ -18,15 +18,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.checks import check_choice, check_count, check_images, check_logits, check_model, check_seed
+from maxmahal.attacks.checks import check_choice, check_images, check_logits, check_model, check_seed
 from maxmahal.attacks.checks import check_threat as warn_about_threat
 from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle, quick_float32
+from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Nearest, Passes, Result
 from maxmahal.attacks.threats import L2, UNIT, Linf, as_ball
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
 _MOST_TARGETS = 9
@@ -51,10 +51,12 @@ class Wrapped:
         self.keeps_graphs = False
         """Whether an attack goes through a graph several times, which a compiled model does not allow."""
         self.wants_gradients = True
-        ball = as_ball(threat, "pyautoattack")
-        _check(self.model, images, labels, ball, seed, steps, batch_size)
+        self.threat, self.seed = as_ball(threat, "pyautoattack"), seed
+        check_count("steps", steps)
+        check_count("batch_size", batch_size)
+        check_seed(seed)
+        _check(self.model, images, labels, self.threat)
         _load_package()  # missing? Say so before any work
-        self.threat, self.seed = ball, seed
         self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
@@ -70,17 +72,9 @@ class Wrapped:
         return self.predictions == self.labels
 
     @property
-    def _is_coarse(self) -> bool:
-        """Whether a prepared copy of the model is searched, not the model itself."""
-        return self._search is not None and not self.keeps_graphs
-
-    def check_classes(self, attack: str) -> None:
-        """Refuse an attack whose loss compares more classes than there are."""
-        if self.classes < FEWEST_CLASSES[attack]:
-            raise ArgumentError(
-                f"{attack} compares {FEWEST_CLASSES[attack]} logits, and the model has only {self.classes} classes; "
-                f"leave it out: attacks=('apgd-ce', 'fab-t', 'square')."
-            )
+    def _coarse(self) -> Prepared | None:
+        """The prepared copy of the model if that is searched, not the model itself."""
+        return None if self.keeps_graphs else self._search
 
     def predict(self, images: Tensor) -> Tensor:
         """Logits, counted; a copy, because Square writes into them."""
@@ -94,15 +88,15 @@ class Wrapped:
             images = images.view_as(images)
             images.register_hook(count)  # type: ignore[no-untyped-call]
         with model_errors(self.model, images):
-            if self._search is None or self.keeps_graphs:  # as _is_coarse says, in words that a type checker follows
+            if (coarse := self._coarse) is None:
                 logits: Tensor = self.model(images)
-                return logits.clone()
-            ask = self._search.search if self.wants_gradients else self._search.query
-            return ask(images).logits.clone()
+            else:
+                logits = (coarse.search if self.wants_gradients else coarse.query)(images).logits
+        return logits.clone()
 
     def calls_wrong(self, images: Float[Tensor, "m c h w"], labels: Int[Tensor, " m"]) -> Bool[Tensor, " m"]:
         """Samples that a coarse search misclassifies from the start, so that an attack skips them."""
-        if not self._is_coarse:
+        if self._coarse is None:
             return torch.zeros_like(labels, dtype=torch.bool)
         with torch.no_grad():
             return self.predict(images).argmax(dim=1) != labels
@@ -124,7 +118,7 @@ class Wrapped:
         taken = rows[better]
         self.images[taken], self.predictions[taken] = moved[better], predictions[better]
         self.distances[taken] = distances[better]
-        return rows[claimed & (predictions == labels)] if self._is_coarse else rows[:0]
+        return rows[:0] if self._coarse is None else rows[claimed & (predictions == labels)]
 
     @contextmanager
     def exactly(self) -> Iterator[None]:
@@ -140,8 +134,8 @@ class Wrapped:
         """The caller's random state, gradients and trace function come back as they were."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         trace = sys.gettrace()
-        rounding = quick_float32 if self._is_coarse else full_float32
-        with torch.random.fork_rng(range(torch.cuda.device_count())), rounding(self.clean.device):
+        rounding = "ieee" if self._coarse is None else "tf32"
+        with torch.random.fork_rng(range(torch.cuda.device_count())), full_float32(self.clean.device, rounding):
             try:
                 for parameter in parameters:
                     parameter.requires_grad_(False)  # FAB would leave gradients in them
@@ -175,16 +169,11 @@ def build_suite(wrapped: Wrapped, attack: str, steps: int, queries: int) -> Any:
     return suite
 
 
-def _check(
-    model: nn.Module, images: Tensor, labels: Tensor, threat: Linf | L2, seed: int, steps: int, batch_size: int
-) -> None:
+def _check(model: nn.Module, images: Tensor, labels: Tensor, threat: Linf | L2) -> None:
     if not isinstance(model, nn.Module):
         raise ArgumentError(f"model must be an nn.Module, because AutoAttack needs its gradients; got {model!r}.")
     if threat.bounds != UNIT:
         raise ArgumentError(f"pyautoattack keeps pixels in [0, 1]; the threat's bounds are {threat.bounds}.")
-    check_count("steps", steps)
-    check_count("batch_size", batch_size)
-    check_seed(seed)
     check_images(images, labels, None, UNIT)
     if images.dtype != torch.float32:
         raise ArgumentError(f"pyautoattack works in float32; got {images.dtype} images. Convert them with .float().")
@@ -238,7 +227,11 @@ def autoattack(
     check_count("queries", queries)
     wrapped = Wrapped(model, images, labels, threat, seed, steps, batch_size)
     for name in attacks:
-        wrapped.check_classes(name)
+        if wrapped.classes < FEWEST_CLASSES[name]:
+            raise ArgumentError(
+                f"{name} compares {FEWEST_CLASSES[name]} logits, and the model has only {wrapped.classes} classes; "
+                f"leave it out: attacks=('apgd-ce', 'fab-t', 'square')."
+            )
     survivors = {"clean": wrapped.right}
     for name in attacks:
         rows = wrapped.right.nonzero().squeeze(1)

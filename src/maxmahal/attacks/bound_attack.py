@@ -8,7 +8,7 @@ The calling convention of torchattacks, so that code written for it needs anothe
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,8 +18,6 @@ from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.threats import Threat
 from maxmahal.errors import ArgumentError, did_you_mean
-
-_OF_EACH_CALL = "sample_ids"
 
 
 class BoundAttack:
@@ -60,34 +58,25 @@ def bind(
 
     ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
     """
-    known = _parameters(attack)
-    if [*known][:3] != ["model", "images", "labels"] or _OF_EACH_CALL not in known:
+    try:
+        known = dict(inspect.signature(attack).parameters)
+    except ValueError:  # a built-in that does not tell
+        known = {}
+    if [*known][:3] != ["model", "images", "labels"] or known.pop("sample_ids", None) is None:
         raise ArgumentError(
             f"attack must be a function of model, images and labels with its settings by name, such as pgd; "
             f"got {name_of(attack)}."
         )
     open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = {name: known[name] for name in [*known][3:] if name != _OF_EACH_CALL and known[name].kind not in open_ended}
+    named = {name: known[name] for name in [*known][3:] if known[name].kind not in open_ended}
     if threat is not None:
         settings["threat"] = threat
-    _check_names(name_of(attack), settings, named)
+    for name in settings:
+        if name == "sample_ids":
+            raise ArgumentError("sample_ids belong to the images of one call; pass them to the bound attack.")
+        if name not in named:
+            raise ArgumentError(f"{name_of(attack)} has no setting '{name}'; {did_you_mean(name, named)}")
     missing = [name for name, each in named.items() if each.default is each.empty and name not in settings]
     if missing:
         raise ArgumentError(f"{name_of(attack)} also needs {', '.join(missing)}.")
     return BoundAttack(attack, model, settings)
-
-
-def _parameters(attack: Callable[..., Result]) -> Mapping[str, inspect.Parameter]:
-    """None for a built-in that does not tell."""
-    try:
-        return inspect.signature(attack).parameters
-    except ValueError:
-        return {}
-
-
-def _check_names(attack: str, settings: Iterable[str], known: Iterable[str]) -> None:
-    for name in settings:
-        if name == _OF_EACH_CALL:
-            raise ArgumentError(f"{_OF_EACH_CALL} belong to the images of one call; pass them to the bound attack.")
-        if name not in known:
-            raise ArgumentError(f"{attack} has no setting '{name}'; {did_you_mean(name, known)}")

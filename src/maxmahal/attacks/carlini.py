@@ -11,15 +11,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_choice, check_count, check_positive
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.checks import check_choice, check_positive
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
 from maxmahal.attacks.method import Method, State, Trial, cosine, random_points, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 # Of the binary search over constants:
 _BETA_1, _BETA_2 = 0.9, 0.999  # Adam's
@@ -82,17 +82,8 @@ def carlini_wagner(
     else:
         length, descents = min(steps, max(50, steps // 10)), -(-search_steps // 3)
         method = Tracking(length, descents, confidence, zero_is_success(objective), seed, bounds)
-    found = run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep="nearest",
-        bounds=bounds,
-    )
-    assert isinstance(found, Nearest), "keep='nearest' returns a Nearest"
-    return found
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run_nearest(method, model, case, objective=objective, engine=engine, bounds=bounds)
 
 
 @dataclass(frozen=True)
@@ -249,9 +240,14 @@ class Tracking:
         success = succeeds(samples, look, self.confidence)
         state["nearest"] = torch.where(success, torch.minimum(state["nearest"], distances), state["nearest"])
         state["found"] = state["found"] | success
-        slopes = self._free_slopes(seen, gradient)
-        reach = self._reach(look.values.to(seen.dtype), slopes, distances, self._largest(seen))
-        constants = torch.where(success, 0.0, 2 * self._factors(state) * reach / slopes)
+        # Only over the pixels that can still follow the gradient: those held by a bound balance nothing.
+        low, high = self.bounds
+        held = ((seen <= low) & (gradient > 0)).logical_or_((seen >= high) & (gradient < 0))
+        slopes = norms(gradient.masked_fill(held, 0.0)).clamp_min_(1e-30)
+        reach = self._reach(look.values.to(seen.dtype), slopes, distances, seen.shape[1:].numel())
+        progress = (state["taken"] % self.steps_each).to(seen.dtype) / self.steps_each
+        factors = torch.where(state["found"], _ABOVE, _ABOVE * _BOLDER**progress)  # by which it exceeds its best value
+        constants = torch.where(success, 0.0, 2 * factors * reach / slopes)
         state["moved"] = self._descend(state, seen, change.mul_(2).addcmul_(per_sample(constants), gradient), reach)
         state["taken"] = state["taken"] + 1
         finished = state["taken"] >= self.steps
@@ -264,27 +260,14 @@ class Tracking:
     def final(self, state: State) -> None:
         """The last image lies within a hundredth of a step of one that was looked at."""
 
-    def _largest(self, images: Float[Tensor, "n c h w"]) -> float:
-        return (self.bounds[1] - self.bounds[0]) * math.sqrt(images.shape[1:].numel())
-
-    def _free_slopes(self, seen: Tensor, gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
-        """The gradient's length over the pixels that can still follow it: those held by a bound balance nothing."""
-        low, high = self.bounds
-        held = ((seen <= low) & (gradient > 0)).logical_or_((seen >= high) & (gradient < 0))
-        return norms(gradient.masked_fill(held, 0.0)).clamp_min_(1e-30)
-
-    def _reach(self, values: Tensor, slopes: Tensor, distances: Tensor, largest: float) -> Float[Tensor, " n"]:
+    def _reach(self, values: Tensor, slopes: Tensor, distances: Tensor, pixels: int) -> Float[Tensor, " n"]:
         """How far the boundary seems to be from the original image, taking the objective for linear from here on."""
+        largest = (self.bounds[1] - self.bounds[0]) * math.sqrt(pixels)
         here = distances.clamp_min(_LEAST * largest)
         if not self.zero_is_success:
             return here
         missing = values + self.confidence
         return torch.where((missing > 0) & (slopes > 1e-30), distances + missing / slopes, here).clamp_max_(largest)
-
-    def _factors(self, state: State) -> Float[Tensor, " n"]:
-        """By how much each constant exceeds its best value."""
-        progress = (state["taken"] % self.steps_each).to(state["nearest"].dtype) / self.steps_each
-        return torch.where(state["found"], _ABOVE, _ABOVE * _BOLDER**progress)
 
     def _descend(
         self, state: State, seen: Tensor, gradient: Float[Tensor, "n c h w"], reach: Float[Tensor, " n"]

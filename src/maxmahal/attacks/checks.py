@@ -2,8 +2,6 @@
 
 import inspect
 import math
-import sys
-import warnings
 from numbers import Real
 
 import torch
@@ -15,7 +13,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
 from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat, as_threat
-from maxmahal.errors import ArgumentError, MaxmahalError
+from maxmahal.errors import ArgumentError, MaxmahalError, warn_caller
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
 _CALL = "Call what makes it: margin()."
@@ -27,12 +25,6 @@ AN_OBJECTIVE = (
     "an objective takes (outputs, labels, targets), where outputs.logits and outputs.features are tensors and targets "
     "may be None."
 )
-
-
-def check_count(name: str, value: int, least: int = 1) -> None:
-    """A whole number that is large enough."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ArgumentError(f"{name} must be a whole number of at least {least}; got {value}.")
 
 
 def check_positive(name: str, value: float) -> None:
@@ -84,7 +76,7 @@ def check_threat(threat: Threat | str | float, images: Tensor) -> Threat:
     if not isinstance(ball, Linf):
         largest *= 0.5 * math.sqrt(math.prod(getattr(images, "shape", ())[1:]))
     if ball.radius >= largest:
-        _warn(
+        warn_caller(
             f"{type(ball).__name__}({ball.radius:g}) lets an attacker turn these images into almost anything "
             f"(from {largest:.3g} on they can all look alike): a low accuracy says nothing about the model."
         )
@@ -97,9 +89,9 @@ def check_images(images: Tensor, labels: Tensor, sample_ids: Tensor | None, boun
         got = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
         hint = " Divide bytes by 255: images / 255." if getattr(images, "dtype", None) == torch.uint8 else ""
         raise ArgumentError(f"images must be a float32 tensor of shape (n, channels, height, width); got {got}.{hint}")
-    for name, tensor in (("labels", labels), ("sample_ids", sample_ids)):
-        if tensor is not None:
-            _check_one_each(name, tensor, images)
+    _check_one_each("labels", labels, images)
+    if sample_ids is not None:
+        _check_one_each("sample_ids", sample_ids, images)
     if not len(images):
         raise ArgumentError("images must hold at least one image; got none.")
     low, high = (float(value) for value in images.detach().aminmax())
@@ -158,7 +150,7 @@ def check_logits(logits: Tensor, labels: Tensor) -> None:
             f"labels must lie in 0..{classes - 1} because the model has {classes} classes; got {low}..{high}."
         )
     if are_probabilities(logits):
-        _warn(PROBABILITIES)
+        warn_caller(PROBABILITIES)
 
 
 def are_probabilities(logits: Tensor) -> bool:
@@ -172,19 +164,11 @@ def warn_about_lost(lost: Tensor, success: Tensor) -> None:
     count, kept = torch.stack([lost > 0, (lost > 0) & ~success]).sum(dim=1).tolist()
     if count:
         outcome = f"{kept} of them survived, perhaps only for that" if kept else "all of them are broken even so"
-        _warn(
+        warn_caller(
             f"The objective or its gradient was NaN or infinite, if only in some pixels, for {count} of {len(lost)} "
             f"samples and told the attack nothing there: {outcome}. Look for a root of 0 or a division by 0, or use "
             "square."
         )
-
-
-def _warn(sentence: str) -> None:
-    """A warning that points at the caller's line, however deep inside the package it is raised."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(sentence, stacklevel=level)
 
 
 def check_first_values(oracle: Oracle, answers: Outputs, samples: Samples) -> None:

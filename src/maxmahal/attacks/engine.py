@@ -16,7 +16,6 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import (
     check_choice,
-    check_count,
     check_first_values,
     check_images,
     check_logits,
@@ -33,7 +32,8 @@ from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
-from maxmahal.attacks.threats import UNIT, Bounds, Threat
+from maxmahal.attacks.threats import UNIT, Bounds, Threat, per_sample
+from maxmahal.errors import check_count
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
@@ -68,12 +68,12 @@ class Ledger:
 
     def offer_clean_images(self) -> None:
         """Samples that need no attack: the distance 0 for those the model confirms as broken."""
-        self._decide((self._samples.ranks(self.predictions) > 0).nonzero().squeeze(1))
+        self._decide(_rows(self._samples.ranks(self.predictions) > 0))
 
     def confirm(self) -> None:
         """Ask the model itself about every image that only the search has judged: the model decides."""
         self._settle_claims()
-        self._decide((~self._confirmed).nonzero().squeeze(1))
+        self._decide(_rows(~self._confirmed))
 
     def offer(
         self,
@@ -94,13 +94,17 @@ class Ledger:
         ranks = working.ranks(predictions)
         better = self._is_better(rows, ranks, scores, working.goal)
         if self._keep == "nearest" and self._oracle.confirms and not judged:
-            self._claim(_Claims(rows, working.targets, images, scores, better))
+            # Collected until they fill a batch: a minimum-norm attack does not need the verdicts at once. A verdict on
+            # a few images takes as long as one on a full batch, and each of thousands of steps claims few.
+            self._claims.append(_Claims(rows, working.targets, images, scores, better))
+            if sum(len(each.rows) for each in self._claims) >= self._oracle.chunk:
+                self._settle_claims()
             return self._ranks[rows] >= working.goal
         confirmed = torch.full_like(better, judged or not self._oracle.confirms)
         if not self._oracle.confirms:
             check_answers(predictions)
         elif not judged:
-            claimed = (better & (ranks > 0)).nonzero().squeeze(1)
+            claimed = _rows(better & (ranks > 0))
             if len(claimed):
                 verdict = self._oracle.verdict(images[claimed], working.select(claimed))
                 predictions, scores = predictions.clone(), scores.clone()
@@ -109,7 +113,7 @@ class Ledger:
                 scores[claimed] = verdict.values.to(scores.dtype)
                 ranks = working.ranks(predictions)
                 better = self._is_better(rows, ranks, scores, working.goal)
-        self.images[rows] = torch.where(better[:, None, None, None], images, self.images[rows])
+        self.images[rows] = torch.where(per_sample(better), images, self.images[rows])
         self.predictions[rows] = torch.where(better, predictions, self.predictions[rows])
         self.scores[rows] = torch.where(better, scores, self.scores[rows])
         self._ranks[rows] = torch.where(better, ranks, self._ranks[rows])
@@ -119,30 +123,19 @@ class Ledger:
     def open_rows(self) -> Int[Tensor, " m"]:
         """Samples that are worth another attempt."""
         self._settle_claims()
-        if self._keep == "nearest":
-            return (self.scores > 0).nonzero().squeeze(1)
-        return (self._ranks < self._samples.goal).nonzero().squeeze(1)
+        return _rows(self.scores > 0 if self._keep == "nearest" else self._ranks < self._samples.goal)
 
     def broken(self) -> int:
         """How many samples have reached the goal."""
         self._settle_claims()
         return int((self._ranks >= self._samples.goal).sum())
 
-    def _claim(self, claims: _Claims) -> None:
-        """Collect claims until they fill a batch: a minimum-norm attack does not need the verdicts at once.
-
-        A verdict on a few images takes as long as one on a full batch, and each of thousands of steps claims few.
-        """
-        self._claims.append(claims)
-        if sum(len(each.rows) for each in self._claims) >= self._oracle.chunk:
-            self._settle_claims()
-
     def _settle_claims(self) -> None:
         """Ask about all claims at once; each sample keeps its nearest confirmed image, the earliest of equals."""
         if not self._claims:
             return
         claims, self._claims = self._claims, []
-        chosen = torch.cat([each.open for each in claims]).nonzero().squeeze(1)
+        chosen = _rows(torch.cat([each.open for each in claims]))
         if not len(chosen):
             return
         rows, images, scores = (
@@ -158,7 +151,7 @@ class Ledger:
         nearest = self.scores.scatter_reduce(0, rows, scores.masked_fill(~true, torch.inf), "amin")
         places = torch.arange(len(rows), device=rows.device).masked_fill(~true | (scores > nearest[rows]), len(rows))
         first = torch.full_like(self.predictions, len(rows)).scatter_reduce(0, rows, places, "amin")
-        taken = (first < len(rows)).nonzero().squeeze(1)
+        taken = _rows(first < len(rows))
         place = first[taken]
         self.images[taken], self.predictions[taken] = images[place], predictions[place]
         self.scores[taken], self._ranks[taken] = scores[place], ranks[place]
@@ -266,6 +259,15 @@ def run(
     return replace(found, threat=threat)
 
 
+def run_nearest(
+    method: Method, model: Model, case: Case, *, objective: Objective, engine: Engine, bounds: Bounds
+) -> Nearest:
+    """The same for a method that looks for the nearest image."""
+    found = run(method, model, case, objective=objective, engine=engine, keep="nearest", bounds=bounds)
+    assert isinstance(found, Nearest), "keep='nearest' returns a Nearest"
+    return found
+
+
 class _Run:
     def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
@@ -337,7 +339,7 @@ class _Run:
                     self._report(attempt, total, len(queue), len(batch.rows) + len(waiting), age)
                 continue
             self._judge_final(batch, trial.finished & ~success if self._exits else trial.finished)
-            batch = batch.select((~leaves).nonzero().squeeze(1))
+            batch = batch.select(_rows(~leaves))
             self._report(attempt, total, len(queue), len(batch.rows) + len(waiting), age, count=True)
 
     def _confirm(self, waiting: "_Waiting") -> "_Batch":
@@ -345,14 +347,11 @@ class _Run:
         batch, trial = waiting.clear()
         success = self._ledger.offer(batch.rows, batch.working, trial.images, trial.predictions, trial.scores)
         self._judge_final(batch, trial.finished & ~success)
-        return batch.select((~(trial.finished | success)).nonzero().squeeze(1))
+        return batch.select(_rows(~(trial.finished | success)))
 
     def _judge_final(self, batch: "_Batch", undecided: Bool[Tensor, " m"]) -> None:
-        chosen = undecided.nonzero().squeeze(1)
-        if not len(chosen):
-            return
-        ended = batch.select(chosen)
-        final = self._method.final(ended.state)
+        ended = batch.select(_rows(undecided))
+        final = self._method.final(ended.state) if len(ended.rows) else None
         if final is not None:
             verdict = self._oracle.verdict(final, ended.working)
             self._ledger.offer(ended.rows, ended.working, final, verdict.predictions, verdict.values, judged=True)
@@ -416,9 +415,12 @@ class _Waiting:
         claimed = batch.working.ranks(trial.predictions) >= batch.working.goal
         if not bool(claimed.any()):
             return batch, trial
-        claims, others = (which.nonzero().squeeze(1) for which in (claimed, ~claimed))
-        self._parts.append((batch.select(claims), _rows_of(trial, claims)))
-        return batch.select(others), _rows_of(trial, others)
+        claims, others = (
+            (batch.select(rows), Trial(*(values[rows] for values in vars(trial).values())))
+            for rows in (_rows(claimed), _rows(~claimed))
+        )
+        self._parts.append(claims)
+        return others
 
     def clear(self) -> tuple[_Batch, Trial]:
         """All of them together."""
@@ -427,5 +429,5 @@ class _Waiting:
         return reduce(_Batch.join, (batch for batch, _ in parts)), Trial(*(torch.cat(column) for column in columns))
 
 
-def _rows_of(trial: Trial, rows: Int[Tensor, " k"]) -> Trial:
-    return Trial(*(values[rows] for values in vars(trial).values()))
+def _rows(which: Bool[Tensor, " m"]) -> Int[Tensor, " k"]:
+    return which.nonzero().squeeze(1)

@@ -3,13 +3,14 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Engine, LabelSource
+from maxmahal.attacks.checks import check_threat
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.objectives import CROSS_ENTROPY, Objective
 from maxmahal.attacks.oracle import Model
-from maxmahal.attacks.pgd import pgd
+from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, as_threat
+from maxmahal.attacks.threats import Threat
 
 
 def fgsm(
@@ -26,19 +27,7 @@ def fgsm(
     engine: Engine = DEFAULT_ENGINE,
 ) -> Result:
     """The image one full step down the gradient; ``seed`` matters only for random targets."""
-    threat = as_threat(threat)
-    return pgd(
-        model,
-        images,
-        labels,
-        objective=objective,
-        threat=threat,
-        steps=1,
-        step_size=threat.radius,
-        seed=seed,
-        sample_ids=sample_ids,
-        targets=targets,
-        label_source=label_source,
-        random_start=False,
-        engine=engine,
-    )
+    threat = check_threat(threat, images)
+    method = ProjectedDescent(threat, 1, threat.radius, seed, random_start=False)
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, threat=threat)

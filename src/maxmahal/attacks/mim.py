@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.checks import check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
@@ -16,7 +16,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, find_step_size
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 
 def mim(
@@ -43,15 +43,8 @@ def mim(
     """
     threat = check_threat(threat, images)
     method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep=keep,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, keep=keep, threat=threat)
 
 
 @dataclass(frozen=True)
@@ -71,11 +64,8 @@ class MomentumDescent:
 
     def begin(self, samples: Samples, attempt: int) -> State:  # noqa: ARG002
         """The image itself, without momentum."""
-        return {
-            "moved": samples.images,
-            "momentum": torch.zeros_like(samples.images),
-            "taken": torch.zeros_like(samples.labels),
-        }
+        images = samples.images
+        return {"moved": images, "momentum": torch.zeros_like(images), "taken": torch.zeros_like(samples.labels)}
 
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
         """One look, one step."""

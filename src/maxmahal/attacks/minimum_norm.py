@@ -13,15 +13,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_choice, check_count, check_positive
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.checks import check_choice, check_positive
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
 from maxmahal.attacks.method import State, Trial, cosine, random_points, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 NormName = Literal["linf", "l2"]
 
@@ -64,17 +64,9 @@ def fmn(
     check_count("descents", parts)
     if parts > steps:
         raise ArgumentError(f"descents must not outnumber the {steps} steps; got {parts}.")
-    found = run(
-        MinimumNorm(norm, steps, parts, step_size, radius_change, zero_is_success(objective), seed, bounds),
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep="nearest",
-        bounds=bounds,
-    )
-    assert isinstance(found, Nearest), "keep='nearest' returns a Nearest"
-    return found
+    method = MinimumNorm(norm, steps, parts, step_size, radius_change, zero_is_success(objective), seed, bounds)
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run_nearest(method, model, case, objective=objective, engine=engine, bounds=bounds)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,9 @@ def dlr() -> Objective:
 
 def nearest_center(head: Head) -> Objective:
     """½‖z - μ_t‖² with t the nearest wrong center, chosen anew at every step; or the target's."""
-    centers = centers_of(head)
+    if head.class_centers is None:
+        raise ArgumentError(f"nearest_center needs a head with centers; {type(head).__name__} has none. Use margin().")
+    centers = head.class_centers.detach()
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         features = features_of(outputs, "nearest_center", "margin()", head)
@@ -190,14 +192,6 @@ def features_of(outputs: Outputs, name: str, instead: str, head: Head) -> Float[
             f"model has {classes} classes and width {width}; give it the model's own: {name}(model.head)."
         )
     return outputs.features
-
-
-def centers_of(head: Head) -> Float[Tensor, "l d"]:
-    """Where a head's centers are now, preset or trained."""
-    centers = head.class_centers
-    if centers is None:
-        raise ArgumentError(f"nearest_center needs a head with centers; {type(head).__name__} has none. Use margin().")
-    return centers.detach()
 
 
 # The defaults of attacks.

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -21,6 +22,7 @@ from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_o
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Kind, Passes, Tally
+from maxmahal.attacks.threats import per_sample
 from maxmahal.errors import ArgumentError
 
 FOOLED, HIT = 1, 2
@@ -76,7 +78,7 @@ def is_coarse(device: torch.device) -> bool:
 
 @contextmanager
 def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]:
-    """No TF32 and no autocast inside."""
+    """No TF32 and no autocast inside; with "tf32" TF32 on a GPU, for searches whose finds are confirmed without."""
     parts = _tf32_parts(device)
     before = [part.fp32_precision for part in parts]
     try:
@@ -89,25 +91,10 @@ def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]
             part.fp32_precision = precision
 
 
-def quick_float32(device: torch.device) -> AbstractContextManager[None]:
-    """TF32 on a GPU that has it, and no autocast inside: for searches whose finds are confirmed in full float32."""
-    return full_float32(device, "tf32")
-
-
 def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
     # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
     cudnn: Any = torch.backends.cudnn
     return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
-
-
-def check_values_of(values: Tensor, count: int) -> None:
-    """One value of the objective for each image."""
-    if not isinstance(values, Tensor) or values.shape != (count,):
-        got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
-        raise ArgumentError(
-            f"The objective must return one value for each image of a batch of {count}; got {got}. "
-            "Leave out the mean or sum."
-        )
 
 
 def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
@@ -129,11 +116,6 @@ def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
 def reads_are_free(device: torch.device) -> bool:
     """Whether asking for a value does not make the program wait for the device: shortcuts that do so are worth it."""
     return device.type == "cpu"
-
-
-def _is_known_finite(values: Float[Tensor, " n"], gradient: Float[Tensor, "n c h w"]) -> bool:
-    """Whether everything is finite, from one sum; false also where a sum overflows or reads are not free."""
-    return reads_are_free(gradient.device) and math.isfinite(float(gradient.sum() + values.sum()))
 
 
 Model = nn.Module | Prepared | Callable[[Tensor], Tensor]
@@ -208,8 +190,8 @@ class Oracle:
                 self._count("asked", part)
             self._count("backward", part)
             look = Look(logits, values)
-            if _is_known_finite(values, gradient):
-                return look, gradient
+            if reads_are_free(gradient.device) and math.isfinite(float(gradient.sum() + values.sum())):
+                return look, gradient  # everything is finite if the sum is
             self._count_lost(look, part, gradient)
             return look, without_gaps(gradient)
 
@@ -318,7 +300,12 @@ class Oracle:
             avoided = avoided.repeat_interleave(draws)
             targets = None if targets is None else targets.repeat_interleave(draws)
         values = self.objective(outputs, avoided, targets)
-        check_values_of(values, len(outputs.logits))
+        if not isinstance(values, Tensor) or values.shape != outputs.logits.shape[:1]:
+            got = f"the shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+            raise ArgumentError(
+                f"The objective must return one value for each image of a batch of {len(outputs.logits)}; got {got}. "
+                "Leave out the mean or sum."
+            )
         if draws == 1:
             return Look(outputs.logits, values)
         return Look(self.mean_logits(outputs), values.reshape(-1, draws).mean(dim=1))
@@ -336,31 +323,26 @@ class Oracle:
             stop = min(start + max(1, self.chunk // self.eot_samples), count)
             try:
                 parts.append(work(start, stop))
+                start = stop
             except (RuntimeError, MemoryError) as error:
-                self._make_room(error, stop - start)
-                continue
-            start = stop
+                if not is_out_of_memory(error):
+                    raise
+                if stop - start == 1:
+                    hint = "free some, or attack a smaller model."
+                    raise ArgumentError(f"Memory ran out on a single image; {hint}") from error
+                self.chunk = self.eot_samples * ((stop - start) // 2)
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
         return parts
-
-    def _make_room(self, error: Exception, tried: int) -> None:
-        if not is_out_of_memory(error):
-            raise error
-        if tried == 1:
-            raise ArgumentError("Memory ran out on a single image; free some, or attack a smaller model.") from error
-        self.chunk = self.eot_samples * (tried // 2)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int) -> Oracle:
     """The oracle of a module, of a prepared module, or of a function from images to logits."""
     if isinstance(model, Prepared):
-        original = model.original
-        judge = lambda images: model_outputs(original, images)  # noqa: E731
+        judge = partial(model_outputs, model.original)
         return Oracle(model, model.search, judge, objective, chunk, eot_samples, quick=model.query)
     if isinstance(model, nn.Module):
-        module = model
-        both = lambda images: model_outputs(module, images)  # noqa: E731 - one object, so that both are the same
+        both = partial(model_outputs, model)  # one object, so that both are the same
         return Oracle(model, both, both, objective, chunk, eot_samples)
     if not callable(model):
         raise ArgumentError(f"model must be an nn.Module or a function from images to logits; got {model!r}.")
@@ -406,7 +388,8 @@ def _gradient_of(
     if through:
         sizes = torch.stack([part.abs().flatten(1).amax(dim=1) for _, part in through]).amax(dim=0)
         scaled, scales = [part for _, part in through], None
-        if not _are_common(sizes):
+        low, high = _COMMON_SIZES
+        if not (reads_are_free(sizes.device) and low < float(sizes.amin()) and float(sizes.amax()) < high):
             scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
             each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
             scaled = [part / each.to(part.dtype) for part in scaled]
@@ -420,15 +403,7 @@ def _gradient_of(
         )
     if scales is None:
         return gradient
-    return gradient * scales.clamp_min(_LEAST_SCALE)[:, None, None, None]
-
-
-def _are_common(sizes: Float[Tensor, " n"]) -> bool:
-    """Whether scaling by these sizes would change nothing; false also where reads are not free."""
-    if not reads_are_free(sizes.device):
-        return False
-    low, high = (float(size) for size in sizes.aminmax())
-    return low > _COMMON_SIZES[0] and high < _COMMON_SIZES[1]
+    return gradient * per_sample(scales.clamp_min(_LEAST_SCALE))
 
 
 def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

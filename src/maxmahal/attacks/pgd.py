@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.checks import check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN, Objective
@@ -15,6 +15,7 @@ from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples, make_oracle
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, as_threat, find_step_size
+from maxmahal.errors import check_count
 from maxmahal.random import content_ids
 
 
@@ -46,16 +47,8 @@ def pgd(
     """
     threat = check_threat(threat, images)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep=keep,
-        restarts=restarts,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, keep=keep, restarts=restarts, threat=threat)
 
 
 def craft(

@@ -25,16 +25,15 @@ from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.fgsm import fgsm
 from maxmahal.attacks.mim import mim
 from maxmahal.attacks.minimum_norm import fmn
-from maxmahal.attacks.noise import worst_of_noise
 from maxmahal.attacks.objectives import NamedObjective, Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.pgd import pgd
 from maxmahal.attacks.result import Passes, Result, Spent
-from maxmahal.attacks.rotation import worst_of_rotations
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.transfer import craft_for_transfer
+from maxmahal.attacks.transforms import worst_of_noise, worst_of_rotations
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.imports import import_function, names_a_function
 
@@ -129,10 +128,6 @@ def clean(model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " 
     return Result(images, predictions, predictions != labels, None, passes, spent=Spent(zeros, ones, zeros, ones))
 
 
-def _tries(options: Mapping[str, Any]) -> Passes:
-    return by_queries(options["tries"])
-
-
 def _carlini_passes(options: Mapping[str, Any]) -> Passes:
     steps, constants = options["steps"], options["search_steps"]
     tracked = min(steps, max(50, steps // 10)) * -(-constants // 3)
@@ -145,10 +140,10 @@ def _autoattack_passes(options: Mapping[str, Any]) -> Passes:
     return by_gradients(options["steps"] * (9 if options["part"].endswith("-t") else 1))
 
 
+_UNBOUND: dict[str, Any] = {"needs_gradients": False, "stays_in_ball": False}
+
 ATTACKS: dict[str, Attack] = {
-    "clean": Attack(
-        clean, needs_gradients=False, stays_in_ball=False, changes_images=False, passes=lambda _: by_queries(1)
-    ),
+    "clean": Attack(clean, **_UNBOUND, changes_images=False, passes=lambda _: by_queries(1)),
     "fgsm": Attack(fgsm, passes=lambda _: by_gradients(1)),
     "pgd": Attack(pgd),
     "mim": Attack(mim),
@@ -157,12 +152,10 @@ ATTACKS: dict[str, Attack] = {
     "square": Attack(square, needs_gradients=False, passes=lambda o: by_queries(o["queries"])),
     "carlini": Attack(carlini_wagner, stays_in_ball=False, finds_smallest=True, passes=_carlini_passes),
     "fmn": Attack(fmn, stays_in_ball=False, finds_smallest=True),
-    "noise": Attack(worst_of_noise, needs_gradients=False, stays_in_ball=False, passes=_tries),
-    "rotation": Attack(worst_of_rotations, needs_gradients=False, stays_in_ball=False, passes=_tries),
+    "noise": Attack(worst_of_noise, **_UNBOUND, passes=lambda o: by_queries(o["tries"])),
+    "rotation": Attack(worst_of_rotations, **_UNBOUND, passes=lambda o: by_queries(o["tries"])),
     "autoattack": Attack(
-        autoattack_part,
-        fewest_classes=lambda options: FEWEST_CLASSES[options["part"]],
-        passes=_autoattack_passes,
+        autoattack_part, fewest_classes=lambda o: FEWEST_CLASSES[o["part"]], passes=_autoattack_passes
     ),
     "transfer": Attack(
         craft_for_transfer, needs_gradients=False, crafts_on_source=True, defaults={"source": "", "objective": "paper"}

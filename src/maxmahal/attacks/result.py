@@ -80,9 +80,8 @@ class Tally:
         """The counts so far; verdicts are no queries."""
         for kind in self._counts:
             self._write(kind)
-        counts = {kind: count.clone() for kind, count in self._counts.items()}
-        asked = counts["asked"]
-        return Spent(counts["iterations"], asked + counts["judged"], counts["backward"], asked)
+        steps, asked, judged, backward = (count.clone() for count in self._counts.values())
+        return Spent(steps, asked + judged, backward, asked)
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,7 +109,6 @@ class Result:
         return f"{type(self).__name__}({', '.join(facts)})"
 
     def _facts(self) -> list[str]:
-        """What was found, in a few words."""
         right = f"{int((~self.fooled).sum())} of {len(self.fooled)} still correct"
         return [right] if self.threat is None else [right, str(self.threat)]
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_positive, check_threat
+from maxmahal.attacks.checks import check_positive, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective
@@ -20,7 +20,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import Threat, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs
 
 _FADE_MEAN, _FADE_SQUARE, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
@@ -57,15 +57,8 @@ def spsa(
     """
     threat = check_threat(threat, images)
     method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        keep=keep,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, keep=keep, threat=threat)
 
 
 @dataclass(frozen=True)
@@ -138,19 +131,12 @@ def estimate_gradient(
     total = torch.zeros_like(images).flatten(1)
     for start in range(0, pairs, at_once):
         numbers = torch.arange(start, min(start + at_once, pairs), device=images.device)
-        directions = _directions(ids, numbers, images, seed)
+        own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
+        drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
+        directions = drawn.reshape(len(ids), len(numbers), *images.shape[1:])
         slopes = _slopes(oracle, samples, images, directions, delta)
         total += torch.bmm(slopes[:, None], directions.flatten(2)).squeeze(1)
     return (total / pairs).reshape(images.shape)
-
-
-def _directions(
-    ids: Int[Tensor, " n"], numbers: Int[Tensor, " p"], images: Float[Tensor, "n c h w"], seed: int
-) -> Float[Tensor, "n p c h w"]:
-    """One direction for each sample and each pair's number."""
-    own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
-    drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
-    return drawn.reshape(len(ids), len(numbers), *images.shape[1:])
 
 
 def _slopes(

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_count, check_threat
+from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
 from maxmahal.attacks.objectives import MARGIN, Objective, zero_is_success
@@ -19,7 +19,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import L2, Linf, as_ball, norms, per_sample
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs, uniform
 
 
@@ -87,8 +87,7 @@ def _bump(height: int, width: int) -> Float[Tensor, "a b"]:
     inverse_squares = 1 / torch.arange(1, max(height, width) // 2 + 2).square()
     tails = inverse_squares.flip(0).cumsum(0).flip(0)
     values = tails[distances]
-    unit: Tensor = values / values.norm().clamp_min(1e-30)
-    return unit
+    return values / values.norm().clamp_min(1e-30)
 
 
 # After so many of 10,000 queries the share of the pixels in a window is halved (the paper's section 5).
@@ -127,15 +126,8 @@ def square(
         )
     check_threat(threat, images)
     method = RandomSquares(threat, queries, p_init, seed, patience)
-    return run(
-        method,
-        model,
-        Case(images, labels, seed, sample_ids, targets, label_source),
-        objective=objective,
-        engine=engine,
-        restarts=restarts,
-        threat=threat,
-    )
+    case = Case(images, labels, seed, sample_ids, targets, label_source)
+    return run(method, model, case, objective=objective, engine=engine, restarts=restarts, threat=threat)
 
 
 @dataclass(frozen=True)
@@ -157,8 +149,15 @@ class RandomSquares:
 
     def begin(self, samples: Samples, attempt: int) -> State:
         """Stripes for Linf, tiles for L2, of random signs."""
-        ids = derive(samples.ids, torch.full_like(samples.ids, attempt))
-        start = (self._stripes if isinstance(self.threat, Linf) else self._bumps)(samples.images, ids)
+        ids, images, key = derive(samples.ids, torch.full_like(samples.ids, attempt)), samples.images, "square-start"
+        _, channels, height, width = images.shape
+        if isinstance(self.threat, Linf):  # every column at one end of its range
+            change = self.threat.radius * signs(ids, (channels, 1, width), key, self.seed).to(images.dtype)
+        else:  # five tiles of bumps along the shorter side, as long together as the threat allows
+            side = max(min(height, width) // 5, 1)
+            change = tiles(ids, channels, (height, width), side, key, self.seed).to(images.dtype)
+            change = per_sample(self.threat.radius / norms(change).clamp_min(1e-30)) * change
+        start = self.threat.project(images, images + change)
         values = torch.full_like(start[:, 0, 0, 0], torch.inf)
         taken = torch.zeros_like(samples.labels)
         return {"moved": start, "best": start, "value": values, "checked": values, "ids": ids, "taken": taken}
@@ -169,9 +168,13 @@ class RandomSquares:
         look = oracle.look(seen, samples)
         values = look.values.to(seen.dtype)
         better = values < state["value"]
-        state["best"] = torch.where(better[:, None, None, None], seen, state["best"])
+        state["best"] = torch.where(per_sample(better), seen, state["best"])
         state["value"] = torch.where(better, values, state["value"])
-        state["moved"] = self._propose(samples.images, state)
+        ids = derive(state["ids"], state["taken"])
+        places = 10_000 * state["taken"] // self.steps
+        levels = (places[:, None] > torch.tensor(_HALVINGS, device=places.device)).sum(dim=1)
+        propose = self._push_window if isinstance(self.threat, Linf) else self._move_mass
+        state["moved"] = propose(samples.images, state["best"], ids, levels)
         state["taken"] = state["taken"] + 1
         return Trial(seen, look.predictions, look.values, (state["taken"] >= self.steps) | self._gives_up(state))
 
@@ -187,27 +190,6 @@ class RandomSquares:
     def final(self, state: State) -> None:
         """Nothing: the budget is spent, and what the last step proposed stays unseen."""
 
-    def _propose(self, images: Float[Tensor, "n c h w"], state: State) -> Float[Tensor, "n c h w"]:
-        ids = derive(state["ids"], state["taken"])
-        places = 10_000 * state["taken"] // self.steps
-        levels = (places[:, None] > torch.tensor(_HALVINGS, device=places.device)).sum(dim=1)
-        propose = self._push_window if isinstance(self.threat, Linf) else self._move_mass
-        return propose(images, state["best"], ids, levels)
-
-    def _stripes(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
-        """Every column at one end of its range."""
-        _, channels, _, width = images.shape
-        drawn = signs(ids, (channels, 1, width), "square-start", self.seed).to(images.dtype)
-        return self.threat.project(images, images + self.threat.radius * drawn)
-
-    def _bumps(self, images: Tensor, ids: Tensor) -> Float[Tensor, "n c h w"]:
-        """Five tiles of positive and negative bumps along the shorter side, as long together as the threat allows."""
-        _, channels, height, width = images.shape
-        side = max(min(height, width) // 5, 1)
-        change = tiles(ids, channels, (height, width), side, "square-start", self.seed).to(images.dtype)
-        lengths = self.threat.radius / norms(change).clamp_min(1e-30)
-        return self.threat.project(images, images + per_sample(lengths) * change)
-
     def _push_window(
         self, images: Float[Tensor, "n c h w"], best: Float[Tensor, "n c h w"], ids: Tensor, levels: Tensor
     ) -> Float[Tensor, "n c h w"]:
@@ -219,7 +201,7 @@ class RandomSquares:
         low, high = (self.threat.project(images, images + end * self.threat.radius) for end in (-1, 1))
         changes = inside & (torch.where(upwards, high, low) != best)
         idle = ~changes.flatten(1).any(dim=1)
-        upwards = upwards ^ idle[:, None, None, None]  # the opposite of what is there already
+        upwards = upwards ^ per_sample(idle)  # the opposite of what is there already
         return torch.where(inside, torch.where(upwards, high, low), best)
 
     def _move_mass(
@@ -255,8 +237,7 @@ def window_sides(p_init: float, height: int, width: int, *, odd: bool) -> tuple[
 
 def _lengths(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c 1 1"]:
     """The Euclidean norm of each channel."""
-    lengths: Tensor = torch.linalg.vector_norm(changes, dim=(2, 3), keepdim=True)
-    return lengths
+    return torch.linalg.vector_norm(changes, dim=(2, 3), keepdim=True)
 
 
 def _unit(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:

@@ -87,15 +87,19 @@ def resolve_targets(
             raise ArgumentError(f"targets = '{targets}' is unknown; {did_you_mean(targets, TARGETS)}")
         targets = TARGETS[targets]
     chosen = targets if isinstance(targets, Tensor) else targets(logits, labels, sample_ids, seed)
-    _check_form(chosen, logits)
+    _check_targets(chosen, logits)
     rows = (chosen[:, None] if chosen.dim() == 1 else chosen).to(torch.int64)
-    _check_classes(rows, logits.shape[1])
-    if targets is not random_any:
-        _check_wrong(rows, labels)
+    hits = (rows == labels[:, None]).any(dim=1)
+    if targets is not random_any and bool(hits.any()):
+        first = int(hits.long().argmax())
+        raise ArgumentError(
+            f"targets must be wrong classes; sample {first} of the batch has its own label, {int(labels[first])}, "
+            "as a target. Use 'random-other' for a drawn wrong class."
+        )
     return rows
 
 
-def _check_form(targets: Tensor, logits: Tensor) -> None:
+def _check_targets(targets: Tensor, logits: Tensor) -> None:
     if targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool:
         raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {targets.dtype}.")
     if targets.device != logits.device:
@@ -107,21 +111,9 @@ def _check_form(targets: Tensor, logits: Tensor) -> None:
             f"targets must hold one class, or one row of classes, for each of the {len(logits)} samples; "
             f"got the shape {tuple(targets.shape)}."
         )
-
-
-def _check_classes(targets: Tensor, classes: int) -> None:
+    classes = logits.shape[1]
     if bool(((targets < 0) | (targets >= classes)).any()):
         raise ArgumentError(
             f"targets must lie in 0..{classes - 1} because the model has {classes} classes; "
             f"got {int(targets.min())}..{int(targets.max())}."
-        )
-
-
-def _check_wrong(targets: Tensor, labels: Tensor) -> None:
-    hits = (targets == labels[:, None]).any(dim=1)
-    if bool(hits.any()):
-        first = int(hits.long().argmax())
-        raise ArgumentError(
-            f"targets must be wrong classes; sample {first} of the batch has its own label, {int(labels[first])}, "
-            "as a target. Use 'random-other' for a drawn wrong class."
         )

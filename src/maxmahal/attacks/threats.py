@@ -42,8 +42,7 @@ def per_sample(values: Shaped[Tensor, " n"]) -> Shaped[Tensor, "n 1 1 1"]:
 
 def norms(differences: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
     """The Euclidean norm of each image."""
-    lengths: Tensor = torch.linalg.vector_norm(differences.flatten(1), dim=1)
-    return lengths
+    return torch.linalg.vector_norm(differences.flatten(1), dim=1)
 
 
 def find_step_size(step_size: str | float | None, threat: "Threat", steps: int) -> float:
@@ -97,9 +96,7 @@ def as_threat(threat: Threat | str | float) -> Threat:
 
 
 @dataclass(frozen=True)
-class Linf:
-    """Every pixel may move by at most ``epsilon``; ``"8/255"`` is accepted and kept as it was written."""
-
+class _Ball:
     epsilon: str | float
     bounds: Bounds = UNIT
 
@@ -108,7 +105,20 @@ class Linf:
 
     def __post_init__(self) -> None:
         check_bounds(self.bounds)
-        object.__setattr__(self, "radius", parse_epsilon(self.epsilon, largest=self.bounds[1] - self.bounds[0]))
+        largest = self.bounds[1] - self.bounds[0] if isinstance(self, Linf) else math.inf
+        object.__setattr__(self, "radius", parse_epsilon(self.epsilon, largest=largest))
+
+    def __str__(self) -> str:
+        norm, written = "Linf" if isinstance(self, Linf) else "L2", self.epsilon
+        if isinstance(written, str):
+            return f"{norm} {written}"
+        steps = round(255 * written)
+        return f"{norm} {steps}/255" if steps < 255 and steps / 255 == written else f"{norm} {written:g}"
+
+
+@dataclass(frozen=True)
+class Linf(_Ball):
+    """Every pixel may move by at most ``epsilon``; ``"8/255"`` is accepted and kept as it was written."""
 
     def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
         """The nearest allowed image: inside the ball around the original, and inside the bounds."""
@@ -137,23 +147,10 @@ class Linf:
         """The largest move of a pixel."""
         return (moved - images).abs().flatten(1).amax(dim=1)
 
-    def __str__(self) -> str:
-        return f"Linf {_written(self.epsilon)}"
-
 
 @dataclass(frozen=True)
-class L2:
+class L2(_Ball):
     """The whole image may move by at most ``epsilon`` in the Euclidean norm."""
-
-    epsilon: str | float
-    bounds: Bounds = UNIT
-
-    radius: float = field(init=False, repr=False, compare=False)
-    """``epsilon`` as a number."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self.bounds)
-        object.__setattr__(self, "radius", parse_epsilon(self.epsilon, largest=math.inf))
 
     def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
         """Back to the ball along the ray, then to the bounds: allowed, though not always the nearest such image."""
@@ -187,9 +184,6 @@ class L2:
         """The Euclidean length of each move."""
         return norms(moved - images)
 
-    def __str__(self) -> str:
-        return f"L2 {_written(self.epsilon)}"
-
 
 def as_ball(threat: Threat | str | float, attack: str) -> Linf | L2:
     """The same for an attack that knows these two alone."""
@@ -197,13 +191,6 @@ def as_ball(threat: Threat | str | float, attack: str) -> Linf | L2:
     if not isinstance(ball, Linf | L2):
         raise ArgumentError(f"{attack} knows the threats Linf and L2; got {threat!r}.")
     return ball
-
-
-def _written(epsilon: str | float) -> str:
-    if isinstance(epsilon, str):
-        return epsilon
-    steps = round(255 * epsilon)
-    return f"{steps}/255" if steps < 255 and steps / 255 == epsilon else f"{epsilon:g}"
 
 
 def check_bounds(bounds: Bounds) -> None:

@@ -7,12 +7,6 @@ import torch
 from maxmahal.errors import ArgumentError
 
 
-def require_count(name: str, value: object, least: int = 1) -> None:
-    """Refuse anything but a whole number of at least ``least``; True and 3.0 are not whole numbers here."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ArgumentError(f"{name} must be a whole number of at least {least}; got {value!r}.")
-
-
 def require_norm(name: str, value: object) -> None:
     """Refuse a length that is not positive and finite."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from maxmahal.centers.checks import require_count, require_floating, require_norm
+from maxmahal.centers.checks import require_floating, require_norm
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers
 from maxmahal.centers.trees import Tree, read_tree, rows_of_leaves
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_count, did_you_mean
 from maxmahal.random import generator
 
 SUBSPACES = ("auto", "orthogonal", "shared")
@@ -34,11 +34,16 @@ def hierarchical_centers(
     each branching coordinates of its own, which takes dim ≥ L − 1; "auto" is orthogonal where dim allows it.
     ``rotation_seed`` turns each set of local centers below the root's by a random rotation of its own coordinates.
     """
-    require_count("dim", dim)
+    check_count("dim", dim)
     require_floating(dtype)
     shape = read_tree(tree)
     rows = rows_of_leaves(shape.leaves, classes)
-    _require_norms(norms, shape.levels)
+    if len(norms) != shape.levels:
+        raise ArgumentError(
+            f"norms must hold one length for each of the tree's {shape.levels} levels, depth 1 first; got {len(norms)}."
+        )
+    for depth, norm in enumerate(norms, start=1):
+        require_norm(f"norms (depth {depth})", norm)
     separate = _separate(subspaces, len(rows), dim)
 
     centers = torch.zeros(len(rows), dim, dtype=torch.float64)
@@ -61,17 +66,7 @@ def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"
     norms = centers.norm(dim=1, keepdim=True)
     if (norms == 0).any():
         raise ArgumentError("length cannot stretch a center at the origin: change norms, or leave length out.")
-    stretched: Tensor = centers * (length / norms)
-    return stretched
-
-
-def _require_norms(norms: Sequence[float], levels: int) -> None:
-    if len(norms) != levels:
-        raise ArgumentError(
-            f"norms must hold one length for each of the tree's {levels} levels, depth 1 first; got {len(norms)}."
-        )
-    for depth, norm in enumerate(norms, start=1):
-        require_norm(f"norms (depth {depth})", norm)
+    return centers * (length / norms)
 
 
 def _separate(subspaces: str, num_classes: int, dim: int) -> bool:
@@ -94,5 +89,4 @@ def _rotate(local: Float64[Tensor, "m k"], draws: torch.Generator) -> Float64[Te
     gaussian = torch.randn((width, spanned), generator=draws, dtype=torch.float64, device="cpu")
     frame, triangle = torch.linalg.qr(gaussian)
     signs = triangle.diagonal().sign()  # QR's own choice of signs would favour some directions
-    turned: Tensor = (local[:, :spanned] * signs) @ frame.mT
-    return turned
+    return (local[:, :spanned] * signs) @ frame.mT

@@ -7,10 +7,10 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from maxmahal.centers.checks import require_count, require_floating, require_norm
+from maxmahal.centers.checks import require_floating, require_norm
 from maxmahal.centers.quadratic_codes import quadratic_code, widest_quadratic_code
 from maxmahal.centers.spherical_codes import spherical_code
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import generator
 
 
@@ -44,7 +44,7 @@ def orthogonal_simplices(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
     parts = num_points - dim
     size, larger = divmod(num_points, parts)
     sizes = [size + 1] * larger + [size] * (parts - larger)
-    return torch.block_diag(*(simplex(size, size - 1) for size in sizes))  # type: ignore[no-untyped-call, no-any-return]
+    return torch.block_diag(*(simplex(size, size - 1) for size in sizes))  # type: ignore[no-untyped-call]
 
 
 def polygon(num_points: int) -> Float64[Tensor, "l 2"]:
@@ -76,8 +76,8 @@ def max_mahalanobis_centers(
     spend hours on, codes in closed form replace it (see ``quadratic_code``). ``exact`` refuses all but the paper's
     own case.
     """
-    require_count("num_classes", num_classes)
-    require_count("dim", dim)
+    check_count("num_classes", num_classes)
+    check_count("dim", dim)
     require_norm("norm", norm)
     require_floating(dtype)
     if exact and num_classes > dim + 1:
@@ -85,33 +85,31 @@ def max_mahalanobis_centers(
             f"exact centers need num_classes <= dim + 1, for only so many points are all equally far apart; got "
             f"num_classes={num_classes} and dim={dim}: raise dim to {num_classes - 1} or more, or drop exact."
         )
-    return _unit_centers(num_classes, dim, seed, device).mul_(norm).to(device=device, dtype=dtype)
-
-
-def _unit_centers(num_classes: int, dim: int, seed: int, device: torch.device | str) -> Float64[Tensor, "l d"]:
+    code = widest_quadratic_code(num_classes, dim)
     if num_classes <= dim + 1:
-        return simplex(num_classes, dim)
-    if dim == 1:
+        centers = simplex(num_classes, dim)
+    elif dim == 1:
         raise ArgumentError(
             f"dim=1 is a line, which holds two centers of one length; got num_classes={num_classes}: raise dim to 2 "
             f"or more."
         )
-    if num_classes <= 2 * dim:
-        return orthogonal_simplices(num_classes, dim)
-    if dim == 2:
-        return polygon(num_classes)
-    code = widest_quadratic_code(num_classes, dim)
-    if code is None or num_classes <= (_SEARCHED if code.order <= 1 else _SEARCHED_IF_COARSE):
-        return spherical_code(num_classes, dim, seed=seed, device=device)
-    return quadratic_code(num_classes, dim, code=code, device=device)
+    elif num_classes <= 2 * dim:
+        centers = orthogonal_simplices(num_classes, dim)
+    elif dim == 2:
+        centers = polygon(num_classes)
+    elif code is None or num_classes <= (_SEARCHED if code.order <= 1 else _SEARCHED_IF_COARSE):
+        centers = spherical_code(num_classes, dim, seed=seed, device=device)
+    else:
+        centers = quadratic_code(num_classes, dim, code=code, device=device)
+    return centers.mul_(norm).to(device=device, dtype=dtype)
 
 
 def random_centers(
     num_classes: int, dim: int, norm: float = 10.0, *, seed: int, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "l d"]:
     """Centers drawn uniformly from the sphere of radius ``norm``: the paper's ablation MMC (rand)."""
-    require_count("num_classes", num_classes)
-    require_count("dim", dim)
+    check_count("num_classes", num_classes)
+    check_count("dim", dim)
     require_norm("norm", norm)
     require_floating(dtype)
     draws = generator(seed, "random centers")

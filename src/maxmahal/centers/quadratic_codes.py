@@ -17,8 +17,7 @@ import torch
 from jaxtyping import Float64, Int8
 from torch import Tensor
 
-from maxmahal.centers.checks import require_count
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 # x^m + x^t + 1 is primitive; with m and t odd, the powers x^1 to x^(m−1) of its root all have trace 0, and x^0 has 1.
 _TAPS = {3: 1, 5: 3, 7: 1, 9: 5, 11: 9}
@@ -67,8 +66,8 @@ def quadratic_code(
 
     Points 2i and 2i + 1 are opposite, so an even number of them has its centroid at 0.
     """
-    require_count("num_points", num_points)
-    require_count("dim", dim)
+    check_count("num_points", num_points)
+    check_count("dim", dim)
     code = widest_quadratic_code(num_points, dim) if code is None else code
     if code is None or code.capacity < num_points or code.copies * code.width > dim:
         raise ArgumentError(

@@ -10,11 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.centers.checks import require_count
 from maxmahal.centers.hierarchical import hierarchical_centers, stretch
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_centers
 from maxmahal.centers.trees import load_tree, shuffle_superclasses, tree_from_superclasses
-from maxmahal.errors import ArgumentError
+from maxmahal.errors import ArgumentError, check_count
 
 
 def build_max_mahalanobis(
@@ -48,7 +47,7 @@ def build_hierarchical(
     mean no rotation and no shuffling. ``length`` stretches every center to it, for trees whose lone classes would lie
     nearer to the origin than the others; 0 leaves them as the paper's sum puts them.
     """
-    require_count("num_classes", num_classes)
+    check_count("num_classes", num_classes)
     chosen = load_tree(tree).superclasses if tree else superclasses
     if chosen is None:
         raise ArgumentError(

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from maxmahal.centers.checks import require_count
+from maxmahal.errors import check_count
 from maxmahal.random import generator
 
 # 2^24 cosines in float64 are 128 MiB: large enough to keep a GPU busy, small enough for any machine.
@@ -48,14 +48,6 @@ _LAST_SHARPNESS = 1e4
 _LEAST_EXPONENT = -50.0
 
 
-def _default_restarts(num_points: int) -> int:
-    return max(1, min(512, 300_000 // num_points**2))  # about 2 ms a step on one core while points are few
-
-
-def _default_steps(num_points: int) -> int:
-    return max(100, min(600, 40_000_000_000 // num_points**2))  # about ten minutes on one core for 20,000
-
-
 def spherical_code(
     num_points: int,
     dim: int,
@@ -71,12 +63,14 @@ def spherical_code(
     shrink as points grow in number: a second or so on one core for 50 points, five for 1,000. Memory is bounded by row
     blocks, time is not: every step looks at all pairs, and for tens of thousands of points ``quadratic_code`` is there.
     """
-    require_count("num_points", num_points, least=2)  # one point has no neighbour to step away from
-    require_count("dim", dim, least=2)
-    restarts = _default_restarts(num_points) if restarts is None else restarts
-    steps = _default_steps(num_points) if steps is None else steps
-    require_count("restarts", restarts)
-    require_count("steps", steps)
+    check_count("num_points", num_points, least=2)  # one point has no neighbour to step away from
+    check_count("dim", dim, least=2)
+    if restarts is None:
+        restarts = max(1, min(512, 300_000 // num_points**2))  # about 2 ms a step on one core while points are few
+    if steps is None:
+        steps = max(100, min(600, 40_000_000_000 // num_points**2))  # about ten minutes on one core for 20,000
+    check_count("restarts", restarts)
+    check_count("steps", steps)
 
     draws = generator(seed, "spherical code", num_points, dim)
     shape = (restarts, num_points, dim)

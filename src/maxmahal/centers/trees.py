@@ -142,13 +142,8 @@ class ClassTree:
 
 def write_tree(path: Path, tree: ClassTree) -> None:
     """Whole or not at all."""
-    table = {
-        "format": FORMAT,
-        "about": tree.about,
-        "class_names": list(tree.class_names),
-        "superclasses": list(tree.superclasses),
-    }
-    write_text_atomically(path, to_toml(table))
+    table = {"about": tree.about, "class_names": list(tree.class_names), "superclasses": list(tree.superclasses)}
+    write_text_atomically(path, to_toml({"format": FORMAT, **table}))
 
 
 def load_tree(tree: str) -> ClassTree:
@@ -157,16 +152,7 @@ def load_tree(tree: str) -> ClassTree:
         raise SettingsError(
             f"centers.tree = '{tree}' is not the path of a .toml file; `maxmahal tree RUN --out tree.toml` makes one."
         )
-    return _read_file(user_path(tree))
-
-
-def shuffle_superclasses(superclasses: Sequence[int], seed: int) -> tuple[int, ...]:
-    """The same sizes with the classes assigned at random: an effect that remains is not due to the tree."""
-    order = torch.randperm(len(superclasses), generator=generator(seed, "shuffled tree")).tolist()
-    return tuple(superclasses[place] for place in order)
-
-
-def _read_file(path: Path) -> ClassTree:
+    path = user_path(tree)
     table = read_toml(path)
     if table.get("format") != FORMAT:
         raise SettingsError(
@@ -184,3 +170,9 @@ def _read_file(path: Path) -> ClassTree:
         )
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error
+
+
+def shuffle_superclasses(superclasses: Sequence[int], seed: int) -> tuple[int, ...]:
+    """The same sizes with the classes assigned at random: an effect that remains is not due to the tree."""
+    order = torch.randperm(len(superclasses), generator=generator(seed, "shuffled tree")).tolist()
+    return tuple(superclasses[place] for place in order)

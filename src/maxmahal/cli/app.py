@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli import data, demo, density, doctor, evaluate, report, reproduce, train, tree, uncertainty, zoo
+from maxmahal.cli import data, demo, doctor, evaluate, features, report, reproduce, train, tree, zoo
 from maxmahal.cli.common import PlainCommand, PlainGroup
 
 app = typer.Typer(
@@ -23,8 +23,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report.report_command,
     "records": report.records_command,
     "suites": evaluate.suites_command,
-    "density": density.density_command,
-    "uncertainty": uncertainty.uncertainty_command,
+    "density": features.density_command,
+    "uncertainty": features.uncertainty_command,
     "tree": tree.tree_command,
     "reproduce": reproduce.reproduce_command,
     "demo": demo.demo_command,

@@ -47,18 +47,15 @@ def report_command(
     if kind == "html":
         maxmahal.report.write_page(evaluations, out)
     else:
-        write_text_atomically(out, _tables(evaluations, kind))
+        report = maxmahal.report
+        write = {"md": report.to_markdown, "csv": report.to_csv, "latex": report.to_latex}[kind]
+        tables = [write(table).rstrip("\n") for table in report.results_tables(evaluations)]
+        write_text_atomically(out, "\n\n".join(tables) + "\n")
     named = zip(evaluations, unique_names(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         print_line(console, f"Not finished: {', '.join(unfinished)}.")
     print_line(console, f"Wrote {out}.")
-
-
-def _tables(evaluations: _Evaluations, kind: str) -> str:
-    report = maxmahal.report
-    render = {"md": report.to_markdown, "csv": report.to_csv, "latex": report.to_latex}[kind]
-    return "\n\n".join(render(table).rstrip("\n") for table in report.results_tables(evaluations)) + "\n"
 
 
 def _format_of(out: Path, format: str | None) -> str:
@@ -103,6 +100,7 @@ def records_command(
 ) -> None:
     """Show, filter and export records."""
     from maxmahal.records.export import of_model, select, write_records, write_robustbench
+    from maxmahal.records.types import unique_names
 
     evaluations = maxmahal.records.read_evaluations(folder)
     _refuse_nothing(evaluations, [folder])
@@ -111,7 +109,7 @@ def records_command(
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         print_line(console, "No record matches.")
         return
-    names = _names(evaluations)
+    names = dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
     if export is None:
         _show_stages(console, chosen, names)
         if model or attack or broken is not None or sample is not None:
@@ -132,13 +130,6 @@ def records_command(
         written = export
         write_records(chosen, written, kind)
     print_line(console, f"Wrote {written}.")
-
-
-def _names(evaluations: _Evaluations) -> _Names:
-    """A unique name for each evaluation of a folder."""
-    from maxmahal.records.types import unique_names
-
-    return dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
 
 
 def _only(evaluations: _Evaluations, names: _Names) -> "maxmahal.records.Evaluation":

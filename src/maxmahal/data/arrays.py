@@ -1,7 +1,5 @@
 """A user's own data from Python: arrays or tensors, or a function that returns them."""
 
-import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
-from maxmahal.errors import DataError, DataNotice
+from maxmahal.errors import DataError, DataNotice, warn_caller
 from maxmahal.imports import call_function, check_call, import_function
 
 _CHANNELS = (1, 3)
@@ -90,7 +88,13 @@ def as_images(images: object, where: str) -> UInt8[Tensor, "n c h w"]:
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4:
-        array = _channels_first(array, where)
+        first, last = array.shape[1] in _CHANNELS, array.shape[3] in _CHANNELS
+        if first == last:
+            raise DataError(
+                f"{where} must have 1 or 3 channels, either in the second dimension (NCHW) or in the last (NHWC); "
+                f"the shape {array.shape} is ambiguous or has neither."
+            )
+        array = array if first else array.transpose(0, 3, 1, 2)
     else:
         raise DataError(f"{where} must be images NHW, NHWC or NCHW; got the shape {array.shape}.")
     if array.size == 0:
@@ -144,16 +148,6 @@ def _as_array(values: object, where: str) -> np.ndarray:
     raise DataError(f"{where} must be an array or a tensor; got a {type(values).__name__}.")
 
 
-def _channels_first(array: np.ndarray, where: str) -> np.ndarray:
-    first, last = array.shape[1] in _CHANNELS, array.shape[3] in _CHANNELS
-    if first == last:
-        raise DataError(
-            f"{where} must have 1 or 3 channels, either in the second dimension (NCHW) or in the last (NHWC); "
-            f"the shape {array.shape} is ambiguous or has neither."
-        )
-    return array if first else array.transpose(0, 3, 1, 2)
-
-
 def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
     if array.dtype == np.uint8:
         return array
@@ -175,13 +169,5 @@ def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
     rounded = np.round(scaled)
     error = float(np.abs(scaled - rounded).max())
     if error > _ROUNDING:
-        _notify(f"{where} are stored as bytes: pixels were rounded by up to {error:.2g}/255.")
+        warn_caller(f"{where} are stored as bytes: pixels were rounded by up to {error:.2g}/255.", DataNotice)
     return rounded.astype(np.uint8)
-
-
-def _notify(sentence: str) -> None:
-    """A warning that points at the caller's line, however deep inside the package it is raised."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(sentence, DataNotice, stacklevel=level)

@@ -43,11 +43,6 @@ class Augmentation:
         return self.function(images, uniforms)
 
 
-def unchanged(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"]) -> Float[Tensor, "n c h w"]:  # noqa: ARG001
-    """The images as they are, in [0, 1]."""
-    return to_unit_range(images)
-
-
 def pad_crop(
     images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool
 ) -> Float[Tensor, "n c h w"]:
@@ -75,7 +70,7 @@ def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, f
 
 
 _AUGMENTATIONS: dict[str, Augmentation] = {
-    "none": Augmentation(unchanged),
+    "none": Augmentation(lambda images, _: to_unit_range(images)),
     "crop": Augmentation(partial(pad_crop, flip=False)),
     "crop-flip": Augmentation(partial(pad_crop, flip=True)),
     "shift": Augmentation(partial(shift, flip=False)),

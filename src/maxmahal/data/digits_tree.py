@@ -4,6 +4,7 @@ Named in settings as ``data.source = "maxmahal.data.digits_tree:by_shape"``.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,19 +19,12 @@ BY_VALUE = {"low": (0, 1, 2, 3), "middle": (4, 5, 6), "high": (7, 8, 9)}
 """A control with groups of the same sizes whose digits are not similar."""
 
 
-def by_shape(split: Split) -> ImageData:
-    """Loops, straight strokes, open curves."""
-    return _with_tree(split, BY_SHAPE)
-
-
-def by_value(split: Split) -> ImageData:
-    """Low, middle and high numbers, as a control."""
-    return _with_tree(split, BY_VALUE)
-
-
 def _with_tree(split: Split, groups: dict[str, tuple[int, ...]]) -> ImageData:
     data = DIGITS.load(Path(), split)
     parents = {digit: place for place, group in enumerate(groups.values()) for digit in group}
     superclasses = tuple(parents[digit] for digit in range(data.num_classes))
     coarse = torch.tensor(superclasses)[data.labels]
     return replace(data, coarse_labels=coarse, coarse_names=tuple(groups), superclasses=superclasses)
+
+
+by_shape, by_value = partial(_with_tree, groups=BY_SHAPE), partial(_with_tree, groups=BY_VALUE)

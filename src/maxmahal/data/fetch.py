@@ -68,17 +68,11 @@ def fetch_source(
             else:
                 written.append(_download(url, download.md5, data_dir / wanted[0].places[0], progress))
         except _DownloadError as error:
-            by_hand = _by_hand(list(missing)[place:], data_dir)
+            files = ", ".join(["it", *(each.name for each in list(missing)[place + 1 :])])
+            by_hand = f"{files} into {(data_dir / download.files[0].places[0]).parent}"
+            by_hand = f"its contents into {data_dir}" if download.is_archive else by_hand
             raise DataError(f"Cannot fetch {name}: {error}. Try again later, or put {by_hand} yourself.") from error
     return tuple(written)
-
-
-def _by_hand(downloads: list[Download], data_dir: Path) -> str:
-    """After the address of the first one."""
-    first, *others = downloads
-    if first.is_archive:
-        return f"its contents into {data_dir}"
-    return f"{', '.join(['it', *(each.name for each in others)])} into {(data_dir / first.files[0].places[0]).parent}"
 
 
 class _DownloadError(Exception):

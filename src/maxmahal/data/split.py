@@ -1,8 +1,6 @@
 """Hold out training images for validation."""
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from maxmahal.data.types import ImageData
 from maxmahal.errors import ArgumentError
@@ -20,19 +18,12 @@ def train_validation_split(data: ImageData, validation: int, seed: int) -> tuple
             f"must remain for training; got {validation}."
         )
     labels = data.labels.cpu()
-    quotas = _quotas(torch.bincount(labels, minlength=data.num_classes), validation)
+    # In proportion to the classes; the rest after rounding goes to the largest remainders.
+    shares, size = torch.bincount(labels, minlength=data.num_classes) * validation, max(len(labels), 1)
+    quotas, remainders = shares // size, shares % size
+    quotas[remainders.argsort(descending=True, stable=True)[: validation - int(quotas.sum())]] += 1
     order = torch.randperm(len(data), generator=generator(seed, "validation split"))
     chosen = torch.zeros(len(data), dtype=torch.bool)
     for label, quota in enumerate(quotas.tolist()):
         chosen[order[labels[order] == label][:quota]] = True
     return data.select((~chosen).nonzero().squeeze(1)), data.select(chosen.nonzero().squeeze(1))
-
-
-def _quotas(counts: Int[Tensor, " l"], total: int) -> Int[Tensor, " l"]:
-    """``total`` divided in proportion to ``counts``; the rest after rounding goes to the largest remainders."""
-    size = max(int(counts.sum()), 1)
-    quotas = counts * total // size
-    remainders = counts * total % size
-    left_over = total - int(quotas.sum())
-    quotas[remainders.argsort(descending=True, stable=True)[:left_over]] += 1
-    return quotas

@@ -1,5 +1,7 @@
 """The strong augmentation for long adversarial training: crop-shift, one change of colour or shape, erasing, flips.
 
+Beside it CutMix (Yun et al. 2019): a rectangle of another image is pasted in, and the labels count by area.
+
 The parts are those of IDBH (Li and Spratling 2023), which improved adversarial training by augmentation alone; sizes
 and probabilities are ours. ``uniforms`` are ``COLUMNS`` numbers in [0, 1) per image.
 """
@@ -7,10 +9,9 @@ and probabilities are ours. ``uniforms`` are ``COLUMNS`` numbers in [0, 1) per i
 import math
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from maxmahal.data.mixing import in_rectangle
 from maxmahal.data.types import to_unit_range
 
 COLUMNS = 14
@@ -30,6 +31,37 @@ def strong(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 14"]) ->
     rows, columns = _positions(images, kinds, 2 * uniforms[:, 8] - 1, uniforms[:, 0] < 0.5)
     cropped = _crop_shift(coloured, rows, columns, uniforms[:, 1:7]).clamp_(0, 1)
     return torch.where(_erased(uniforms[:, 9:], *images.shape[2:]), 0.0, cropped)
+
+
+def cutmix(
+    images: Float[Tensor, "n c h w"],
+    others: Float[Tensor, "n c h w"],
+    uniforms: Float[Tensor, "n 4"],
+    probability: float = 1.0,
+) -> tuple[Float[Tensor, "n c h w"], Float[Tensor, " n"]]:
+    """The mixed images, and the share of each that is still its own.
+
+    ``uniforms`` are four numbers in [0, 1) per image: whether it is mixed, the share of the rectangle, and where its
+    middle is. The rectangle has the image's proportions and ends at its edges, so the share is counted in pixels.
+    """
+    height, width = images.shape[2:]
+    sides = uniforms[:, 1:2].sqrt() * torch.tensor([height, width], device=images.device)
+    halves = torch.where(uniforms[:, :1] < probability, sides, 0.0).long() / 2
+    middles = uniforms[:, 2:] * torch.tensor([height, width], device=images.device)
+    starts, ends = (middles - halves).round().long(), (middles + halves).round().long()
+    pasted = _in_rectangle(starts, ends, height, width)
+    shares = 1 - pasted.sum(dim=(1, 2, 3), dtype=torch.int64) / (height * width)
+    return torch.where(pasted, others, images), shares
+
+
+def _in_rectangle(
+    starts: Int[Tensor, "n 2"], ends: Int[Tensor, "n 2"], height: int, width: int
+) -> Bool[Tensor, "n 1 h w"]:
+    """Which pixels lie in a rectangle per image, given by its first row and column and by those after its last."""
+    rows, columns = torch.arange(height, device=starts.device), torch.arange(width, device=starts.device)
+    in_rows = (rows >= starts[:, :1]) & (rows < ends[:, :1])
+    in_columns = (columns >= starts[:, 1:]) & (columns < ends[:, 1:])
+    return (in_rows[:, :, None] & in_columns[:, None, :])[:, None]
 
 
 def _recolour(
@@ -100,7 +132,7 @@ def _erased(uniforms: Float[Tensor, "n 5"], height: int, width: int) -> Tensor:
     sides = torch.stack([(area * aspect).sqrt(), (area / aspect).sqrt()], dim=1).round().long().minimum(most)
     sides = torch.where(uniforms[:, :1] < _ERASED, sides, 0)
     starts = _whole_number(uniforms[:, 3:], most - sides + 1)
-    return in_rectangle(starts, starts + sides, height, width)
+    return _in_rectangle(starts, starts + sides, height, width)
 
 
 def _whole_number(uniforms: Tensor, count: Tensor) -> Tensor:

@@ -6,13 +6,21 @@ with such a loss,
 
     SD = ΔN / Vol(ΔB)   (Eq. 2).
 
-Reading order: ``volumes`` (balls and shells), ``contours`` (level sets), ``measure`` and ``compare`` (trained models).
+Reading order: ``contours`` (level sets and volumes), ``measure`` and ``compare`` (trained models).
 """
 
 from maxmahal.density.compare import compare_models, render_density_page, table, write_density_page
-from maxmahal.density.contours import CenterSpheres, Contours, PairSpheres, head_centers, head_contours, pair_contours
+from maxmahal.density.contours import (
+    CenterSpheres,
+    Contours,
+    PairSpheres,
+    head_centers,
+    head_contours,
+    log_ball_volume,
+    log_shell_volume,
+    pair_contours,
+)
 from maxmahal.density.measure import DensityRecord, log_neighbour_density, measure_features, measure_model, runners_up
-from maxmahal.density.volumes import log_ball_volume, log_shell_volume
 
 __all__ = [
     "CenterSpheres",

@@ -71,13 +71,16 @@ def table(record: DensityRecord) -> tuple[list[str], list[list[str]]]:
         ["angles between class means", *(_angles(each["angles"]["means"]) for each in models)],
         ["angles between centers", *(_angles(each["angles"]["centers"]) for each in models)],
         *(
-            [f"log density at loss {100 * quantile:.0f} %", *(_shell_density(each, place) for each in models)]
+            [f"log density at loss {100 * quantile:.0f} %", *(_shell_density(each["shells"], place) for each in models)]
             for place, quantile in enumerate(QUANTILES)
         ),
         ["log density by neighbours", *(_number(each["neighbours"]["log_density"]) for each in models)],
         ["  with class distance as unit", *(_number(each["neighbours"]["unit_free"]) for each in models)],
         ["samples of a class, mean", *(_number(fmean(each["runners_up"]["class_counts"])) for each in models)],
-        ["  with one runner-up, mean", *(_number(_pair_mean(each)) for each in models)],
+        [
+            "  with one runner-up, mean",
+            *(_number(each["samples"] / each["classes"] / max(each["classes"] - 1, 1)) for each in models),
+        ],
         ["  with its commonest runner-up", *(_commonest(each) for each in models)],
     ]
     return ["", *(each["name"] for each in models)], rows
@@ -111,9 +114,8 @@ def draw_losses(record: DensityRecord) -> Drawing:
     return arranged(title, [chart], legend=legend)
 
 
-def _shell_density(model: DensityRecord, place: int) -> str:
-    """The density at one of the quantiles, or why there is none."""
-    found, shells = model["shells"]["log_density"][place], model["shells"]
+def _shell_density(shells: DensityRecord, place: int) -> str:
+    found = shells["log_density"][place]
     return shells["why_none"] or DASH if found is None else short(found)
 
 
@@ -121,11 +123,6 @@ def _commonest(model: DensityRecord) -> str:
     """The mean share of a class that its most frequent runner-up takes; 1/(L-1) if they were all alike."""
     rows = [row for row in model["runners_up"]["pair_counts"] if sum(row)]
     return f"{100 * fmean([max(row) / sum(row) for row in rows]):.0f} %"
-
-
-def _pair_mean(model: DensityRecord) -> float:
-    classes = int(model["classes"])
-    return float(model["samples"]) / (classes * (classes - 1)) if classes > 1 else float(model["samples"])
 
 
 def _angles(found: DensityRecord | None) -> str:

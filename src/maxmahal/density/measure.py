@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.data import ImageData
-from maxmahal.density.contours import CenterSpheres, Contours, head_centers, head_contours
-from maxmahal.density.volumes import log_ball_volume
+from maxmahal.density.contours import CenterSpheres, Contours, head_centers, head_contours, log_ball_volume
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Classifier, Head
 from maxmahal.models.predict import eval_mode, map_batches

@@ -18,13 +18,9 @@ _CHECKOUT = Path(__file__).resolve().parents[3]  # that the package runs from, u
 
 def describe_environment(device: torch.device, command: str) -> Table:
     """As the records keep it."""
+    versions = {"maxmahal": __version__, "torch": torch.__version__, "numpy": np.__version__}
     return {
-        "versions": {
-            "maxmahal": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {**versions, "python": platform.python_version()},
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
         "commit": commit_of(_CHECKOUT),

@@ -26,8 +26,7 @@ class Plane:
 
     def project(self, features: Float[Tensor, "n d"]) -> Float[np.ndarray, "n 2"]:
         """The coordinates of features in the plane."""
-        projected: np.ndarray = (features.detach().cpu().double().numpy() - self.origin) @ self.axes
-        return projected
+        return (features.detach().cpu().double().numpy() - self.origin) @ self.axes
 
     def to_bytes(self) -> bytes:
         """As the records store it."""

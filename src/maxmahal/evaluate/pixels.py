@@ -2,6 +2,7 @@
 
 import io
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -42,28 +43,19 @@ def save_chunk(
     within: Path,
 ) -> None:
     """The broken samples of a chunk: one .npz of float32 images, and a PNG of bytes for each; no link leads out."""
+    from PIL import Image  # only if images are saved
+
     rows = columns.broken.nonzero()[0]
     if not len(rows):
         return
     chosen = torch.from_numpy(rows).to(moved.device)
     stream = io.BytesIO()
-    np.savez(
-        stream,
-        images=moved[chosen].cpu().numpy(),
-        sample=columns.sample[rows],
-        label=columns.label[rows],
-        prediction=columns.prediction[rows],
-    )
+    facts = {name: getattr(columns, name)[rows] for name in ("sample", "label", "prediction")}
+    np.savez(stream, images=moved[chosen].cpu().numpy(), **facts)
     write_atomically(folder / f"chunk-{number:05d}.npz", lambda path: path.write_bytes(stream.getvalue()), within)
+    if moved.shape[1] not in (1, 3):
+        return  # no PNG has two channels; the .npz has the images
     rounded = round_to_bytes(clean[chosen], moved[chosen], threat).cpu().numpy()
     for image, sample in zip(rounded, columns.sample[rows].tolist(), strict=True):
-        _save_png(folder / f"sample-{sample:06d}.png", image, within)
-
-
-def _save_png(path: Path, image: UInt8[np.ndarray, "c h w"], within: Path) -> None:
-    from PIL import Image  # only if images are saved
-
-    if image.shape[0] not in (1, 3):
-        return  # no PNG has two channels; the .npz has the image
-    pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
-    write_atomically(path, lambda temporary: Image.fromarray(pixels).save(temporary, format="PNG"), within)
+        picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
+        write_atomically(folder / f"sample-{sample:06d}.png", partial(picture.save, format="PNG"), within)

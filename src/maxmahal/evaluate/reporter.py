@@ -38,23 +38,10 @@ class EvaluationReporter(Protocol):
 class SilentReporter:
     """Shows nothing."""
 
-    def begin(self, name: str, samples: int) -> None:
+    def note(self, *_: Any, **__: Any) -> None:
         """Nothing."""
 
-    def stage(self, title: str, planned: int, done: int) -> None:
-        """Nothing."""
-
-    def within(self, done: float, outlook: str) -> None:
-        """Nothing."""
-
-    def chunk(self, samples: int, robust: float) -> None:
-        """Nothing."""
-
-    def finding(self, finding: Finding) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
+    begin = stage = within = chunk = finding = note
 
 
 class LoggedEvaluation:
@@ -63,6 +50,7 @@ class LoggedEvaluation:
     def __init__(self, reporter: EvaluationReporter, log: Any) -> None:
         self._reporter, self._log = reporter, log
         self._name, self._recorded = "", 0
+        self.within, self.note = reporter.within, reporter.note
 
     def begin(self, name: str, samples: int) -> None:
         """One curve per model."""
@@ -73,10 +61,6 @@ class LoggedEvaluation:
         """Samples recorded earlier count too, so that a curve continues where it stopped."""
         self._recorded += done
         self._reporter.stage(title, planned, done)
-
-    def within(self, done: float, outlook: str) -> None:
-        """Too fine to log."""
-        self._reporter.within(done, outlook)
 
     def chunk(self, samples: int, robust: float) -> None:
         """One more point of the curve."""
@@ -89,10 +73,6 @@ class LoggedEvaluation:
         mark = "FLAG: " if finding.flagged else ""
         self._log.add_text(f"{self._name}/{finding.check}", mark + finding.sentence)
         self._reporter.finding(finding)
-
-    def note(self, text: str) -> None:
-        """A line of text."""
-        self._reporter.note(text)
 
 
 @contextmanager

@@ -30,8 +30,7 @@ from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.notes import notes_on
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
-from maxmahal.evaluate.suite import Suite, load_suite
-from maxmahal.evaluate.suite_parsing import option_defaults
+from maxmahal.evaluate.suite import Suite, load_suite, option_defaults
 from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.records.reading import read_evaluations, read_numbers

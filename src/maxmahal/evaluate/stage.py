@@ -144,7 +144,11 @@ def _check_result(task: StageInput, result: Any) -> Result:
 def _columns(task: StageInput, found: Result) -> Columns:
     ids = task.sample_ids.cpu().numpy()
     predictions = found.predictions.cpu().numpy()
-    right_share = _right_shares(task, found).double().cpu().numpy()
+    if task.stochastic:
+        right = mean_correct(task.target.model, found.images, task.labels, DRAWS)
+    else:  # a minimum-norm attack with a target breaks a sample only if it reaches the target
+        right = (~found.success if isinstance(found, Nearest) else found.predictions == task.labels).float()
+    right_share = right.double().cpu().numpy()
     broken = right_share < 0.5
     if task.before is None:
         clean_prediction, right_before = predictions, ~broken
@@ -152,11 +156,14 @@ def _columns(task: StageInput, found: Result) -> Columns:
         before = [task.before[int(sample)] for sample in ids]
         clean_prediction = np.array([prediction for prediction, _ in before])
         right_before = np.array([share >= 0.5 for _, share in before])
-    unknown = np.full(len(ids), -1)
-    spent = found.spent
-    costs = [unknown] * 4
-    if spent is not None:
-        costs = [cost.cpu().numpy() for cost in (spent.iterations, spent.forward, spent.backward, spent.queries)]
+    distances = np.full(len(ids), math.nan)  # for attacks for which a distance says nothing
+    if isinstance(found, Nearest):
+        distances = found.distances.double().cpu().numpy()
+    elif task.ball is not None:
+        distances = task.threat.distances(task.images, found.images).double().cpu().numpy()
+    costs = dict.fromkeys(("iterations", "forward", "backward", "queries"), np.full(len(ids), -1))
+    if found.spent is not None:
+        costs = {name: getattr(found.spent, name).cpu().numpy() for name in costs}
     return Columns(
         sample=ids,
         label=task.labels.cpu().numpy(),
@@ -165,30 +172,10 @@ def _columns(task: StageInput, found: Result) -> Columns:
         right_before=right_before,
         broken=broken,
         right_share=right_share,
-        distortion=np.where(broken, _distances(task, found), math.nan),
-        iterations=costs[0],
-        forward=costs[1],
-        backward=costs[2],
-        queries=costs[3],
+        distortion=np.where(broken, distances, math.nan),
+        **costs,
         broken_8bit=_broken_rounded(task, found.images, broken) if task.check_rounded else None,
     )
-
-
-def _right_shares(task: StageInput, found: Result) -> Tensor:
-    if task.stochastic:
-        return mean_correct(task.target.model, found.images, task.labels, DRAWS)
-    # A minimum-norm attack with a target breaks a sample only if it reaches the target.
-    right = ~found.success if isinstance(found, Nearest) else found.predictions == task.labels
-    return right.float()
-
-
-def _distances(task: StageInput, found: Result) -> Float[np.ndarray, " n"]:
-    """How far each image moved in the attack's norm; NaN for attacks for which a distance says nothing."""
-    if isinstance(found, Nearest):
-        return found.distances.double().cpu().numpy()
-    if task.ball is None:
-        return np.full(len(task.images), math.nan)
-    return task.threat.distances(task.images, found.images).double().cpu().numpy()
 
 
 def _broken_rounded(task: StageInput, images: Tensor, broken: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

@@ -1,10 +1,13 @@
 """Suites: which attacks, in which order, how hard; named and versioned TOML files, the package's or the user's."""
 
 import dataclasses
+import inspect
 import re
+import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from maxmahal.attacks import L2, Linf, parse_epsilon
 from maxmahal.attacks.objectives import find_objective
@@ -12,11 +15,10 @@ from maxmahal.attacks.registry import ATTACKS, find_attack
 from maxmahal.attacks.targets import TARGETS
 from maxmahal.data.registry import SOURCES
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
-from maxmahal.evaluate.suite_parsing import parse, parse_attack, parse_fields
 from maxmahal.files import check_folder_name
 from maxmahal.imports import only_named
 from maxmahal.records.types import Origin, Scope
-from maxmahal.settings import Component, Table, read_toml, to_table
+from maxmahal.settings import Component, Table, convert, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
 
 Norm = Literal["Linf", "L2"]
@@ -160,7 +162,7 @@ def load_suite(suite: str | Path, *, norm: str | None = None, epsilon: str | Non
     path = find_file("suite", suite)
     own = {key: value for key, value in read_toml(path).items() if key not in ("include", "stages", "stage")}
     tables = _stages(path)
-    values = parse_fields(Suite, {"name": path.stem} | own, path.name, _TOP)
+    values = _parse_fields(Suite, {"name": path.stem} | own, path.name, _TOP)
     for needed in ("version", "about"):
         if needed not in values:
             raise SettingsError(f"{path.name} needs a '{needed}'; add it at the top.")
@@ -184,7 +186,7 @@ def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
         raise SettingsError(f"Suites include each other in a circle: {circle}.")
     table, where = read_toml(path), path.name
     known = []
-    for name in parse(table.get("include", []), tuple[str, ...], f"{where}: include"):
+    for name in _parse(table.get("include", []), tuple[str, ...], f"{where}: include"):
         known += _stages(find_file("suite", seen_from(path, "suite", name)), (*seen, path))
     known += [(stage, where) for stage in _tables(table.get("stage", []), where)]
     if "stages" not in table:
@@ -214,9 +216,9 @@ def stage_from_table(table: Table, where: str = "the suite") -> Stage:
     name = table.get("name")
     if not isinstance(name, str) or not name:
         raise SettingsError(f"{where}: every stage needs a name, such as name = 'apgd-margin'.")
-    said = parse_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, stage {name}", own)
+    said = _parse_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, stage {name}", own)
     options = {key: value for key, value in table.items() if key not in own}
-    attack = parse_attack(options, f"{where}, stage {name}", [key for key in own if key not in _PLANNERS])
+    attack = _parse_attack(options, f"{where}, stage {name}", [key for key in own if key not in _PLANNERS])
     try:
         stage = Stage(attack=attack, **said)
     except SettingsError as error:
@@ -279,3 +281,56 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
         return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
     except SettingsError as error:
         raise SettingsError(f"--epsilon {epsilon} does not do: {error}") from error
+
+
+def _parse_fields(cls: type[Any], table: Table, where: str, known: Sequence[str]) -> Table:
+    """Every value as the dataclass has it; ``known`` is what a file may say there."""
+    hints = typing.get_type_hints(cls)
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise SettingsError(f"{where}: '{key}' is not a setting of a suite; {did_you_mean(key, known)}")
+        values[key] = _parse(value, hints[key], f"{where}: {key}")
+    return values
+
+
+def _parse_attack(table: Table, where: str, beside: Sequence[str]) -> Component:
+    """An attack with its options; ``beside`` are the other keys of a stage, to correct typos in them."""
+    given = dict(table)
+    name = given.pop("attack", None)
+    if name is None:
+        raise SettingsError(f"{where}: it needs an attack; {did_you_mean('', ATTACKS)}")
+    try:
+        options = find_attack(str(name)).options
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from error
+    values = {key: option.default for key, option in options.items()}
+    for key, value in given.items():
+        if key not in options:
+            raise SettingsError(
+                f"{where}: '{key}' is not an option of {name}; {did_you_mean(key, [*options, *beside])}"
+            )
+        values[key] = _parse(value, options[key].type, f"{where}: {key}")
+    missing = [key for key, value in values.items() if value is inspect.Parameter.empty]
+    if missing:
+        raise SettingsError(f"{where}: {name} needs the option '{missing[0]}'; add it to the stage.")
+    return Component(str(name), tuple(values.items()))
+
+
+def _parse(value: object, annotation: Any, where: str) -> Any:
+    """``value`` as ``annotation`` allows it."""
+    try:
+        return convert(value, annotation, where)
+    except SettingsError as error:
+        # Without a way out that suites do not have: no command sets a key of theirs.
+        raise SettingsError(str(error).removesuffix(" Change it in the TOML or --set.")) from error
+
+
+def option_defaults(name: str) -> Table:
+    """What a stage's table says about an attack's options if the file says nothing; empty for an unknown attack.
+
+    Records of earlier versions do not have the options that were added since.
+    """
+    if name not in ATTACKS:
+        return {}
+    return {key: option.default for key, option in ATTACKS[name].options.items() if option.default is not None}

@@ -9,22 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import (
-    L2,
-    Engine,
-    Linf,
-    Model,
-    Objective,
-    Prepared,
-    Result,
-    apgd,
-    cross_entropy,
-    margin,
-    prepare,
-)
-from maxmahal.attacks.checks import check_count, check_images, check_model
+from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Prepared, Result, apgd, cross_entropy, margin, prepare
+from maxmahal.attacks.checks import check_images, check_model
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.threats import as_ball
+from maxmahal.errors import check_count
 from maxmahal.evaluate.diagnose.probe import gives_gradients
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.plan import Traits, why_not

@@ -12,9 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
 from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.files import parse_json, read_text, recorded_path, user_path, write_text_atomically
@@ -35,32 +32,27 @@ def find_model(name: str) -> Callable[[], Classifier]:
 
 
 def from_pretrained(
-    name: str | Path,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    backbone: nn.Module | None = None,
-    trusted: Sequence[str] = (),
-    device: torch.device | str = "cpu",
+    name: str | Path, revision: str | None = None, token: str | bool | None = None, **loading: Any
 ) -> Classifier:
-    """The model in a folder that ``save_pretrained`` wrote, or in the repository OWNER/NAME of the Hub."""
+    """``Classifier.from_pretrained``; ``loading`` are the options of ``load_model``."""
     folder = user_path(name)
     config, weights = folder / CONFIG, folder / WEIGHTS
     if not folder.is_dir():
         config, weights = (_download(str(name), file, revision, token) for file in (CONFIG, WEIGHTS))
     try:
-        metadata = _metadata(parse_json(read_text(config)))
+        read = dict(parse_json(read_text(config)))
+        metadata = {key: value if isinstance(value, str) else json.dumps(value) for key, value in read.items()}
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"Cannot read {config} ({error}); save or download the model again.") from error
     if parse_card(config, metadata) != load_card(weights):
         raise CheckpointError(
             f"{CONFIG} and {WEIGHTS} of {name} describe different models; save or download both again."
         )
-    return load_model(weights, backbone=backbone, trusted=trusted, device=device)
+    return load_model(weights, **loading)
 
 
-def save_pretrained(model: Classifier, folder: str | Path, *, evaluations: Sequence[Evaluation] = ()) -> None:
-    """Write the model, its description and a card with the results of ``evaluations`` into ``folder``."""
+def save_pretrained(model: Classifier, folder: str | Path, evaluations: Sequence[Evaluation]) -> None:
+    """``Classifier.save_pretrained``."""
     if not isinstance(model.card, ModelCard):
         raise ArgumentError(
             "This Classifier does not know its settings, because it was built by hand; save a model that "
@@ -78,17 +70,12 @@ def save_pretrained(model: Classifier, folder: str | Path, *, evaluations: Seque
 
 
 def push_to_hub(
-    model: Classifier,
-    repo_id: str,
-    *,
-    evaluations: Sequence[Evaluation] = (),
-    private: bool | None = None,
-    token: str | bool | None = None,
+    model: Classifier, repo_id: str, evaluations: Sequence[Evaluation], private: bool | None, token: str | bool | None
 ) -> str:
-    """Upload what ``save_pretrained`` writes to the repository OWNER/NAME, which is created if needed; its address."""
+    """``Classifier.push_to_hub``; the repository is created if needed."""
     api = _library().HfApi(token=token)
     with tempfile.TemporaryDirectory() as folder:
-        save_pretrained(model, folder, evaluations=evaluations)
+        save_pretrained(model, folder, evaluations)
         try:
             repository = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
             return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Upload a model"))
@@ -115,13 +102,8 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition('.')[0]}"
 
 
-def _metadata(config: Any) -> dict[str, str]:
-    """A config in the form of a checkpoint's metadata."""
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in dict(config).items()}
-
-
 def _card_text(model: Classifier, card: ModelCard, evaluations: Sequence[Evaluation]) -> str:
-    library, fingerprint = _library(), fingerprint_model(model)
+    library, fingerprint, results = _library(), fingerprint_model(model), []
     for each in evaluations:
         if each.model_fingerprint != fingerprint:
             raise ArgumentError(f"The evaluation of {each.name} is one of other weights; evaluate this model.")
@@ -130,27 +112,13 @@ def _card_text(model: Classifier, card: ModelCard, evaluations: Sequence[Evaluat
                 f"The evaluation of {each.name} with {each.suite} is not finished or does not measure robustness; "
                 "run it again to finish it, or choose another suite, such as strict."
             )
+        where = {"dataset_type": each.data, "dataset_name": each.data, "dataset_split": "test"}
+        robust = f"Robust accuracy, {each.norm} {each.epsilon}, {each.suite}"
+        clean = ("accuracy", "Accuracy", each.verdict.clean)
+        for kind, name, rate in (clean, ("robust_accuracy", robust, each.verdict.robust)):
+            metric = {"metric_type": kind, "metric_name": name, "metric_value": rate.value}
+            results.append(library.EvalResult(task_type="image-classification", **where, **metric))
     settings = card.settings
-    shared = {"task_type": "image-classification", "dataset_split": "test"}
-    results = [
-        library.EvalResult(
-            **shared,
-            dataset_type=each.data,
-            dataset_name=each.data,
-            metric_type=kind,
-            metric_name=name,
-            metric_value=value,
-        )
-        for each in evaluations
-        for kind, name, value in (
-            ("accuracy", "Accuracy", each.verdict.clean.value),
-            (
-                "robust_accuracy",
-                f"Robust accuracy, {each.norm} {each.epsilon}, {each.suite}",
-                each.verdict.robust.value,
-            ),
-        )
-    ]
     data = library.ModelCardData(
         library_name="maxmahal",
         pipeline_tag="image-classification",
@@ -158,12 +126,5 @@ def _card_text(model: Classifier, card: ModelCard, evaluations: Sequence[Evaluat
         model_name=f"{settings.model.backbone} with {settings.loss.name}",
         eval_results=results or None,
     )
-    made = library.ModelCard.from_template(
-        data,
-        template_path=str(_TEMPLATE),
-        title=data.model_name,
-        card=asdict(card),
-        evaluations=evaluations,
-        version=__version__,
-    )
-    return str(made.content)
+    values = {"title": data.model_name, "card": asdict(card), "evaluations": evaluations, "version": __version__}
+    return str(library.ModelCard.from_template(data, template_path=str(_TEMPLATE), **values).content)

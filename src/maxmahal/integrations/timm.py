@@ -1,7 +1,6 @@
 """Models of timm by name, such as ``timm:resnet18`` or ``timm:resnet18.a1_in1k``."""
 
 from collections.abc import Callable
-from types import ModuleType
 
 import torch
 from torch import nn
@@ -23,18 +22,13 @@ def find_model(name: str) -> Callable[..., nn.Module]:
 
     def build(image_shape: tuple[int, int, int] | None = None, feature_dim: int = 0) -> nn.Module:
         if image_shape is None:
-            return _pretrained(timm, name)
+            with torch.random.fork_rng(devices=[]):  # weights are drawn before they are loaded
+                loaded = timm.create_model(name, pretrained=True)
+            mean, std = (torch.tensor(loaded.pretrained_cfg[key])[:, None, None] for key in ("mean", "std"))
+            return nn.Sequential(Normalize(mean, std), loaded).eval()
         made = timm.create_model(architecture, num_classes=feature_dim, in_chans=image_shape[0])
         if hasattr(made, "set_input_size"):  # transformers are built for one size
             made.set_input_size(img_size=image_shape[1:])
-        network: nn.Module = made
-        return network
+        return made
 
     return build
-
-
-def _pretrained(timm: ModuleType, name: str) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):  # weights are drawn before they are loaded
-        network = timm.create_model(name, pretrained=True)
-    mean, std = (torch.tensor(network.pretrained_cfg[key])[:, None, None] for key in ("mean", "std"))
-    return nn.Sequential(Normalize(mean, std), network).eval()

@@ -1,8 +1,6 @@
 """Classifiers of torchvision by name, such as ``torchvision:resnet18`` or ``torchvision:resnet50.IMAGENET1K_V1``."""
 
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 import torch
 from torch import nn
@@ -26,25 +24,21 @@ def find_model(name: str) -> Callable[..., nn.Module]:
 
     def build(image_shape: tuple[int, int, int] | None = None, feature_dim: int = 0) -> nn.Module:
         if image_shape is None:
-            return _pretrained(models, architecture, available[weights or "DEFAULT"])
+            chosen = available[weights or "DEFAULT"]
+            # torchvision unpickles what it downloads. This call refuses a file that holds more than tensors, and leaves
+            # the file in the cache that the next call reads.
+            chosen.get_state_dict(progress=False, check_hash=True, weights_only=True)
+            with torch.random.fork_rng(devices=[]):  # weights are drawn before they are loaded
+                loaded = models.get_model(architecture, weights=chosen, progress=False)
+            steps = chosen.transforms()
+            mean, std = (torch.tensor(each)[:, None, None] for each in (steps.mean, steps.std))
+            return nn.Sequential(Normalize(mean, std), loaded).eval()
         if image_shape[0] != 3:
             raise SettingsError(
                 f"torchvision's networks take images of 3 channels, and these have {image_shape[0]}; "
                 "choose another network, such as timm:resnet18 or cnn."
             )
         size = {"image_size": image_shape[1]} if architecture.startswith("vit_") else {}
-        network: nn.Module = models.get_model(architecture, weights=None, num_classes=feature_dim, **size)
-        return network
+        return models.get_model(architecture, weights=None, num_classes=feature_dim, **size)
 
     return build
-
-
-def _pretrained(models: ModuleType, architecture: str, weights: Any) -> nn.Module:
-    # torchvision unpickles what it downloads. This call refuses a file that holds more than tensors, and leaves the
-    # file in the cache that the next call reads.
-    weights.get_state_dict(progress=False, check_hash=True, weights_only=True)
-    with torch.random.fork_rng(devices=[]):  # weights are drawn before they are loaded
-        network = models.get_model(architecture, weights=weights, progress=False)
-    preprocessing = weights.transforms()
-    mean, std = (torch.tensor(each)[:, None, None] for each in (preprocessing.mean, preprocessing.std))
-    return nn.Sequential(Normalize(mean, std), network).eval()

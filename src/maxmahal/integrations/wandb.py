@@ -9,18 +9,9 @@ class WandbLog:
 
     def __init__(self, project: str) -> None:
         wandb = optional("wandb", "pip install 'maxmahal[wandb]'")
-        quiet = wandb.Settings(
-            console="off",
-            silent=True,
-            disable_code=True,
-            disable_git=True,
-            save_code=False,
-            host="host",
-            x_disable_machine_info=True,
-            x_disable_meta=True,
-            x_disable_stats=True,
-            x_save_requirements=False,
-        )
+        on = ("silent", "disable_code", "disable_git", "x_disable_machine_info", "x_disable_meta", "x_disable_stats")
+        switches = {**dict.fromkeys(on, True), **dict.fromkeys(("save_code", "x_save_requirements"), False)}
+        quiet = wandb.Settings(console="off", host="host", **switches)
         try:
             self._run = wandb.init(project=project, settings=quiet)
         except wandb.Error as error:

@@ -1,6 +1,7 @@
 """Angular-margin softmax losses from face recognition, as baselines (appendix B.5): CosFace and ArcFace."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -32,8 +33,7 @@ def cosface_loss(
     temperature: float = 30.0,
 ) -> Float[Tensor, " n"]:
     """Cross-entropy of temperature·cos θ_k for each sample, the true class's cosine made harder to cos θ_y - m."""
-    cosines = class_cosines(features, weight)
-    return _loss_with(cosines, _true(cosines, labels) - margin, labels, temperature)
+    return _cross_entropy(features, labels, weight, lambda true: true - margin, temperature)
 
 
 def arcface_loss(
@@ -44,18 +44,15 @@ def arcface_loss(
     temperature: float = 30.0,
 ) -> Float[Tensor, " n"]:
     """Cross-entropy of temperature·cos θ_k for each sample, the true class's cosine made harder to cos(θ_y + m)."""
-    cosines = class_cosines(features, weight)
-    return _loss_with(cosines, turned_cosines(_true(cosines, labels), margin), labels, temperature)
+    return _cross_entropy(features, labels, weight, lambda true: turned_cosines(true, margin), temperature)
 
 
-def _true(cosines: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    return cosines.gather(1, labels[:, None]).squeeze(1)
-
-
-def _loss_with(
-    cosines: Float[Tensor, "n l"], harder: Float[Tensor, " n"], labels: Int[Tensor, " n"], temperature: float
+def _cross_entropy(
+    features: Tensor, labels: Tensor, weight: Tensor, harder: Callable[[Tensor], Tensor], temperature: float
 ) -> Float[Tensor, " n"]:
-    logits = temperature * cosines.scatter(1, labels[:, None], harder[:, None])
+    cosines = class_cosines(features, weight)
+    true = cosines.gather(1, labels[:, None]).squeeze(1)
+    logits = temperature * cosines.scatter(1, labels[:, None], harder(true)[:, None])
     return F.cross_entropy(logits, labels, reduction="none")
 
 

@@ -12,10 +12,6 @@ from maxmahal.losses.gsce import center_logits
 from maxmahal.models.head import Head
 
 
-def _is_finite(centers: Tensor) -> bool:
-    return centers.is_meta or bool(centers.isfinite().all())  # a model built without memory has no values to check
-
-
 class CenterHead(Head):
     """Preset centers μ* as a buffer, and logits -scale·½‖z - μ‖².
 
@@ -34,7 +30,8 @@ class CenterHead(Head):
                 f"centers must be a (num_classes, dim) tensor; got a {type(centers).__name__}. "
                 "Convert them with torch.tensor(centers), or make them with max_mahalanobis_centers(num_classes, dim)."
             )
-        if centers.ndim != 2 or not centers.is_floating_point() or not _is_finite(centers):
+        finite = centers.is_meta or bool(centers.isfinite().all())  # a model built without memory has no values
+        if centers.ndim != 2 or not centers.is_floating_point() or not finite:
             raise ArgumentError(
                 f"centers must be a finite, floating (num_classes, dim) tensor; got {centers.dtype} of shape "
                 f"{tuple(centers.shape)}. "

@@ -24,8 +24,7 @@ def absolute_mmc_loss(
     features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"]
 ) -> Float[Tensor, " n"]:
     """‖z - μ_y‖ for each sample (appendix B.2)."""
-    distances: Tensor = torch.linalg.vector_norm(features - centers[labels], dim=1)
-    return distances
+    return torch.linalg.vector_norm(features - centers[labels], dim=1)
 
 
 def huber_mmc_loss(

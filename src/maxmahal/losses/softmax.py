@@ -39,8 +39,7 @@ class SCE(Head):
 
     def logits(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n l"]:
         """Wz + b."""
-        logits: Tensor = self.linear(features)
-        return logits
+        return self.linear(features)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Eq. 1."""

@@ -108,8 +108,7 @@ class Classifier(nn.Module):
     ) -> Float[Tensor, ""]:
         """The head's mean loss on these images, which may be mixed from two."""
         mixed = () if others is None else (others, shares)
-        loss: Tensor = self.head(self.features(images), labels, *mixed)
-        return loss
+        return self.head(self.features(images), labels, *mixed)
 
     @classmethod
     def from_pretrained(
@@ -127,15 +126,12 @@ class Classifier(nn.Module):
         Every tensor must fit, and no code is executed from the files. ``backbone`` and ``trusted`` are those of
         ``maxmahal.load``.
         """
-        hub = integration("hub")
-        loaded: Classifier = hub.from_pretrained(
-            name, revision=revision, token=token, backbone=backbone, trusted=trusted, device=device
-        )
-        return loaded
+        loading = {"backbone": backbone, "trusted": trusted, "device": device}
+        return integration("hub").from_pretrained(name, revision, token, **loading)
 
     def save_pretrained(self, folder: str | Path, *, evaluations: Sequence[Any] = ()) -> None:
         """Write config.json, model.safetensors and a card (README.md) with the results of ``evaluations``."""
-        integration("hub").save_pretrained(self, folder, evaluations=evaluations)
+        integration("hub").save_pretrained(self, folder, evaluations)
 
     def push_to_hub(
         self,
@@ -146,6 +142,4 @@ class Classifier(nn.Module):
         token: str | bool | None = None,
     ) -> str:
         """Upload the same files to the repository OWNER/NAME of Hugging Face Hub; returns its address."""
-        hub = integration("hub")
-        address: str = hub.push_to_hub(self, repo_id, evaluations=evaluations, private=private, token=token)
-        return address
+        return integration("hub").push_to_hub(self, repo_id, evaluations, private, token)

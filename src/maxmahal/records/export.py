@@ -19,42 +19,21 @@ from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Columns, Evaluation, StageRecords, unique_names
 from maxmahal.records.verdict import CLEAN, give_verdict, right_shares, was_attacked
 
+COSTS = ("iterations", "forward", "backward", "queries")
 COLUMNS = {
-    "model": "string",
-    "target": "string",
-    "data": "string",
-    "suite": "string",
-    "suite_version": "int64",
-    "seed": "int64",
-    "sample": "int64",
-    "attack": "string",
-    "kind": "string",
-    "threat": "string",
-    "scope": "string",
-    "origin": "string",
+    **dict.fromkeys(("model", "target", "data", "suite"), "string"),
+    **dict.fromkeys(("suite_version", "seed", "sample"), "int64"),
+    **dict.fromkeys(("attack", "kind", "threat", "scope", "origin"), "string"),
     "counts": "bool",
-    "label": "int64",
-    "clean_prediction": "int64",
-    "prediction": "int64",
-    "right_before": "bool",
-    "broken": "bool",
-    "broken_8bit": "bool",
-    "right_share": "float64",
-    "distortion": "float64",
-    "iterations": "int64",
-    "forward": "int64",
-    "backward": "int64",
-    "queries": "int64",
-    "settings": "string",
-    "model_fingerprint": "string",
-    "data_fingerprint": "string",
-    "device": "string",
-    "torch_version": "string",
-    "maxmahal_version": "string",
+    **dict.fromkeys(("label", "clean_prediction", "prediction"), "int64"),
+    **dict.fromkeys(("right_before", "broken", "broken_8bit"), "bool"),
+    **dict.fromkeys(("right_share", "distortion"), "float64"),
+    **dict.fromkeys(COSTS, "int64"),
+    **dict.fromkeys(("settings", "model_fingerprint", "data_fingerprint", "device"), "string"),
+    **dict.fromkeys(("torch_version", "maxmahal_version"), "string"),
 }
 """The columns of every format, in order, with their types in Parquet."""
 AUTOATTACK = "autoattack"
-COSTS = ("iterations", "forward", "backward", "queries")
 
 _Block = dict[str, list[Any]]
 """The rows of one stage, by column; None where not recorded."""
@@ -104,9 +83,8 @@ def select(
 def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
     """RobustBench's entry for a model, as far as records know it; the author fills in what is null."""
     if not evaluation.finished:
-        raise ArgumentError(
-            f"The evaluation of {evaluation.name} is not finished; run it again to continue, then export."
-        )
+        way_out = "run it again to continue, then export."
+        raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; {way_out}")
     if evaluation.comparison:
         raise ArgumentError(
             f"Suite {evaluation.suite} repeats the paper's protocol, which does not measure robustness; "

@@ -255,7 +255,14 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
             continue
         if kind != "index" or not (name == "identities" or str(name).startswith("sqlite_autoindex_")):
             raise RecordsError(f"{path} is not a file of records (it has a {kind} '{name}'); {_WAY_OUT}")
-    _check_format(connection, path)
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+    row = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone() if known else None
+    if row is None or row[0] != FORMAT:
+        found = "no format" if row is None else f"'{row[0]}'"
+        raise RecordsError(
+            f"{path} holds records of another version of maxmahal ({found}, expected '{FORMAT}'); "
+            "read it with that version, or choose another folder."
+        )
     for table, columns in _types().items():
         wrong = " OR ".join(f"typeof({name}) NOT IN ({types})" for name, types in columns.items())
         if connection.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchone():
@@ -275,14 +282,3 @@ def _types() -> dict[str, dict[str, str]]:
             }
             for table in tables
         }
-
-
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
-    row = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone() if known else None
-    if row is None or row[0] != FORMAT:
-        found = "no format" if row is None else f"'{row[0]}'"
-        raise RecordsError(
-            f"{path} holds records of another version of maxmahal ({found}, expected '{FORMAT}'); "
-            "read it with that version, or choose another folder."
-        )

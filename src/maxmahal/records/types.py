@@ -201,26 +201,17 @@ def unique_names(evaluations: Sequence[Evaluation]) -> list[str]:
 
     If two do not differ, as in a folder and its copy, they are numbered.
     """
-    names = [_name(each, [other for other in evaluations if other.name == each.name]) for each in evaluations]
+    names = []
+    for each in evaluations:
+        columns = zip(*(_marks(other) for other in evaluations if other.name == each.name), strict=True)
+        differing = [mark for mark, column in zip(_marks(each), columns, strict=True) if len(set(column)) > 1]
+        names.append(f"{each.name} ({', '.join(differing)})" if differing else each.name)
     return [
         f"{name} (no. {names[:place].count(name) + 1})" if names.count(name) > 1 else name
         for place, name in enumerate(names)
     ]
 
 
-def _name(evaluation: Evaluation, twins: Sequence[Evaluation]) -> str:
-    columns = zip(*map(_marks, twins), strict=True)
-    differing = [mark for mark, column in zip(_marks(evaluation), columns, strict=True) if len(set(column)) > 1]
-    return f"{evaluation.name} ({', '.join(differing)})" if differing else evaluation.name
-
-
-def _marks(evaluation: Evaluation) -> tuple[str, ...]:
-    return (
-        evaluation.data,
-        evaluation.suite,
-        f"version {evaluation.suite_version}",
-        f"{evaluation.norm} {evaluation.epsilon}",
-        f"seed {evaluation.seed}",
-        f"{evaluation.samples} samples",
-        evaluation.model_fingerprint[:8],
-    )
+def _marks(each: Evaluation) -> tuple[str, ...]:
+    suite = (each.suite, f"version {each.suite_version}", f"{each.norm} {each.epsilon}")
+    return each.data, *suite, f"seed {each.seed}", f"{each.samples} samples", each.model_fingerprint[:8]

@@ -150,10 +150,15 @@ class SeedSpread:
 def seed_spreads(evaluations: Sequence[Evaluation]) -> list[SeedSpread]:
     """One for each group of models that differ in nothing but ``train.seed``."""
     groups: dict[str, dict[int, Evaluation]] = {}
-    for evaluation in evaluations:
-        if key := _method_key(evaluation):
+    for each in evaluations:
+        settings = each.model.get("settings") or {}
+        if "train" in settings:
+            train = {key: value for key, value in settings["train"].items() if key != "seed"}
+            whole = {key: value for key, value in settings.items() if key not in ("about", "table", "train")}
+            suite = (each.suite, each.suite_version, each.norm, each.epsilon, each.seed)
+            key = repr((whole, train, each.data_fingerprint, suite))
             # Two checkpoints of one run share its seed: only the first counts.
-            groups.setdefault(key, {}).setdefault(evaluation.model["settings"]["train"]["seed"], evaluation)
+            groups.setdefault(key, {}).setdefault(settings["train"]["seed"], each)
     spreads = []
     for group in groups.values():
         if len({each.model_fingerprint for each in group.values()}) > 1:
@@ -161,16 +166,6 @@ def seed_spreads(evaluations: Sequence[Evaluation]) -> list[SeedSpread]:
             names = tuple(each.name for each in group.values())
             spreads.append(SeedSpread(names, float(values.mean()), float(values.std(ddof=1))))
     return spreads
-
-
-def _method_key(evaluation: Evaluation) -> str:
-    settings = evaluation.model.get("settings") or {}
-    if "train" not in settings:
-        return ""
-    train = {key: value for key, value in settings["train"].items() if key != "seed"}
-    whole = {key: value for key, value in settings.items() if key not in ("about", "table", "train")}
-    suite = (evaluation.suite, evaluation.suite_version, evaluation.norm, evaluation.epsilon, evaluation.seed)
-    return repr((whole, train, evaluation.data_fingerprint, suite))
 
 
 def _clean(evaluation: Evaluation) -> StageRecords:

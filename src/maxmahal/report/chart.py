@@ -131,15 +131,9 @@ class Drawing:
         """For a page that has the style sheet; arrow keys step through the parts that have a tip."""
         parts = [_svg(part) for part in self.parts]
         has_tips = any("data-tip" in part for part in parts)
-        return element(
-            "svg",
-            Markup("").join([element("title", self.title), *parts]),
-            class_=f"{class_} marks" if has_tips else class_,
-            viewBox=_view_box(self.width, self.height),
-            role="img",
-            tabindex=0 if has_tips else None,
-            aria_label=self.title,
-        )
+        inside = Markup("").join([element("title", self.title), *parts])
+        look = {"class_": f"{class_} marks" if has_tips else class_, "viewBox": _view_box(self.width, self.height)}
+        return element("svg", inside, **look, role="img", tabindex=0 if has_tips else None, aria_label=self.title)
 
     def file(self) -> str:
         """A file of its own, with colours for light and dark viewers and a background."""

@@ -36,7 +36,7 @@ from maxmahal.report.sections.curves import curve_charts
 from maxmahal.report.sections.distortions import distortion_histograms
 from maxmahal.report.sections.features import SIDE, bounds_of, place_points
 from maxmahal.report.sections.samples import choose, class_name
-from maxmahal.report.sections.training import TrainedModel, trained_models, training_chart
+from maxmahal.report.sections.training import trained_models, training_chart
 from maxmahal.report.sections.transfer import transfer_matrices
 from maxmahal.report.sections.verdict import accuracy_scatters
 
@@ -117,16 +117,12 @@ def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
         axis.plot(*zip(*part.points, strict=True), color=colour, alpha=part.opacity, zorder=order, **look)
 
 
-def _legend(models: Sequence[ReportedModel | TrainedModel]) -> list[Key]:
-    return [Key(f"s{model.slot}", model.label) for model in models]
-
-
 def _curves(models: Sequence[ReportedModel], title: str, check: str) -> Drawing | None:
     found = [each for group in group_models(models) for each in curve_charts(group) if each.check == check]
     if not found:
         return None
-    shown = {line.model.label: line.model for each in found for line in each.lines}
-    return arranged(title, [each.chart for each in found], 2, _legend(list(shown.values())))
+    slots = {line.model.label: line.model.slot for each in found for line in each.lines}
+    return arranged(title, [each.chart for each in found], 2, [Key(f"s{slot}", label) for label, slot in slots.items()])
 
 
 def clean_and_robust(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -143,7 +139,7 @@ def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     if not once:
         return None
     chart = training_chart(once)
-    return arranged(chart.title, [chart], legend=_legend(once))
+    return arranged(chart.title, [chart], legend=[Key(f"s{model.slot}", model.label) for model in once])
 
 
 def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:

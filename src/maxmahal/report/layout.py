@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Literal
 
@@ -14,7 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from maxmahal.errors import ArgumentError
-from maxmahal.records.types import Evaluation, StageRecords, unique_names
+from maxmahal.records.types import Evaluation, unique_names
 from maxmahal.records.verdict import CLEAN, LITTLE, MOST, Verdict, give_verdict
 from maxmahal.report import wording
 from maxmahal.report.chart import SERIES, plain
@@ -120,11 +120,6 @@ def group_models(models: Sequence[ReportedModel]) -> list[ModelGroup]:
     ]
 
 
-def stages_run(evaluation: Evaluation) -> tuple[StageRecords, ...]:
-    """The stages that have at least one record."""
-    return tuple(stage for stage in evaluation.stages if not stage.skipped and len(stage.columns))
-
-
 def stage_title(evaluation: Evaluation, name: str) -> str:
     """The title of the stage of that name; the name itself if there is none."""
     return next((stage.title for stage in evaluation.stages if stage.name == name), name)
@@ -145,21 +140,10 @@ def html_page(
     """
     script = asset("script.js")
     digest = hashlib.sha256(script.encode()).digest()  # by which a content security policy names a script that may run
-    page = render(
-        "template.html.j2",
-        title=title,
-        kicker=kicker,
-        subtitle=subtitle,
-        sections=sections,
-        panels=panels,
-        unfinished=unfinished,
-        downloads=downloads or {},
-        style=Markup(asset("style.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(digest).decode("ascii"),
-        version=__version__,
-    )
-    return str(page)
+    code = {"script": Markup(script), "script_hash": base64.b64encode(digest).decode("ascii")}
+    frame = {"title": title, "kicker": kicker, "subtitle": subtitle, "style": Markup(asset("style.css"))}
+    content = {"sections": sections, "panels": panels, "unfinished": unfinished, "downloads": downloads or {}}
+    return str(render("template.html.j2", **frame, **content, **code, version=__version__))
 
 
 def asset(name: str) -> str:
@@ -179,7 +163,8 @@ def _environment() -> Environment:
     )
     for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
         environment.filters[name] = getattr(wording, name)
-    environment.filters |= {"exact": _exact, "as_json": _as_json, "plain": plain}
+    as_json = partial(json.dumps, indent=2, ensure_ascii=False, default=str)
+    environment.filters |= {"exact": _exact, "as_json": as_json, "plain": plain}
     environment.globals["DASH"] = wording.DASH
     return environment
 
@@ -187,7 +172,3 @@ def _environment() -> Environment:
 def _exact(value: float | int | np.generic) -> str:
     """Every digit, so that a test can compare a cell with the record."""
     return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _as_json(settings: dict[str, object]) -> str:
-    return json.dumps(settings, indent=2, ensure_ascii=False, default=str)

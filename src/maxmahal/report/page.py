@@ -8,7 +8,7 @@ from maxmahal.files import write_text_atomically
 from maxmahal.records.types import Evaluation
 from maxmahal.report.layout import PageFile, Panel, ReportedModel, asset, html_page, reported_models
 from maxmahal.report.sections import make_sections
-from maxmahal.report.sections.samples import sample_records
+from maxmahal.report.sections.samples import sample_record
 from maxmahal.report.tables import results_tables, to_csv
 from maxmahal.report.wording import listed, whole
 from maxmahal.version import __version__
@@ -25,33 +25,26 @@ def render_page(evaluations: Sequence[Evaluation]) -> str:
     if len(models) == 1:
         panels = [Panel("report", models[0].label, make_sections(models, ("compare", "model", "both")))]
     else:
-        panels = [
-            Panel("compare", "Compare", make_sections(models, ("compare", "both"))),
-            *(_model_panel(f"model-{model.place + 1}", model) for model in models),
-        ]
+        panels = [Panel("compare", "Compare", make_sections(models, ("compare", "both")))]
+        for key, model in {f"model-{model.place + 1}": model for model in models}.items():
+            panels.append(Panel(key, model.label, make_sections([model], ("model", "both"), f"{key}-"), model))
     unfinished = [model for model in models if not model.evaluation.finished]
+    names = [model.label for model in models]
+    title = f"Robustness of {listed(names) if len(names) <= 2 else f'{len(names)} models'}"
     top = make_sections(models, ("top",))
-    return html_page(_title(models), _subtitle(models), top, panels, unfinished, _downloads(models))
-
-
-def _model_panel(key: str, model: ReportedModel) -> Panel:
-    return Panel(key, model.label, make_sections([model], ("model", "both"), f"{key}-"), model)
+    return html_page(title, _subtitle(models), top, panels, unfinished, _downloads(models))
 
 
 def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
     """By what their links say."""
     tables = [to_csv(table) for table in results_tables([model.evaluation for model in models])]
-    records = json.dumps({"maxmahal": __version__, "models": sample_records(models)}, separators=(",", ":"))
+    facts = {"maxmahal": __version__, "models": [sample_record(model) for model in models]}
+    records = json.dumps(facts, separators=(",", ":"))
     return {
         "CSV": PageFile("robustness.csv", "text/csv", "\n".join(tables)),
         "JSON": PageFile("robustness.json", "application/json", records),
         "BibTeX": PageFile("maxmahal.bib", "text/x-bibtex", asset("maxmahal.bib").replace("VERSION", __version__)),
     }
-
-
-def _title(models: Sequence[ReportedModel]) -> str:
-    names = [model.label for model in models]
-    return f"Robustness of {listed(names)}" if len(names) <= 2 else f"Robustness of {len(names)} models"
 
 
 def _subtitle(models: Sequence[ReportedModel]) -> list[str]:

@@ -57,26 +57,27 @@ _BOUND = "<= "
 def results_tables(evaluations: Sequence[Evaluation]) -> list[ResultsTable]:
     """One table for each suite, data set and threat: only within these can models be compared."""
     groups: dict[str, list[Evaluation]] = {}
-    for evaluation in evaluations:
-        groups.setdefault(_title(evaluation), []).append(evaluation)
+    for each in evaluations:
+        threat, version = f"{each.norm} {each.epsilon}", f"{each.suite} version {each.suite_version}"
+        groups.setdefault(f"{each.data}, {threat}, suite {version}", []).append(each)
     return [_results_table(title, group) for title, group in groups.items()]
 
 
 def _results_table(title: str, evaluations: Sequence[Evaluation]) -> ResultsTable:
     """One row per model, and a column for every attack on any of them."""
     rows = reported_models(evaluations)
+    counts = [(row.verdict.clean.total if row.verdict else 0, row.evaluation.samples) for row in rows]
     columns: list[_Column] = [
         ("model", [TableCell(row.label) for row in rows]),
-        ("samples", [_samples(row) for row in rows]),
+        ("samples", [TableCell(str(n) if n == every else f"{n} of {every}", n) for n, every in counts]),
         ("clean (%)", [_rate_cell(row.verdict.clean) if row.verdict else _NOT_YET for row in rows]),
         *_paper_column("clean (%)", CLEAN, rows),
     ]
     for key, header in _stage_headers(rows).items():
         columns += [(header, [_stage_cell(row, *key) for row in rows]), *_paper_column(header, key[0], rows)]
     columns.append(("worst case (%)", [_worst_case(row) for row in rows]))
-    return ResultsTable(
-        title, tuple(header for header, _ in columns), tuple(zip(*(cells for _, cells in columns), strict=True))
-    )
+    headers, cells = zip(*columns, strict=True)
+    return ResultsTable(title, headers, tuple(zip(*cells, strict=True)))
 
 
 def paper_number(table: str, stage_name: str) -> list[PaperNumber]:
@@ -85,7 +86,11 @@ def paper_number(table: str, stage_name: str) -> list[PaperNumber]:
     for place in table.split(";"):
         name, _, row = place.strip().partition(", ")
         for source in (name, *_tables().get(name, {}).get("also", ())):
-            numbers += _cells(source, row, stage_name)
+            content = _tables().get(source, {"rows": {}})
+            if row in content["rows"] and stage_name in content["stages"]:
+                text = content["rows"][row][content["stages"].index(stage_name)]
+                value, bound = float(text.removeprefix(_BOUND)), text.startswith(_BOUND)
+                numbers.append(PaperNumber(f"{source}, {row}", text, value, bound))
     return numbers
 
 
@@ -129,28 +134,10 @@ def to_latex(table: ResultsTable) -> str:
     return "\n".join([*lines, ""])
 
 
-def _cells(table: str, row: str, stage_name: str) -> list[PaperNumber]:
-    content = _tables().get(table, {"rows": {}})
-    if row not in content["rows"] or stage_name not in content["stages"]:
-        return []
-    text = content["rows"][row][content["stages"].index(stage_name)]
-    return [PaperNumber(f"{table}, {row}", text, float(text.removeprefix(_BOUND)), text.startswith(_BOUND))]
-
-
 @cache
 def _tables() -> dict[str, Any]:
     text = (resources.files("maxmahal") / "report" / "assets" / "paper.toml").read_text(encoding="utf-8")
     return parse_toml(text)
-
-
-def _title(evaluation: Evaluation) -> str:
-    version = f"{evaluation.suite} version {evaluation.suite_version}"
-    return f"{evaluation.data}, {evaluation.norm} {evaluation.epsilon}, suite {version}"
-
-
-def _samples(row: ReportedModel) -> TableCell:
-    planned, done = row.evaluation.samples, row.verdict.clean.total if row.verdict else 0
-    return TableCell(str(done) if done == planned else f"{done} of {planned}", done)
 
 
 def _worst_case(row: ReportedModel) -> TableCell:
@@ -160,8 +147,8 @@ def _worst_case(row: ReportedModel) -> TableCell:
         return TableCell("no attack applies" if row.evaluation.finished else "no attack finished yet")
     robust = row.verdict.robust
     low, high = robust.interval
-    so_far = "" if row.evaluation.finished else " so far"
-    return TableCell(str(robust).replace(" %", "") + so_far, _percent(robust), (100 * low, 100 * high))
+    text = str(robust).replace(" %", "") + ("" if row.evaluation.finished else " so far")
+    return TableCell(text, 100 * robust.count / robust.total, (100 * low, 100 * high))
 
 
 def _stage_headers(rows: Sequence[ReportedModel]) -> dict[tuple[str, bool], str]:
@@ -216,11 +203,8 @@ def _paper_column(header: str, stage_name: str, rows: Sequence[ReportedModel]) -
 def _rate_cell(rate: Rate) -> TableCell:
     """Without its interval, unless it is 0 or 100 %: a bare 0.0 would claim more than the samples show."""
     extreme = rate.count in (0, rate.total)
-    return TableCell(str(rate).replace(" %", "") if extreme else f"{_percent(rate):.1f}", _percent(rate))
-
-
-def _percent(rate: Rate) -> float:
-    return 100 * rate.count / rate.total
+    percent = 100 * rate.count / rate.total
+    return TableCell(str(rate).replace(" %", "") if extreme else f"{percent:.1f}", percent)
 
 
 def _markdown_row(texts: Sequence[str]) -> str:

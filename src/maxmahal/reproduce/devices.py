@@ -12,21 +12,18 @@ _TIMEOUT = 15.0
 @contextmanager
 def shared_gpu(note: Callable[[str], None]) -> Iterator[None]:
     """Run the service during the block; a service that was already running is used and not stopped."""
-    started = shutil.which(MPS_CONTROL) is not None and not _send("get_server_list") and _start(note)
+    started = False
+    if shutil.which(MPS_CONTROL) is not None and not _send("get_server_list"):
+        try:
+            subprocess.run([MPS_CONTROL, "-d"], check=True, capture_output=True, timeout=_TIMEOUT)
+            started = True
+        except (OSError, subprocess.SubprocessError) as error:
+            note(f"{MPS_CONTROL} did not start ({error}), so trainings take turns on the GPU.")
     try:
         yield
     finally:
         if started and not _send("quit"):
             note(f"{MPS_CONTROL} did not stop; `echo quit | {MPS_CONTROL}` stops it.")
-
-
-def _start(note: Callable[[str], None]) -> bool:
-    try:
-        subprocess.run([MPS_CONTROL, "-d"], check=True, capture_output=True, timeout=_TIMEOUT)
-    except (OSError, subprocess.SubprocessError) as error:
-        note(f"{MPS_CONTROL} did not start ({error}), so trainings take turns on the GPU.")
-        return False
-    return True
 
 
 def _send(command: str) -> bool:

@@ -43,14 +43,12 @@ class GridModel:
 
     def each(self) -> list["GridModel"]:
         """One model per seed, or the model itself without seeds."""
-        if not self.seeds:
-            return [self]
-        return [self._with_seed(seed) for seed in range(self.seeds)]
-
-    def _with_seed(self, seed: int) -> "GridModel":
-        overrides = [*(each.replace("{seed}", str(seed)) for each in self.set), f"train.seed={seed}"]
-        preset = self.preset or self.name
-        return replace(self, name=f"{self.name}-seed{seed}", preset=preset, set=tuple(overrides), seeds=0)
+        models = [] if self.seeds else [self]
+        for seed in range(self.seeds):
+            changes = (*(each.replace("{seed}", str(seed)) for each in self.set), f"train.seed={seed}")
+            preset = self.preset or self.name
+            models.append(replace(self, name=f"{self.name}-seed{seed}", preset=preset, set=changes, seeds=0))
+        return models
 
     def settings(self, overrides: Sequence[str] = ()) -> Settings:
         """Its training settings, with the overrides of the whole grid."""

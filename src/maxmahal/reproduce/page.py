@@ -24,9 +24,13 @@ def write_report(
     For a grid that evaluates nothing, it is about the trainings in the folders ``runs``.
     """
     if not wanted:
-        page = _render_curves({name: RunFolder(Path(path)) for name, path in runs.items()}, title)
-        if not page:
+        read = {name: measured_epochs(RunFolder(Path(path)).read_metrics()) for name, path in runs.items()}
+        begun = [(name, epochs) for name, epochs in read.items() if epochs]
+        if not begun:
             raise SettingsError("No model of this grid has finished an epoch yet, so there is nothing to report.")
+        models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
+        section = make_section("training", {"chart": training_chart(models), "models": models})
+        page = html_page(title, ["trained, not attacked"], [section])
         write_text_atomically(Path(out), page, within=Path(out).parent)
         return
     folder = Path(records)
@@ -36,14 +40,3 @@ def write_report(
     if not chosen:
         raise SettingsError(f"{folder} holds no evaluation of this grid yet, so there is nothing to report.")
     write_page(chosen, Path(out))
-
-
-def _render_curves(runs: Mapping[str, RunFolder], title: str) -> str:
-    """A page of test error against training time of all runs that have an epoch; empty if there is none."""
-    read = {name: measured_epochs(folder.read_metrics()) for name, folder in runs.items()}
-    begun = [(name, epochs) for name, epochs in read.items() if epochs]
-    models = [TrainedModel(name, place % SERIES, epochs) for place, (name, epochs) in enumerate(begun)]
-    if not models:
-        return ""
-    section = make_section("training", {"chart": training_chart(models), "models": models})
-    return html_page(title, ["trained, not attacked"], [section])

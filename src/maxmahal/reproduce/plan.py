@@ -18,7 +18,7 @@ from maxmahal.reproduce.jobs import Job
 from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
 from maxmahal.reproduce.states import CellState, EvaluationKey, evaluation_state, training_state, unless_diverged
 from maxmahal.settings import Table, to_table
-from maxmahal.train import METHODS, RunFolder, Settings, load_card
+from maxmahal.train import METHODS, RunFolder, load_card
 from maxmahal.train.config import what_counts
 from maxmahal.zoo import zoo_models
 
@@ -157,8 +157,13 @@ class _Planner:
         self._settings = {model.name: model.settings(overrides) for model in grid.models}
         self._planned: dict[EvaluationKey, bool] = {}
         self._trainings: dict[str, Callable[[], CellState]] = {}
-        for model in grid.models:
-            _check_checkpoints(model, self._settings[model.name])
+        for name in (model.name for model in grid.models if "best" in model.checkpoints):
+            settings = self._settings[name]
+            if settings.method.build(METHODS).adversary is None or not settings.data.validation:
+                raise SettingsError(
+                    f"{name}: checkpoints asks for 'best', which only adversarial training with data.validation keeps; "
+                    "evaluate 'last'."
+                )
 
     def rows(self) -> dict[str, list[PlanCell]]:
         rows: dict[str, list[PlanCell]] = {}
@@ -287,15 +292,6 @@ def _zoo_settings() -> dict[str, Table]:
         with suppress(MaxmahalError):
             found[name] = what_counts(load_card(path).settings)
     return found
-
-
-def _check_checkpoints(model: GridModel, settings: Settings) -> None:
-    keeps_best = settings.method.build(METHODS).adversary is not None and settings.data.validation > 0
-    if "best" in model.checkpoints and not keeps_best:
-        raise SettingsError(
-            f"{model.name}: checkpoints asks for 'best', which only adversarial training with data.validation keeps; "
-            "evaluate 'last'."
-        )
 
 
 def missing_data(sources: Iterable[str], data_dir: str | Path | None) -> str:

@@ -102,7 +102,8 @@ def result_lines(plan: GridPlan, outcome: GridOutcome) -> list[str]:
     lines += [f"{cell.row} {cell.column}: {describe(cell)}." for cell in outcome.impossible]
     stopped = [cell for cell in outcome.left if cell.key not in outcome.failed]
     if outcome.left:
-        seconds = sum(_seconds_left(cell) for cell in outcome.left)
+        shares = [(cell.seconds, 1 - cell.state.share, 1 - cell.look().share) for cell in outcome.left]
+        seconds = sum(planned * now / before if before else 0.0 for planned, before, now in shares)
         names = ", ".join(f"{cell.row} {cell.column}" for cell in outcome.left[:4])
         more = f" and {len(outcome.left) - 4} more" if len(outcome.left) > 4 else ""
         lines.append(f"Left to do, about {duration(seconds)}: {names}{more}.")
@@ -117,12 +118,6 @@ def _left(cells: Sequence[PlanCell]) -> str:
     if seconds := sum(cell.seconds for cell in cells):
         return f"about {duration(seconds)}"
     return "done" if all(cell.state.kind == "done" for cell in cells) else "nothing left to do"
-
-
-def _seconds_left(cell: PlanCell) -> float:
-    """The planned time of what is still missing."""
-    before, now = 1 - cell.state.share, 1 - cell.look().share
-    return cell.seconds * now / before if before else 0.0
 
 
 def write_line(text: str) -> None:

@@ -26,9 +26,15 @@ def new_classifier(settings: Settings, data: ImageData) -> Classifier:
         torch.default_generator.manual_seed(stream_key("weights", settings.train.seed))
         model = _assemble(settings, data.image_shape, centers)
     model.normalize = fit_normalization(settings.model.normalize, data.images.cpu())
-    model = model.to(data.device)
-    if names_a_function(settings.model.backbone):
-        _check_own_network(model, data, settings.model.backbone)
+    model, name = model.to(data.device), settings.model.backbone
+    if names_a_function(name):  # it must give trainable features, which is checked before anything is saved
+        with eval_mode(model):
+            features = call_function(name, model.features, data.first(2).float_images())
+        if features.dtype != torch.float32 or not features.requires_grad:
+            raise SettingsError(
+                f"{name} must give float32 features that depend on trainable parameters; "
+                f"got {features.dtype}{'' if features.requires_grad else ' without a gradient'}."
+            )
     return model
 
 
@@ -37,19 +43,7 @@ def preset_centers(
 ) -> Float[Tensor, "l d"]:
     """The initial centers of a run with these settings."""
     dim = settings.model.feature_dim
-    centers: Tensor = settings.centers.build(CENTERS, num_classes=num_classes, dim=dim, superclasses=superclasses)
-    return centers
-
-
-def _check_own_network(model: Classifier, data: ImageData, name: str) -> None:
-    """Check that the user's network gives trainable float32 features for two images, before anything is saved."""
-    with eval_mode(model):
-        features = call_function(name, model.features, data.first(2).float_images())
-    if features.dtype != torch.float32 or not features.requires_grad:
-        raise SettingsError(
-            f"{name} must give float32 features that depend on trainable parameters; "
-            f"got {features.dtype}{'' if features.requires_grad else ' without a gradient'}."
-        )
+    return settings.centers.build(CENTERS, num_classes=num_classes, dim=dim, superclasses=superclasses)
 
 
 def empty_classifier(
@@ -67,16 +61,12 @@ def _assemble(
     centers: Float[Tensor, "l d"],
     backbone: nn.Module | None = None,
 ) -> Classifier:
-    if backbone is None:
-        backbone = _backbone(settings.model, image_shape)
+    if backbone is None and names_a_function(settings.model.backbone):
+        backbone = own_backbone(settings.model, image_shape)
+    elif backbone is None:
+        backbone = BACKBONES[settings.model.backbone](image_shape, settings.model.feature_dim)
     head = settings.loss.build(LOSSES, centers=centers, num_classes=len(centers), feature_dim=centers.shape[1])
     return Classifier(backbone, head, blank_normalization(settings.model.normalize, image_shape))
-
-
-def _backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:
-    if not names_a_function(settings.backbone):
-        return BACKBONES[settings.backbone](image_shape, settings.feature_dim)
-    return own_backbone(settings, image_shape)
 
 
 def own_backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> nn.Module:

@@ -72,8 +72,12 @@ def load_model(
     tensors, metadata = read_tensors(path)
     with only_named(trusted):
         card = parse_card(path, metadata)
-        if backbone is None and names_a_function(card.settings.model.backbone):
-            backbone = _trusted_backbone(card, trusted)
+        if backbone is None and names_a_function(name := card.settings.model.backbone):
+            networks = [each for each in trusted if each != card.settings.loss.name]
+            if name not in trusted and len(networks) == 1:
+                name = networks[0]  # the only trusted network replaces the one that the checkpoint names
+            with torch.random.fork_rng(devices=[]):
+                backbone = own_backbone(replace(card.settings.model, backbone=name), card.image_shape)
         # Built without memory first: a file that claims absurd sizes is refused because its tensors do not fit.
         try:
             with torch.device("meta"):
@@ -83,16 +87,6 @@ def load_model(
     fill(model, tensors, path)
     model.card = card
     return model.to(pick_device(device)).eval()
-
-
-def _trusted_backbone(card: ModelCard, trusted: Sequence[str]) -> nn.Module:
-    """The network of a checkpoint, from the function that it names, or from the only trusted one."""
-    name = card.settings.model.backbone
-    networks = [each for each in trusted if each != card.settings.loss.name]
-    if name not in trusted and len(networks) == 1:
-        name = networks[0]
-    with torch.random.fork_rng(devices=[]):
-        return own_backbone(replace(card.settings.model, backbone=name), card.image_shape)
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
@@ -182,7 +176,10 @@ def _opened(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise CheckpointError(f"Cannot read {path}: {error.strerror or error}.") from error
     except safetensors.SafetensorError as error:
-        if _is_pickled(path):
+        with path.open("rb") as plain:
+            start = plain.read(4)
+        # As the files of torch.save: a zip archive or (before 2020) a pickle.
+        if start == b"PK\x03\x04" or (start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")):
             raise CheckpointError(
                 f"{path} was written by torch.save or pickle, and reading it could run any code in it; write "
                 "a function that builds the model and loads its weights, and name it: package.module:factory."
@@ -190,10 +187,3 @@ def _opened(path: Path) -> Iterator[Any]:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
         ) from error
-
-
-def _is_pickled(path: Path) -> bool:
-    """Whether a file starts like those of torch.save: a zip archive or (before 2020) a pickle."""
-    with path.open("rb") as file:
-        start = file.read(4)
-    return start == b"PK\x03\x04" or (start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"))

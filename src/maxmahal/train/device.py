@@ -149,8 +149,7 @@ class FoldedCopy(nn.Module):
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """The network's output in eval mode, with the weights of the last refresh."""
-        features: Tensor = self.copied(images)
-        return features
+        return self.copied(images)
 
     @torch.no_grad()
     def refresh(self) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,11 @@ from maxmahal.train.config import TrainSettings
 
 def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SGD:
     """SGD over all trainable parameters; only convolution kernels (or all weight matrices) decay."""
-    decayed = decayed_parameters(model, settings)
+    kinds: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    if settings.decay == "weights":
+        kinds = (*kinds, nn.Linear)
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, kinds)]
+    decayed = list({id(layer.weight): layer.weight for layer in layers}.values())  # a shared weight steps only once
     others = [parameter for parameter in model.parameters() if all(parameter is not one for one in decayed)]
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
     device = (decayed or others)[0].device
@@ -24,15 +29,6 @@ def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SG
     for parameter in model.parameters():
         optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimiser
-
-
-def decayed_parameters(model: nn.Module, settings: TrainSettings) -> list[nn.Parameter]:
-    """The parameters that weight decay acts on."""
-    kinds: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-    if settings.decay == "weights":
-        kinds = (*kinds, nn.Linear)
-    weights = {id(module.weight): module.weight for module in model.modules() if isinstance(module, kinds)}
-    return list(weights.values())  # type: ignore[arg-type]  # a weight that two layers share must step only once
 
 
 def momentum_tensors(model: nn.Module, optimiser: torch.optim.SGD) -> dict[str, Tensor]:

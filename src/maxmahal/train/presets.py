@@ -39,8 +39,12 @@ def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFo
         return settings
     begun = load_progress(folder.state).table
     if any(each.startswith("train.epochs=") for each in overrides):
-        overrides = [*overrides, *_extension(begun, settings.train.epochs)]
-        settings = load_settings(preset, overrides)
+        # A run that gets more epochs keeps its schedule: the same as if it had begun so.
+        train, epochs = begun["train"], settings.train.epochs
+        scheduled = train.get("schedule_epochs")
+        if epochs > train["epochs"] or (epochs == train["epochs"] and scheduled is not None):
+            overrides = [*overrides, f"train.schedule_epochs={scheduled or train['epochs']}"]
+            settings = load_settings(preset, overrides)
     if str(preset) not in shipped_files("preset"):
         return settings
     if (begun.get("about"), begun.get("table")) != (settings.about, settings.table):
@@ -53,15 +57,6 @@ def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFo
         )
     with only_named(asked):
         return from_table(Settings, table)
-
-
-def _extension(begun: Table, epochs: int) -> list[str]:
-    """The override that keeps the schedule of a run which gets more epochs: the same as if it had begun so."""
-    train = begun["train"]
-    scheduled = train.get("schedule_epochs")
-    if epochs < train["epochs"] or (epochs == train["epochs"] and scheduled is None):
-        return []
-    return [f"train.schedule_epochs={scheduled or train['epochs']}"]
 
 
 def _table(path: Path, seen: tuple[Path, ...] = ()) -> Table:

@@ -54,10 +54,15 @@ def _width(model: Classifier, data: ImageData) -> int | None:
     """The smallest width of the consecutive linear layers that produce the features; None without such layers."""
     calls: list[_Call] = []
     layers = [module for module in model.backbone.modules() if isinstance(module, nn.Linear)]
-    hooks = [layer.register_forward_hook(lambda *seen: calls.append(_call(*seen))) for layer in layers]
+
+    def keep(layer: nn.Linear, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        calls.append(_Call(layer.in_features, inputs[0] if inputs else None, output, output._version))
+
+    hooks = [layer.register_forward_hook(keep) for layer in layers]
+    devices = [data.device] if data.device.type == "cuda" else []
     try:
         # A network may draw random numbers even here, which must not change the training.
-        with eval_mode(model), torch.no_grad(), torch.random.fork_rng(_devices(data)):
+        with eval_mode(model), torch.no_grad(), torch.random.fork_rng(devices):
             features = model.features(data.first(2).float_images())
     finally:
         for hook in hooks:
@@ -69,11 +74,3 @@ def _width(model: Classifier, data: ImageData) -> int | None:
         calls.remove(call)
         tensor = call.input
     return min(widths, default=None)
-
-
-def _call(layer: nn.Linear, inputs: tuple[Tensor, ...], output: Tensor) -> _Call:
-    return _Call(layer.in_features, inputs[0] if inputs else None, output, output._version)
-
-
-def _devices(data: ImageData) -> list[torch.device]:
-    return [data.device] if data.device.type == "cuda" else []

@@ -29,14 +29,7 @@ class LoggedTraining:
 
     def __init__(self, reporter: Reporter, log: Any) -> None:
         self._reporter, self._log = reporter, log
-
-    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
-        """Training starts or resumes."""
-        self._reporter.start(epochs, epochs_done, steps_per_epoch)
-
-    def step(self) -> None:
-        """A step is done."""
-        self._reporter.step()
+        self.start, self.step, self.note = reporter.start, reporter.step, reporter.note
 
     def epoch(self, metrics: Metrics) -> None:
         """The metrics of an epoch, by its number."""
@@ -44,10 +37,6 @@ class LoggedTraining:
             if name != "epoch":
                 self._log.add_scalar(f"train/{name}", value, int(metrics["epoch"]))
         self._reporter.epoch(metrics)
-
-    def note(self, text: str) -> None:
-        """A message for the user."""
-        self._reporter.note(text)
 
 
 @contextmanager

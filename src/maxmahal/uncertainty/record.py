@@ -100,16 +100,13 @@ def read_record(path: Path) -> UncertaintyRecord:
 
 def _table(read: dict[str, Any]) -> dict[str, Any]:
     """A table of the file with the names and types of the record; those inside it are converted already."""
-    table = {"ood" if name == "strangers" else name: _value(value) for name, value in read.items()}
+    table: dict[str, Any] = {"ood" if name == "strangers" else name: value for name, value in read.items()}
+    table |= {name: math.nan for name, value in table.items() if value is None}
     for name in {"ignoring", "evading"} & table.keys():
         table[name] = Detection(**table[name])
     if "scores" in table:
         table["scores"] = tuple(ScoreResult(**score) for score in table["scores"])
     return table
-
-
-def _value(value: Any) -> Any:
-    return math.nan if value is None else value
 
 
 def _rounded(value: Any) -> Any:

@@ -143,12 +143,8 @@ def study_model(
 def _detection(score: Score, model: Classifier, attacked: Result, usual: Float[np.ndarray, " n"]) -> Detection:
     fooled = attacked.fooled.cpu().numpy()
     values = _values(score, model, _outputs(model, attacked.images))
-    unsuspicious = values <= np.quantile(usual, 1 - FALSE_ALARMS)
-    return Detection(
-        fooled=float(fooled.mean()),
-        auroc=auroc(values[fooled], usual),
-        undetected=float((fooled & unsuspicious).mean()),
-    )
+    undetected = fooled & (values <= np.quantile(usual, 1 - FALSE_ALARMS))
+    return Detection(float(fooled.mean()), auroc(values[fooled], usual), float(undetected.mean()))
 
 
 def _values(score: Score, model: Classifier, outputs: Outputs) -> Float[np.ndarray, " n"]:

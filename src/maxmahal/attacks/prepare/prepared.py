@@ -51,7 +51,15 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
     """
     if isinstance(model, Prepared):
         return model
-    _check_arguments(model, precision)
+    if not isinstance(model, nn.Module):
+        raise ArgumentError(
+            f"model must be a torch.nn.Module, so that its gradients can be followed; got a {type(model).__name__}. "
+            "Put what it computes into the forward method of a module."
+        )
+    if model.training:
+        raise ArgumentError("model is in training mode, where batch norm and dropout differ; call model.eval() first.")
+    if precision not in get_args(Precision):
+        raise ArgumentError(f"precision = '{precision}' is unknown; {did_you_mean(precision, get_args(Precision))}")
     try:
         snapshot = copy.deepcopy(model).float().requires_grad_(False)
     except Exception as error:  # a model may hold anything: locks, handles, tensors inside a graph
@@ -64,7 +72,7 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
         precision = "bfloat16" if on_cuda and torch.cuda.is_bf16_supported() else "float32"
     wanted: dict[Speedup, bool] = {
         "fold": bool(foldable.pairs),
-        "channels_last": images_are_convolved(snapshot),
+        "channels_last": any(parameter.ndim == 4 for parameter in snapshot.parameters()),  # it has convolutions
         "bfloat16": precision == "bfloat16",
         "compile": on_cuda if compile is None else compile,
     }
@@ -117,8 +125,7 @@ class Prepared(nn.Module):
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n l"]:
         """The original's logits."""
-        logits: Tensor = self.original(images)
-        return logits
+        return self.original(images)
 
     def search(self, images: Float[Tensor, "n c h w"]) -> Outputs:
         """The snapshot's outputs in float32, differentiable with respect to the images."""
@@ -180,43 +187,26 @@ _LEFT_OUT: dict[Speedup, str] = {
 
 def _first_notes(plan: Plan) -> dict[str, str]:
     """One note for each speed-up of the plan, and one on batch norm wherever there is any."""
-    notes = {}
-    if plan.foldable.batch_norms:
-        notes["fold"] = _folding_note(plan.foldable)
-    if "channels_last" in plan.speedups:
-        notes["channels_last"] = "memory channels_last"
-    if "bfloat16" in plan.speedups:
-        notes["bfloat16"] = "bfloat16 but for the last linear layer and the head, which stay in float32"
-    if "compile" in plan.speedups:
-        notes["compile"] = "compiled for any batch size"
-    return notes
-
-
-def _folding_note(foldable: Foldable) -> str:
-    folded, count, untraced = len(foldable.pairs), foldable.batch_norms, foldable.untraced
-    if not folded:
+    folded, count, untraced = len(plan.foldable.pairs), plan.foldable.batch_norms, plan.foldable.untraced
+    folding = f"{folded} of {count} batch norms folded into the layers before them"
+    if folded and untraced:
+        folding += f"; traced in parts, because the whole cannot be ({untraced})"
+    elif not folded:
         why = f"the network cannot be traced ({untraced})" if untraced else "none has a plain layer to itself before it"
-        return f"0 of {count} batch norms folded: {why}"
-    parts = f"; traced in parts, because the whole cannot be ({untraced})" if untraced else ""
-    return f"{folded} of {count} batch norms folded into the layers before them{parts}"
+        folding = f"0 of {count} batch norms folded: {why}"
+    applied = {
+        "channels_last": "memory channels_last",
+        "bfloat16": "bfloat16 but for the last linear layer and the head, which stay in float32",
+        "compile": "compiled for any batch size",
+    }
+    notes = {"fold": folding} if count else {}
+    return notes | {name: note for name, note in applied.items() if name in plan.speedups}
 
 
 def _device(model: nn.Module) -> torch.device | None:
     """Where a model lives; None if nowhere in particular, or in several places."""
     devices = {tensor.device for tensor in chain(model.parameters(), model.buffers())}
     return devices.pop() if len(devices) == 1 else None
-
-
-def _check_arguments(model: nn.Module, precision: str) -> None:
-    if not isinstance(model, nn.Module):
-        raise ArgumentError(
-            f"model must be a torch.nn.Module, so that its gradients can be followed; got a {type(model).__name__}. "
-            "Put what it computes into the forward method of a module."
-        )
-    if model.training:
-        raise ArgumentError("model is in training mode, where batch norm and dropout differ; call model.eval() first.")
-    if precision not in get_args(Precision):
-        raise ArgumentError(f"precision = '{precision}' is unknown; {did_you_mean(precision, get_args(Precision))}")
 
 
 def build(snapshot: nn.Module, plan: Plan) -> Search:
@@ -233,11 +223,6 @@ def build(snapshot: nn.Module, plan: Plan) -> Search:
     if "compile" in plan.speedups:
         run = compile_apart(run, dynamic=True)
     return lambda images: Outputs(*run(images.float()))
-
-
-def images_are_convolved(model: nn.Module) -> bool:
-    """Whether there is a weight that channels_last memory makes a difference to."""
-    return any(parameter.ndim == 4 for parameter in model.parameters())
 
 
 def network_of(model: nn.Module) -> nn.Module:

@@ -5,8 +5,6 @@ a linear readout that separates one point at the edge of the ball from many well
 exists by construction, and an attack on a model whose gradients are informative finds it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -71,27 +69,20 @@ class Features(nn.Module):
         (model,) = self._models
         if isinstance(model, Classifier) and type(model).forward is Classifier.forward:
             return model.features(images)
-        with _linear_inputs(model) as seen:
+        seen: list[Tensor] = []  # the input of the linear layer that was used last
+
+        def keep(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:  # noqa: ARG001
+            seen[:] = inputs[:1]
+
+        layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        handles = [layer.register_forward_pre_hook(keep) for layer in layers]
+        try:
             logits: Tensor = model(images)
+        finally:
+            for handle in handles:
+                handle.remove()
         fits = bool(seen) and seen[-1].ndim == 2 and len(seen[-1]) == len(images)
         return seen[-1] if fits else logits
-
-
-@contextmanager
-def _linear_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
-    """The input of the linear layer that was used last; no hook is left behind."""
-    seen: list[Tensor] = []
-
-    def keep(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:  # noqa: ARG001
-        seen[:] = inputs[:1]
-
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    handles = [layer.register_forward_pre_hook(keep) for layer in layers]
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @check("binarization", "Planted adversarial examples")
@@ -174,16 +165,10 @@ def _attack(probe: Probe, model: Features, readouts: Readouts) -> Bool[Tensor, "
         rows = (readouts.separates & ~found).nonzero().squeeze(1)  # the others are found already
         if len(rows):
             own = readouts.of(rows)
-            moved = craft(
-                model,
-                probe.images[rows],
-                torch.zeros_like(rows),
-                objective=custom(lambda outputs, *_, own=own: -own(outputs.logits), name="planted"),
-                threat=probe.threat,
-                steps=STEPS,
-                step_size=2.5 * probe.threat.radius / STEPS,
-                seed=probe.keyed("binarization", start),
-                sample_ids=probe.sample_ids[rows],
-            )
+            planted = custom(lambda outputs, *_, own=own: -own(outputs.logits), name="planted")
+            case = (model, probe.images[rows], torch.zeros_like(rows), probe.threat)
+            seed, ids = probe.keyed("binarization", start), probe.sample_ids[rows]
+            size = 2.5 * probe.threat.radius / STEPS
+            moved = craft(*case, objective=planted, steps=STEPS, step_size=size, seed=seed, sample_ids=ids)
             found[rows] = own(in_batches(model, moved)) > 0
     return found

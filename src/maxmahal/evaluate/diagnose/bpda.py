@@ -41,7 +41,11 @@ def bpda_model(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Prepared |
         search = copy.deepcopy(model).requires_grad_(False)
     except Exception:  # a model may hold anything: locks, handles, tensors inside a graph
         return None
-    _wrap_misleading(search, images)
+    for name, inputs in _candidates(search, images).items():
+        module = search.get_submodule(name)
+        if _misleads(module, inputs):
+            parent, _, own = name.rpartition(".")
+            setattr(search.get_submodule(parent), own, straight_through(Opaque(module)))
     through = StraightThroughModel(search)
     before, after = _gradient(model, images), _gradient(through, images)
     if after is None or not bool(after.nan_to_num(0.0, 0.0, 0.0).any()):
@@ -49,15 +53,6 @@ def bpda_model(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Prepared |
     if before is not None and torch.allclose(before, after, equal_nan=True):
         return None
     return Prepared(model, through, NO_SPEEDUPS, notes={})
-
-
-def _wrap_misleading(model: nn.Module, images: Tensor) -> None:
-    """Replace modules by straight-through ones in place."""
-    for name, inputs in _candidates(model, images).items():
-        module = model.get_submodule(name)
-        if _misleads(module, inputs):
-            parent, _, own = name.rpartition(".")
-            setattr(model.get_submodule(parent), own, straight_through(Opaque(module)))
 
 
 def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
@@ -179,8 +174,7 @@ class StraightThroughMode(TorchFunctionMode):
         if not value.is_floating_point():
             self._made_from[value] = carrier
             return value
-        carried: Tensor = straight_through(lambda _: value.detach())(carrier.to(value.dtype))
-        return carried
+        return straight_through(lambda _: value.detach())(carrier.to(value.dtype))
 
 
 class Opaque(nn.Module):

@@ -115,8 +115,7 @@ def _no_path(what: str) -> Finding:
 def _same_draws(probe: Probe, images: Tensor) -> Tensor:
     """The logits, with the same random numbers in every call of a stochastic model."""
     torch.manual_seed(probe.keyed("gradient-direction"))
-    logits: Tensor = probe.model(images)
-    return logits
+    return probe.model(images)
 
 
 def _margins(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:

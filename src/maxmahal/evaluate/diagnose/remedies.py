@@ -17,12 +17,10 @@ def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
     for remedy, stages in REMEDIES.items():
         if remedy == "transfer" and remedy in wanted:
             transferred = sorted({name for finding in flagged for name in finding.numbers.get("sources", [])})
-            tables += [_from_source(stage, name) for stage in stages for name in transferred]
+            for stage in stages:
+                for source in transferred:
+                    own = {"title": f"MIM-10 crafted on {source}", "source": source, "remedy": remedy}
+                    tables.append({**stage, "name": f"{stage['name']}-{source}", **own})
         elif remedy in wanted:
             tables += [{**stage, "remedy": remedy} for stage in stages]
     return tables
-
-
-def _from_source(stage: Table, source: str) -> Table:
-    own = {"name": f"{stage['name']}-{source}", "title": f"MIM-10 crafted on {source}", "source": source}
-    return {**stage, **own, "remedy": "transfer"}

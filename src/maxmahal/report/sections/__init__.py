@@ -13,13 +13,13 @@ from maxmahal.report.sections.features import feature_space_values
 from maxmahal.report.sections.samples import across_values, samples_values
 from maxmahal.report.sections.training import training_values
 from maxmahal.report.sections.transfer import transfer_values
-from maxmahal.report.sections.verdict import differences_values, numbers_values, verdict_values
+from maxmahal.report.sections.verdict import differences_values, verdict_values
 
 SectionScope = Literal["top", "compare", "model", "both"]
 
 SECTIONS: dict[str, tuple[str, str, SectionScope, Callable[[Sequence[ReportedModel]], Mapping[str, object]]]] = {
     "verdict": ("Verdict", "Verdict", "top", verdict_values),
-    "numbers": ("The numbers", "Numbers", "model", numbers_values),
+    "numbers": ("The numbers", "Numbers", "model", lambda models: {"model": models[0]} if models[0].verdict else {}),
     "differences": ("Clean and robust accuracy", "Differences", "compare", differences_values),
     "attacks": ("Accuracy under each attack", "Attacks", "both", table_values),
     "breakdown": ("Which attack broke which samples", "Breakdown", "both", breakdown_values),

@@ -40,29 +40,19 @@ def table_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     found = [(group, [model for model in group.models if model.verdict]) for group in group_models(models)]
     tables = [(group, begun, _rows(begun)) for group, begun in found if begun]
     cells = [cell for _, _, rows in tables for row in rows for cell in row.cells]
-    return (
-        {
-            "tables": tables,
-            "single": len(models) == 1,
-            "has_paper": any(cell.paper for cell in cells),
-            "has_partial": any(cell.partial for cell in cells),
-        }
-        if tables
-        else {}
-    )
+    marks = {"has_paper": any(cell.paper for cell in cells), "has_partial": any(cell.partial for cell in cells)}
+    return {"tables": tables, "single": len(models) == 1, **marks} if tables else {}
 
 
 def _rows(models: list[ReportedModel]) -> list[AttackRow]:
     names = merged([[each.name for each in model.evaluation.stages] for model in models])
     found = [{each.stage.name: each for each in model.verdict.stages} for model in models if model.verdict]
     papers = [str(model.evaluation.model.get("table") or "") for model in models]
-    return [
-        _row(
-            name,
-            [AttackCell(by_name.get(name), paper_number(p, name)) for by_name, p in zip(found, papers, strict=True)],
-        )
-        for name in names
-    ]
+    rows = []
+    for name in names:
+        pairs = zip(found, papers, strict=True)
+        rows.append(_row(name, [AttackCell(by_name.get(name), paper_number(paper, name)) for by_name, paper in pairs]))
+    return rows
 
 
 def merged(orders: list[list[str]]) -> list[str]:

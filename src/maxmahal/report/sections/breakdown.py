@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxmahal.records.types import Evaluation, StageRecords
-from maxmahal.records.verdict import CLEAN, Verdict, stands
-from maxmahal.report.layout import ReportedModel, stages_run
+from maxmahal.records.verdict import CLEAN, stands
+from maxmahal.report.layout import ReportedModel
 from maxmahal.report.sections.attacks import merged
 
 
@@ -42,23 +42,22 @@ def breakdown_values(models: Sequence[ReportedModel]) -> dict[str, object]:
 def breakdowns(models: Sequence[ReportedModel]) -> list[Breakdown]:
     """One per model that has a verdict."""
     order = merged([[stage.name for stage in _counting(model.evaluation)] for model in models])
-    return [_breakdown(model, model.verdict, order) for model in models if model.verdict]
-
-
-def _breakdown(model: ReportedModel, verdict: Verdict, order: list[str]) -> Breakdown:
-    total = verdict.clean.total
-    robust = int(stands(model.evaluation).sum())
-    broke = {each.stage.name: each.broke for each in verdict.stages}
-    counting = _counting(model.evaluation)
-    wrong = total - robust - sum(broke[stage.name] for stage in counting)
-    parts = [SampleShare("wrong without an attack", wrong, wrong / total, "wrong", 0)]
-    for stage in counting:
-        depth = 100 * order.index(stage.name) // max(len(order) - 1, 1)
-        count = broke[stage.name]
-        parts.append(SampleShare(stage.title, count, count / total, "broke", depth))
-    parts.append(SampleShare("robust", robust, robust / total, "stand", 0))
-    return Breakdown(model, tuple(parts), total)
+    found = []
+    for model, verdict in ((model, model.verdict) for model in models if model.verdict):
+        total, robust = verdict.clean.total, int(stands(model.evaluation).sum())
+        broke = {each.stage.name: each.broke for each in verdict.stages}
+        counting = _counting(model.evaluation)
+        wrong = total - robust - sum(broke[stage.name] for stage in counting)
+        parts = [SampleShare("wrong without an attack", wrong, wrong / total, "wrong", 0)]
+        for stage in counting:
+            depth = 100 * order.index(stage.name) // max(len(order) - 1, 1)
+            count = broke[stage.name]
+            parts.append(SampleShare(stage.title, count, count / total, "broke", depth))
+        parts.append(SampleShare("robust", robust, robust / total, "stand", 0))
+        found.append(Breakdown(model, tuple(parts), total))
+    return found
 
 
 def _counting(evaluation: Evaluation) -> list[StageRecords]:
-    return [stage for stage in stages_run(evaluation) if stage.counts and stage.kind != CLEAN]
+    run = [stage for stage in evaluation.stages if not stage.skipped and len(stage.columns)]
+    return [stage for stage in run if stage.counts and stage.kind != CLEAN]

@@ -47,20 +47,17 @@ class CurveChart:
 
 def curves_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Nothing if no finding holds a curve and no attack searched for the smallest distortion."""
-    groups = [(group, curve_charts(group)) for group in group_models(models)]
-    shown = [(group, _drawn_in(group, curves), curves) for group, curves in groups if curves]
+    shown = []
+    for group in group_models(models):
+        if curves := curve_charts(group):
+            labels = {line.model.label for each in curves for line in each.lines}
+            shown.append((group, [model for model in group.models if model.label in labels], curves))
     return {"groups": shown} if shown else {}
-
-
-def _drawn_in(group: ModelGroup, curves: list[CurveChart]) -> list[ReportedModel]:
-    labels = {line.model.label for each in curves for line in each.lines}
-    return [model for model in group.models if model.label in labels]
 
 
 def curve_charts(group: ModelGroup) -> list[CurveChart]:
     """One chart per kind of curve, one line per model."""
-    linf = group.models[0].evaluation.norm == "Linf"
-    text = _as_written if linf else short
+    text = _as_written if group.models[0].evaluation.norm == "Linf" else short
     wanted = [
         ("epsilon-growth", "epsilons", "accuracies", "epsilon", "A model that no epsilon breaks hides its gradients."),
         ("still-falling", "steps", "accuracy_by_steps", "steps", "Still falling at the right end: too few steps."),
@@ -70,8 +67,7 @@ def curve_charts(group: ModelGroup) -> list[CurveChart]:
     for check, x_key, y_key, x_name, note in wanted:
         lines = [line for model in group.models if (line := _from_findings(model, check, x_key, y_key))]
         if lines:
-            written = text if x_name == "epsilon" else short
-            found.append(_draw(check, note, x_name, lines, written))
+            found.append(_draw(check, note, x_name, lines, text if x_name == "epsilon" else short))
     return found + _exact_curves(group)
 
 
@@ -97,8 +93,11 @@ def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable
     wide = places[-1] > 10 * max(min((place for place in places if place), default=0.0), 1e-12)
     scale: Literal["root", "linear"] = "root" if wide else "linear"
     name = f"{x_name} (square-root scale)" if wide else x_name
-    axis = Axis(name, places[0], places[-1], scale, text)
-    chart = Chart(title, replace(axis, at=_apart(places, axis)), _share_axis())
+    axis, apart = Axis(name, places[0], places[-1], scale, text), places[-1:]
+    for place in reversed(places):  # those whose texts do not overlap
+        if axis.place(apart[0]) - axis.place(place) >= _ROOM:
+            apart.insert(0, place)
+    chart = Chart(title, replace(axis, at=tuple(apart)), _share_axis())
     for line in lines:
         chart.line(line.xs, line.ys, line.model.slot)
         tips = [f"{line.model.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
@@ -106,27 +105,13 @@ def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable
     return CurveChart(check, title, note, x_name, chart, tuple(lines))
 
 
-def _apart(places: list[float], axis: Axis) -> tuple[float, ...]:
-    """The measured places whose texts do not overlap, starting at the high end."""
-    kept: list[float] = []
-    for place in reversed(places):
-        if not kept or axis.place(kept[-1]) - axis.place(place) >= _ROOM:
-            kept.append(place)
-    return tuple(reversed(kept))
-
-
 def _exact_curves(group: ModelGroup) -> list[CurveChart]:
     stages: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
     for model in group.models:
         for stage in model.evaluation.stages:
-            if stage.is_minimum_norm and _is_exact(stage):
+            if stage.is_minimum_norm and stage.finished and np.isfinite(stage.columns.distortion).all():
                 stages.setdefault(stage.name, []).append((model, stage))
     return [_exact(members) for members in stages.values()]
-
-
-def _is_exact(stage: StageRecords) -> bool:
-    distances = stage.columns.distortion
-    return stage.finished and len(distances) > 0 and bool(np.isfinite(distances).all())
 
 
 def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:

@@ -15,13 +15,9 @@ def diagnostics_values(models: Sequence[ReportedModel]) -> dict[str, object]:
 
 def _added(evaluation: Evaluation, finding: Finding) -> list[str]:
     """The titles of the stages that ran because of a finding."""
-    titles = [
-        stage.title
-        for stage in evaluation.stages
-        if not stage.skipped
-        and (stage.settings.get("because") == finding.check or stage.settings.get("remedy") in finding.adds)
-    ]
-    return list(dict.fromkeys(titles))
+    run = [(stage.title, stage.settings) for stage in evaluation.stages if not stage.skipped]
+    added = [t for t, given in run if given.get("because") == finding.check or given.get("remedy") in finding.adds]
+    return list(dict.fromkeys(added))
 
 
 def _measured(value: object) -> str:

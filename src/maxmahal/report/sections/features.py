@@ -67,5 +67,4 @@ def place_points(xy: Float[np.ndarray, "n 2"], bounds: FeatureWindow) -> Float[n
     """Where features are in the square drawing."""
     middle, half = bounds
     relative = (xy.astype(np.float64) - middle) / half
-    placed: np.ndarray = SIDE / 2 + relative * np.array([1, -1]) * (SIDE / 2 - _EDGE)
-    return placed
+    return SIDE / 2 + relative * np.array([1, -1]) * (SIDE / 2 - _EDGE)

@@ -43,7 +43,9 @@ def samples_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     attacked = [
         (place, stage) for place, stage in enumerate(evaluation.stages) if stage.name != CLEAN and len(stage.columns)
     ]
-    images = attacked_images(_choose_first(evaluation.pictures))
+    first = choose(evaluation.pictures)  # one per sample, then the others
+    others = [each for each in evaluation.pictures if not any(each is other for other in first)]
+    images = attacked_images([*first, *others])
     names = {"class_name": class_name, "stage_title": stage_title}
     places = {stage.name: place for place, stage in enumerate(evaluation.stages)}
     return {"model": model, "labels": labels, "attacks": attacked, "images": images, "places": places, **names}
@@ -55,21 +57,11 @@ def across_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     return {"data": list(dict.fromkeys(model.evaluation.data for model in begun))} if len(begun) > 1 else {}
 
 
-def sample_records(models: Sequence[ReportedModel]) -> list[dict[str, object]]:
-    """The verdict on every model and what became of each of its samples, for the page's script and other programs."""
-    return [_sample_record(model) for model in models]
-
-
-def _sample_record(model: ReportedModel) -> dict[str, object]:
+def sample_record(model: ReportedModel) -> dict[str, object]:
+    """The verdict on a model and what became of each of its samples, for the page's script and other programs."""
     evaluation, verdict = model.evaluation, model.verdict
-    facts: dict[str, object] = {
-        "model": model.label,
-        **{
-            name: getattr(evaluation, name)
-            for name in ("data", "suite", "suite_version", "norm", "epsilon", "finished")
-        },
-        "class_names": evaluation.class_names,
-    }
+    names = ("data", "suite", "suite_version", "norm", "epsilon", "finished", "class_names")
+    facts: dict[str, object] = {"model": model.label, **{name: getattr(evaluation, name) for name in names}}
     if verdict is None:
         return facts
     clean = evaluation.stage(CLEAN).columns
@@ -119,12 +111,6 @@ def attacked_images(pictures: Sequence[Picture]) -> list[AttackedImage]:
     return images
 
 
-def _choose_first(pictures: Sequence[Picture]) -> list[Picture]:
-    """All pictures, first one per sample."""
-    chosen = choose(pictures)
-    return chosen + [each for each in pictures if not any(each is other for other in chosen)]
-
-
 def choose(pictures: Sequence[Picture]) -> list[Picture]:
     """One picture per sample, of as many different attacks as possible."""
     by_sample: dict[int, list[Picture]] = {}
@@ -141,14 +127,11 @@ def _attacked_image(picture: Picture, step: int) -> AttackedImage:
 
 def amplify(perturbation: Float[np.ndarray, "c h w"]) -> tuple[Float[np.ndarray, "c h w"], float]:
     """The perturbation around mid-grey, as strong as possible without clipping, and by which factor that is."""
-    largest = float(np.abs(perturbation).max(initial=0.0))
-    factor = _two_digits_down(_GREY / largest) if largest else 1.0
+    largest, factor = float(np.abs(perturbation).max(initial=0.0)), 1.0
+    if largest:
+        unit = 10.0 ** (math.floor(math.log10(_GREY / largest)) - 1)
+        factor = math.floor(_GREY / largest / unit + 1e-6) * unit  # two digits, rounded down
     return _GREY + factor * perturbation, factor
-
-
-def _two_digits_down(value: float) -> float:
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return math.floor(value / unit + 1e-6) * unit
 
 
 def class_name(evaluation: Evaluation, label: int) -> str:

@@ -59,15 +59,14 @@ def training_chart(models: Sequence[TrainedModel]) -> Chart:
         times, faults = [entry["train_seconds"] / unit for entry in epochs], [_error(entry) for entry in epochs]
         chart.line(times, faults, model.slot)
         some = range(0, len(epochs), max(1, len(epochs) // _MARKED))
-        tips = [_tip(model, epochs[index]) for index in some]
+        tips = []
+        for entry in (epochs[index] for index in some):
+            when = f"epoch {entry['epoch']}, " if "epoch" in entry else ""
+            error = f"test error {percent(_error(entry))} %"
+            tips.append(f"{model.label}, {when}{duration(entry['train_seconds'])}: {error}")
         chart.points([times[index] for index in some], [faults[index] for index in some], model.slot, tips)
     return chart
 
 
 def _error(entry: dict[str, Any]) -> float:
     return 1.0 - float(entry["test_accuracy"])
-
-
-def _tip(model: TrainedModel, entry: dict[str, Any]) -> str:
-    when = f"epoch {entry['epoch']}, " if "epoch" in entry else ""
-    return f"{model.label}, {when}{duration(entry['train_seconds'])}: test error {percent(_error(entry))} %"

@@ -33,26 +33,21 @@ def transfer_matrices(group: ModelGroup) -> list[TransferMatrix]:
     for model in group.models:
         for stage in model.evaluation.stages:
             if stage.kind == "transfer" and len(stage.columns):
-                pair = (str(stage.settings.get("source", "")), model.label)
-                found.setdefault(_crafting(stage), {})[pair] = stage
+                source = str(stage.settings.get("source", ""))
+                # Without the substitute: those that were attacked in the same way share a matrix.
+                crafting = stage.title.removesuffix(f" crafted on {source}").replace(source, "…")
+                found.setdefault(crafting, {})[source, model.label] = stage
     return [_matrix(group, crafting, stages) for crafting, stages in found.items()]
-
-
-def _crafting(stage: StageRecords) -> str:
-    """The stage's title without the substitute; substitutes attacked in the same way share a matrix."""
-    source = str(stage.settings.get("source", ""))
-    return stage.title.removesuffix(f" crafted on {source}").replace(source, "…")
 
 
 def _matrix(group: ModelGroup, crafting: str, stages: dict[tuple[str, str], StageRecords]) -> TransferMatrix:
     targets = tuple(each for each in group.models if any(target == each.label for _, target in stages))
     sources = list(dict.fromkeys([each.evaluation.name for each in targets] + [source for source, _ in stages]))
     sources = [source for source in sources if any(source == known for known, _ in stages)]
-    rows = tuple((source, tuple(_entry(source, each, stages) for each in targets)) for source in sources)
-    return TransferMatrix(f"{crafting}: {group.title}", targets, rows)
-
-
-def _entry(source: str, target: ReportedModel, stages: dict[tuple[str, str], StageRecords]) -> TransferCell:
-    stage = stages.get((source, target.label))
-    rate = None if stage is None else Rate(float(stage.columns.right_share.sum()), len(stage.columns))
-    return target, stage, rate
+    rows = []
+    for source in sources:
+        found = [(target, stages.get((source, target.label))) for target in targets]
+        rates = [None if stage is None else stage.columns.right_share for _, stage in found]
+        cells = [None if shares is None else Rate(float(shares.sum()), len(shares)) for shares in rates]
+        rows.append((source, tuple((*pair, rate) for pair, rate in zip(found, cells, strict=True))))
+    return TransferMatrix(f"{crafting}: {group.title}", targets, tuple(rows))

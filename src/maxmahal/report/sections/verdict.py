@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from maxmahal.records.statistics import Comparison
-from maxmahal.records.verdict import CLEAN, SeedSpread, Verdict, compare, seed_spreads
-from maxmahal.report.chart import LINE, Axis, Chart, Line, Point, Text
+from maxmahal.records.verdict import CLEAN, Verdict, compare, seed_spreads
+from maxmahal.report.chart import LINE, Axis, Chart, Line, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import short, typeset
 
@@ -19,24 +19,22 @@ _LETTERS = 26  # of a model's name beside its mark: half of the chart
 
 def verdict_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Every model in one sentence and one bar."""
-    kinds = {(model.evaluation.suite, model.evaluation.samples) for model in models}
-    return {"models": models, "suites": _suites(models), "mixed": len(kinds) > 1}
-
-
-def numbers_values(models: Sequence[ReportedModel]) -> dict[str, object]:
-    """The rates of one model with their intervals; nothing before its first chunk of clean images."""
-    (model,) = models
-    return {"model": model} if model.verdict else {}
+    every = [model.evaluation for model in models]
+    # What each suite is, so that a quick look is not mistaken for a measurement.
+    said = [f"{each.suite}, version {each.suite_version}: {each.suite_about}." for each in every if each.suite_about]
+    mixed = len({(each.suite, each.samples) for each in every}) > 1
+    return {"models": models, "suites": list(dict.fromkeys(said)), "mixed": mixed}
 
 
 def differences_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     """Clean against robust accuracy, paired comparisons, and the spread over training seeds."""
-    groups = group_models(models)
     protocol_alone = all(model.evaluation.comparison for model in models)
+    # Only of finished evaluations: an unfinished one looks more robust than it is.
+    finished = [each for each in models if each.verdict and each.evaluation.finished]
     values = {
         "charts": accuracy_scatters(models),
-        "pairs": [pair for group in groups for pair in _pairs(group)],
-        "spreads": _spreads(models),
+        "pairs": [pair for group in group_models(finished) for pair in _pairs(group)],
+        "spreads": seed_spreads([replace(each.evaluation, name=each.label) for each in finished]),
     }
     return {**values, "worst": "worst case" if protocol_alone else "robust accuracy"} if any(values.values()) else {}
 
@@ -56,7 +54,7 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
     high = max([0.1, *(verdict.robust.interval[1] for _, verdict in shown)])
     x = Axis("clean accuracy in %", max(low - 0.05, 0.0), 1.0, text=_percents)
     chart = Chart(title, x, Axis("worst case in %", 0.0, high, text=_percents))
-    taken: list[Point] = []
+    taken: list[float] = []
     for model, verdict in sorted(shown, key=lambda each: each[1].robust.value):
         clean, robust = verdict.clean, verdict.robust
         level = [chart.place(end, robust.value) for end in clean.interval]
@@ -64,8 +62,10 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
         chart.parts += [Line(ends, f"s{model.slot}", 1.5, opacity=0.45) for ends in (level, upright)]
         tip = f"{model.label}: clean {clean}, robust {robust}"
         chart.points([clean.value], [robust.value], model.slot, [typeset(tip)])
-        taken.append(_free(chart.place(clean.value, robust.value), taken))
-        across, above = taken[-1]
+        across, above = chart.place(clean.value, robust.value)
+        while any(abs(above - other) < LINE - 4 for other in taken):  # until its label overlaps no other
+            above -= 1
+        taken.append(above)
         name = shorten(model.label, _LETTERS, placeholder=" …")
         left = across > chart.width / 2
         anchor: Literal["start", "end"] = "end" if left else "start"
@@ -73,42 +73,16 @@ def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Char
     return chart
 
 
-def _free(place: Point, taken: Sequence[Point]) -> Point:
-    """The place itself, or the next one above whose label overlaps no other."""
-    x, y = place
-    while any(abs(y - other) < LINE - 4 for _, other in taken):
-        y -= 1
-    return x, y
-
-
 def _percents(share: float) -> str:
     return short(100 * share)
 
 
-def _suites(models: Sequence[ReportedModel]) -> list[str]:
-    """The description of each suite, so that a quick look is not mistaken for a measurement."""
-    every = [model.evaluation for model in models]
-    said = [f"{each.suite}, version {each.suite_version}: {each.suite_about}." for each in every if each.suite_about]
-    return list(dict.fromkeys(said))
-
-
 def _pairs(group: ModelGroup) -> list[tuple[ReportedModel, ReportedModel, Comparison]]:
     """Models that were attacked in the same way on the same images."""
-    finished = [model for model in group.models if model.evaluation.finished and model.verdict]
-    return [
-        (first, second, compare(first.evaluation, second.evaluation))
-        for first, second in combinations(finished, 2)
-        if _same_images(first, second)
-    ]
-
-
-def _same_images(first: ReportedModel, second: ReportedModel) -> bool:
-    one, other = first.evaluation, second.evaluation
-    alike = one.data_fingerprint == other.data_fingerprint and one.samples == other.samples
-    return alike and np.array_equal(one.stage(CLEAN).columns.sample, other.stage(CLEAN).columns.sample)
-
-
-def _spreads(models: Sequence[ReportedModel]) -> list[SeedSpread]:
-    """Only of finished evaluations: an unfinished one looks more robust than it is."""
-    finished = [each for each in models if each.verdict and each.evaluation.finished]
-    return seed_spreads([replace(each.evaluation, name=each.label) for each in finished])
+    found = []
+    for first, second in combinations(group.models, 2):
+        one, other = first.evaluation, second.evaluation
+        alike = one.data_fingerprint == other.data_fingerprint and one.samples == other.samples
+        if alike and np.array_equal(one.stage(CLEAN).columns.sample, other.stage(CLEAN).columns.sample):
+            found.append((first, second, compare(one, other)))
+    return found

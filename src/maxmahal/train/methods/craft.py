@@ -159,17 +159,13 @@ class PGDCraft(CraftBudget):
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         """The last iterate of PGD from a random start."""
         with crafting(model, self.craft_mode):
-            objective = OBJECTIVES[self.objective](model.head)
-            if batch.mixed is not None and self.label_source == "true":
+            objective, labels = OBJECTIVES[self.objective](model.head), batch.labels
+            if self.label_source == "predicted":
+                with torch.no_grad():
+                    labels = model(batch.images).argmax(dim=1)
+            elif batch.mixed is not None:
                 objective = mixed_objective(objective, *batch.mixed)
-            return self.descend(model, batch, self._labels(model, batch), objective)
-
-    def _labels(self, model: Classifier, batch: Batch) -> Int[Tensor, " n"]:
-        if self.label_source == "true":
-            return batch.labels
-        with torch.no_grad():
-            predictions: Tensor = model(batch.images).argmax(dim=1)
-        return predictions
+            return self.descend(model, batch, labels, objective)
 
 
 def random_targets(batch: Batch, num_classes: int, policy: Literal["other", "any"]) -> Int[Tensor, " n"]:

@@ -28,5 +28,4 @@ class AdversarialPairing(PGDCraft):
         features = model.features(batch.images)
         adversarial = model.features(self.attacked(model, batch))
         both = 0.5 * model.head(features, *batch.targets) + 0.5 * model.head(adversarial, *batch.targets)
-        loss: Tensor = both + self.weight * pairing_loss(features, adversarial).mean()
-        return loss
+        return both + self.weight * pairing_loss(features, adversarial).mean()

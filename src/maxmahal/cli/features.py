@@ -1,35 +1,59 @@
-"""``maxmahal uncertainty``."""
+"""``maxmahal density`` and ``maxmahal uncertainty``: what the features and the loss of trained models tell."""
 
+import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import maxmahal
-from maxmahal.cli.common import (
-    Console,
-    DataDir,
-    Device,
-    Limit,
-    Trusted,
-    completing,
-    pick_device,
-    print_line,
-    print_table,
-)
+from maxmahal.cli import common
+from maxmahal.cli.common import Console, print_line, print_table
 from maxmahal.errors import SettingsError
+from maxmahal.files import write_text_atomically
+
+_argument = partial(typer.Argument, metavar="RUN", autocompletion=common.completing("zoo"))
+
+
+def density_command(
+    targets: Annotated[list[str], _argument(help="Run folders, checkpoints or names of the zoo.")],
+    data: common.Data = None,
+    trust: common.Trusted = None,
+    train: Annotated[bool, typer.Option("--train", help="Measure the training images, not the test images.")] = False,
+    limit: common.Limit = None,
+    out: Annotated[Path | None, typer.Option(help="Also write a page (.html) or the record (.json).")] = None,
+    data_dir: common.DataDir = None,
+    device: common.Device = "auto",
+) -> None:
+    """Compare the features of models: losses, distances, angles and sample density."""
+    if out is not None and out.suffix not in (".html", ".json"):
+        raise SettingsError(f"--out must end in .html for a page or in .json for the record; got '{out}'.")
+    if limit is not None and limit < 1:
+        raise SettingsError(f"--limit must be at least 1; got {limit}.")  # before torch is imported
+    record = maxmahal.density.compare_models(
+        targets,
+        data=data,
+        split="train" if train else "test",
+        limit=limit,
+        trusted=trust or (),
+        data_dir=data_dir,
+        device=common.pick_device(device),
+    )
+    console = Console()
+    print_table(console, *maxmahal.density.table(record), ruled=True)
+    if out is None:
+        return
+    if out.suffix == ".html":
+        maxmahal.density.write_density_page(record, out)
+    else:
+        write_text_atomically(out, json.dumps(record, indent=1, allow_nan=False) + "\n")
+    print_line(console, f"Wrote {out}.")
 
 
 def uncertainty_command(
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN",
-            autocompletion=completing("zoo"),
-            help="Run folders, checkpoints or zoo:NAME; NAME=RUN names one.",
-        ),
-    ],
+    targets: Annotated[list[str], _argument(help="Run folders, checkpoints or zoo:NAME; NAME=RUN names one.")],
     ood: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,11 +64,11 @@ def uncertainty_command(
     epsilon: Annotated[str, typer.Option(help="Radius of the attacks (Linf).")] = "8/255",
     out: Annotated[Path | None, typer.Option(help="Write the record, a .json file.")] = None,
     data: Annotated[str | None, typer.Option(help="Other test images than the runs' own.")] = None,
-    trust: Trusted = None,
-    limit: Limit = None,
+    trust: common.Trusted = None,
+    limit: common.Limit = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
-    data_dir: DataDir = None,
-    device: Device = "auto",
+    data_dir: common.DataDir = None,
+    device: common.Device = "auto",
 ) -> None:
     """Measure scores of uncertainty: on errors, on out-of-distribution images, and under attacks that evade them."""
     if out is not None and out.suffix != ".json":
@@ -58,10 +82,10 @@ def uncertainty_command(
         seed=seed,
         trusted=trust or (),
         data_dir=data_dir,
-        device=pick_device(device),
+        device=common.pick_device(device),
     )
     console = Console()
-    _print_table(console, record)
+    _print_scores(console, record)
     for model in record.models:
         calibration = f"calibration error of its softmax {100 * model.calibration_error:.1f} points"
         print_line(console, f"{model.name}: accuracy {model.accuracy:.1%}; {calibration}.")
@@ -70,7 +94,7 @@ def uncertainty_command(
         print_line(console, f"Wrote {out}.")
 
 
-def _print_table(console: Console, record: "maxmahal.uncertainty.UncertaintyRecord") -> None:
+def _print_scores(console: Console, record: "maxmahal.uncertainty.UncertaintyRecord") -> None:
     attacks = (f"attack at {record.epsilon}", "evading attack", "wrong and undetected")
     titles = {score.name: score.title for score in maxmahal.uncertainty.SCORES}
     rows = []
