@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from maxmahal.attacks.registry import find_attack
+from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.wording import percent
 from paper.pages.paired import paired
 from paper.pages.results import Published, read_published
@@ -146,6 +148,28 @@ def masked() -> Values:
     return {"study": study, "flagged": sum(bool(study["rows"][title]["flags"]) for title in study["ordinary"])}
 
 
+def strict() -> Values:
+    """The cost of strict, and what its attacks broke in the recorded runs, with and without adversarial training."""
+    suite = load_suite("strict")
+    costs = [find_attack(stage.attack.name).most_passes(dict(stage.attack.options), 10) for stage in suite.stages]
+    recorded = [each for each in published().evaluations if each.suite == suite.name]
+    body = []
+    for stage in suite.stages:
+        cells = []
+        for trained in (True, False):
+            chosen = [each for each in recorded if (each.model["settings"]["method"]["name"] != "standard") is trained]
+            rows = [found for each in chosen if (found := each.stage(stage.name)) is not None and not found.skipped]
+            cells.append(f"{sum(row.broke for row in rows):,} of {sum(row.samples for row in rows):,}")
+        body.append([stage.title, *cells])
+    versions = sorted({each.suite_version for each in recorded})
+    return {
+        "gradients": sum(cost.backward for cost in costs),
+        "versions": versions,
+        "runs": len(recorded),
+        "table": markdown_table(["attack", "with adversarial training", "without"], body),
+    }
+
+
 BLOCKS: dict[str, Callable[[], Values]] = {
     "honesty": lambda: {"study": record("honesty")},
     "convergence": lambda: {"study": record("convergence")},
@@ -155,9 +179,10 @@ BLOCKS: dict[str, Callable[[], Values]] = {
     "classes": classes,
     "masked": masked,
     "trust": masked,
+    "strict": strict,
     "loss": lambda: {"results": published()},
 }
-"""What may be between markers of the README, each with its template."""
+"""What may be between markers of the README and of docs/suites.md, each with its template."""
 PAGES = {
     "performance": ("speed", "engine", "classes"),
     "peers": ("peers",),
@@ -178,12 +203,12 @@ def page(name: str) -> str:
     return f"{text}\n{MARK}\n"
 
 
-def rendered(text: str) -> str:
-    """The README with every block between its markers rendered again."""
+def rendered(text: str, page: str = "README.md") -> str:
+    """A page with every block between its markers rendered again."""
     for name in dict.fromkeys(re.findall(r"<!-- ([\w-]+): (?:begin|end) -->", text)):
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
         if name not in BLOCKS or text.count(begin) != 1 or text.count(end) != 1:
-            raise SystemExit(f"README.md must hold one pair of '{name}' markers, of {', '.join(BLOCKS)}.")
+            raise SystemExit(f"{page} must hold one pair of '{name}' markers, of {', '.join(BLOCKS)}.")
         before, rest = text.split(begin)
         text = f"{before}{begin}{block(name)}{end}{rest.split(end)[1]}"
     return text
@@ -192,7 +217,8 @@ def rendered(text: str) -> str:
 def wanted() -> dict[Path, str]:
     """What the README and the pages of docs/ should say."""
     pages = {ROOT / "docs" / f"{name}.md": page(name) for name in PAGES}
-    return {README: rendered(README.read_text(encoding="utf-8"))} | pages
+    marked = (README, ROOT / "docs" / "suites.md")
+    return {path: rendered(path.read_text(encoding="utf-8"), path.name) for path in marked} | pages
 
 
 def write() -> None:

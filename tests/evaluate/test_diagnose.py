@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks of a few steps, for tests that do not ask who wins."""
     budgets = {
-        "comparisons": {"OBJECTIVE_STEPS": 5, "WHITE_BOX_STEPS": 5, "QUERIES": 20},
+        "comparisons": {"OBJECTIVE_STEPS": 5, "EPSILON_STEPS": 3, "RESTART_STEPS": 4, "QUERIES": 20},
         "effort": {"EPSILON_STEPS": 3, "QUERIES": 20, "STEPS": (2, 4, 8), "RESTART_STEPS": 4},
         "binarization": {"STEPS": 5, "INNER": 40, "RANDOM_POINTS": 20},
     }

@@ -1,13 +1,17 @@
 """Single checks where more than a flag is to be known."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from masked_models import Noise, ThroughNumpy, behind, digits, probe_of, trained
 from torch import Tensor, nn
 
-from maxmahal.attacks import craft
+from maxmahal.attacks import Result, craft
+from maxmahal.attacks.engine import run
+from maxmahal.attacks.method import Method
+from maxmahal.attacks.square import RandomSquares
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.diagnose import CHECKS, Probe, gives_gradients
 from maxmahal.evaluate.diagnose.binarization import Features, plant
@@ -101,6 +105,21 @@ def test_substitutes_without_gradients_are_left_out() -> None:
     network = trained("sce")
     others = {"function": lambda images: network(images), "numpy": behind(ThroughNumpy(), network)}
     assert CHECKS["black-box-wins"](probe_of(network, others=others)).numbers["substitutes"] == 0
+
+
+def test_checks_share_their_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = CHECKS["black-box-wins"](probe_of(trained("adversarial"), count=30))
+    probe, methods = probe_of(trained("adversarial"), count=30), []
+    for name in ("objective-gap", "epsilon-growth", "still-falling"):
+        CHECKS[name](probe)
+
+    def counted(method: Method, *rest: Any, **options: Any) -> Result:
+        methods.append(method)
+        return run(method, *rest, **options)
+
+    monkeypatch.setattr("maxmahal.evaluate.diagnose.probe.run", counted)
+    assert CHECKS["black-box-wins"](probe) == alone
+    assert [type(method) for method in methods] == [RandomSquares]
 
 
 def test_two_samples_of_a_small_probe_are_luck(monkeypatch: pytest.MonkeyPatch) -> None:

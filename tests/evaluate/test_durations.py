@@ -11,7 +11,7 @@ from small_evaluations_helpers import curved, labelled_by, small_suite, stage
 from maxmahal.attacks import Progress
 from maxmahal.attacks.registry import ATTACKS
 from maxmahal.evaluate import evaluate_model, evaluate_models, evaluation
-from maxmahal.evaluate.durations import BROKEN, Forecast, Speed, stage_seconds
+from maxmahal.evaluate.durations import BROKEN, PATIENT, Forecast, Speed, stage_seconds
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.evaluate.stage import run_attack
@@ -97,6 +97,10 @@ def test_stages_cost_what_the_samples_before_them_left() -> None:
     assert stage_seconds(nearest, 100, SPEED, classes=4, correct=0.9, robust=0.5) == [pytest.approx(30)]
     every = stage_seconds(stages[:1], 100, SPEED, classes=4, correct=0.9, robust=0.5, draws=10)
     assert every == [pytest.approx(0.3 * 90 * 10)]
+    patient = [stage("square", "square", queries=100, patience=10)]
+    for options, share in (({}, PATIENT), ({"patient": 1.0}, 1.0)):
+        planned = stage_seconds(patient, 100, SPEED, classes=4, correct=0.5, robust=0.5, **options)
+        assert planned == [pytest.approx(50 * share)]
 
 
 def test_a_forecast_learns_from_chunks() -> None:

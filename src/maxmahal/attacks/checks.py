@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maxmahal.attacks.model_outputs import check_answers, is_out_of_memory, predicted_classes
-from maxmahal.attacks.objectives import NamedObjective, Objective, Outputs
+from maxmahal.attacks.objectives import NamedObjective, Objective, Outputs, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
@@ -31,6 +31,18 @@ def check_positive(name: str, value: float) -> None:
     """A positive, finite number."""
     if not (isinstance(value, Real) and value > 0 and math.isfinite(value)):
         raise ArgumentError(f"{name} must be positive; got {value}.")
+
+
+def check_patience(patience: int | None, objective: Objective) -> None:
+    """None, or a whole number and an objective that tells how far a sample is from being broken."""
+    if patience is None:
+        return
+    check_count("patience", patience)
+    if not zero_is_success(objective):
+        raise ArgumentError(
+            "patience needs an objective that is negative exactly where the model is wrong, such as margin(); "
+            "leave patience out."
+        )
 
 
 def check_seed(seed: int) -> None:

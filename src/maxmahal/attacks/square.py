@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_threat
+from maxmahal.attacks.checks import check_patience, check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import MARGIN, Objective, zero_is_success
+from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
@@ -119,11 +119,7 @@ def square(
     not break it in the queries that are left: a heuristic, which can leave samples that more queries would break.
     """
     threat = as_ball(threat, "square")
-    if patience is not None and not zero_is_success(objective):
-        raise ArgumentError(
-            "patience needs an objective that is negative exactly where the model is wrong, such as margin(); "
-            "leave patience out."
-        )
+    check_patience(patience, objective)
     check_threat(threat, images)
     method = RandomSquares(threat, queries, p_init, seed, patience)
     case = Case(images, labels, seed, sample_ids, targets, label_source)
@@ -142,8 +138,6 @@ class RandomSquares:
 
     def __post_init__(self) -> None:
         check_count("queries", self.steps)
-        if self.patience is not None:
-            check_count("patience", self.patience)
         if not 0 < self.p_init <= 1:
             raise ArgumentError(f"p_init must lie in (0, 1], being a share of the pixels; got {self.p_init}.")
 

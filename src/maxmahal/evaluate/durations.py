@@ -23,6 +23,7 @@ PROBE_STEPS = 10
 PROBE_SECONDS = 0.3  # a probe that took less is repeated with more images, to be closer to a real batch
 FIRST_PROBE, LARGEST_PROBE = 32, 2048
 BROKEN = 0.1  # of an attack's passes, for a sample that it breaks: most successes come early
+PATIENT = 0.5  # of the passes of an attack with patience: what samples take that it gives up
 GRADIENT = 3.0  # queries: what a gradient costs where only queries were measured
 # Estimated from the steps of the checks, for each of their samples that stays correct.
 DIAGNOSTICS = Passes(forward=900, backward=500, queries=900)
@@ -157,11 +158,20 @@ def _timed(method: Method, target: EvaluatedModel, data: ImageData) -> tuple[flo
 
 
 def stage_seconds(
-    stages: Sequence[Stage], samples: int, speed: Speed, *, classes: int, correct: float, robust: float, draws: int = 1
+    stages: Sequence[Stage],
+    samples: int,
+    speed: Speed,
+    *,
+    classes: int,
+    correct: float,
+    robust: float,
+    draws: int = 1,
+    patient: float = PATIENT,
 ) -> list[float | None]:
     """Planned seconds of stages that follow each other; None where the passes of an attack are not known.
 
-    ``correct`` and ``robust`` are shares of the samples: the attacks are expected to leave the latter.
+    ``correct`` and ``robust`` are shares of the samples: the attacks are expected to leave the latter. Attacks with
+    patience are expected to take the share ``patient`` of their passes.
     """
     planned: list[float | None] = []
     left = correct
@@ -172,6 +182,7 @@ def stage_seconds(
         whole = min(attacked, robust) if exits else attacked
         count = min(samples, stage.limit or samples) * (whole + BROKEN * (attacked - whole))
         each = speed.seconds(attack.most_passes(options, classes)) * max(draws, stage.eot if draws > 1 else 1)
+        each *= patient if options.get("patience") else 1.0
         planned.append(count * each if each else None)
         if stage.counts and attack.changes_images:
             left = min(left, robust)

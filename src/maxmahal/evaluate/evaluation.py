@@ -6,6 +6,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -108,10 +109,10 @@ class PlannedEvaluation:
         runs = [stage for stage, skipped in attacks if not skipped]
         threat = self.suite.threat_of(None)
         seen = probe(self.target, self.data, threat, gradients=self._differentiable)
-        options = {"classes": self.data.num_classes, "draws": EOT if self.stochastic else 1}
+        options: dict[str, Any] = {"classes": self.data.num_classes, "draws": EOT if self.stochastic else 1}
         samples, speed = len(self.data), seen.speed
         expected = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.robust, **options)
-        most = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.correct, **options)
+        most = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.correct, patient=1.0, **options)
         times = dict(zip((stage.name for stage in runs), expected, strict=True))
         checked = not self.suite.diagnose or any(name != CLEAN.name for name in recorded)
         checks = 0.0 if checked else diagnostics_seconds(samples, speed, seen.robust)

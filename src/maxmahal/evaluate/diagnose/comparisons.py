@@ -4,9 +4,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from maxmahal.attacks import Model, cross_entropy, margin, prepare
+from maxmahal.attacks import Model, prepare
 from maxmahal.attacks.engine import Case, run
+from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
 from maxmahal.attacks.pgd import ProjectedDescent
+from maxmahal.evaluate.diagnose.effort import EPSILON_STEPS, RESTART_STEPS
 from maxmahal.evaluate.diagnose.probe import (
     Probe,
     auto_descent,
@@ -27,7 +29,6 @@ OBJECTIVE_STEPS = 20
 # In accuracy. With both objectives the same network is attacked, and on ordinary models, trained adversarially or not,
 # the accuracies differ by a few points.
 FLAG_GAP = 0.10
-WHITE_BOX_STEPS = 40
 QUERIES = 300
 TRANSFER_STEPS = 20
 # Of all samples. Queries and other models know less than gradients: a few samples are chance, more mean that the
@@ -40,8 +41,8 @@ def check_objective_gap(probe: Probe) -> Finding:
     """The same PGD with each of the two."""
     if not probe.has_gradients:
         return passed("Not applicable: without gradients there is no PGD whose objectives could be compared.")
-    entropy = share(~plain_descent(probe, cross_entropy(), steps=OBJECTIVE_STEPS))
-    other = share(~plain_descent(probe, margin(), steps=OBJECTIVE_STEPS))
+    entropy = share(~plain_descent(probe, CROSS_ENTROPY, steps=OBJECTIVE_STEPS))
+    other = share(~plain_descent(probe, MARGIN, steps=OBJECTIVE_STEPS))
     numbers = {"cross_entropy": entropy, "margin": other, "steps": OBJECTIVE_STEPS}
     seen = (
         f"The accuracy under PGD-{OBJECTIVE_STEPS} is {percent(entropy)} with the cross-entropy and {percent(other)} "
@@ -59,9 +60,13 @@ def check_black_box(probe: Probe) -> Finding:
     """Square and transfer on the samples that white-box attacks do not break."""
     robust = probe.is_right.clone()
     if probe.has_gradients:
-        robust &= ~plain_descent(probe, margin(), steps=WHITE_BOX_STEPS)
-        for start, objective in enumerate((cross_entropy(), margin(), margin())):
-            robust &= ~auto_descent(probe, objective, steps=WHITE_BOX_STEPS, start=start, among=robust)
+        # Attacks that other checks run too: they are shared.
+        for objective in (MARGIN, CROSS_ENTROPY):
+            robust &= ~plain_descent(probe, objective, steps=OBJECTIVE_STEPS, among=robust)
+        for objective in (MARGIN, CROSS_ENTROPY):
+            robust &= ~auto_descent(probe, objective, steps=EPSILON_STEPS, among=robust)
+        for start in range(2):
+            robust &= ~auto_descent(probe, MARGIN, steps=RESTART_STEPS, start=start, among=robust)
     substitutes = {name: other for name, other in probe.others.items() if gives_gradients(other, probe.images)}
     squares = random_squares(probe, queries=QUERIES, among=robust)
     by_source = {name: robust & _transferred(probe, name, other) for name, other in substitutes.items()}
@@ -96,5 +101,5 @@ def _transferred(probe: Probe, name: str, source: Model) -> Bool[Tensor, " n"]:
     case = Case(probe.images.to(device), probe.labels.to(device), probe.seed, probe.sample_ids.to(device))
     search = prepare(source) if isinstance(source, nn.Module) else source
     # To the last step: images just across the other model's boundary seldom transfer.
-    crafted = run(method, search, case, objective=margin(), keep="last", bounds=probe.threat.bounds)
+    crafted = run(method, search, case, objective=MARGIN, keep="last", bounds=probe.threat.bounds)
     return in_batches(probe.model, crafted.images.to(probe.images.device)).argmax(dim=1) != probe.labels

@@ -3,7 +3,8 @@
 import math
 from itertools import pairwise
 
-from maxmahal.attacks import Linf, cross_entropy, margin
+from maxmahal.attacks import Linf
+from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
 from maxmahal.evaluate.diagnose.probe import (
     Probe,
     auto_descent,
@@ -65,13 +66,13 @@ def check_still_falling(probe: Probe) -> Finding:
     """APGD on the margin, with growing numbers of steps and then of starts."""
     if not probe.has_gradients:
         return passed("Not applicable: without gradients there is no descent to continue.")
-    fooled = {steps: auto_descent(probe, margin(), steps=steps) for steps in STEPS}
+    fooled = {steps: auto_descent(probe, MARGIN, steps=steps) for steps in STEPS}
     by_steps = [share(~fooled[steps]) for steps in STEPS]
     robust = ~fooled[RESTART_STEPS]
     by_restarts = [share(robust)]
     for before, after in pairwise(RESTARTS):
         for start in range(before, after):
-            robust = robust & ~auto_descent(probe, margin(), steps=RESTART_STEPS, start=start, among=robust)
+            robust = robust & ~auto_descent(probe, MARGIN, steps=RESTART_STEPS, start=start, among=robust)
         by_restarts.append(share(robust))
     numbers = {
         "steps": list(STEPS),
@@ -103,8 +104,9 @@ def _epsilons(probe: Probe) -> list[float]:
 
 
 def _accuracy(probe: Probe, epsilon: float) -> float:
-    threat = type(probe.threat)(epsilon, probe.threat.bounds)
+    own = probe.threat  # itself, and not an equal one, so that its attacks are shared
+    threat = own if epsilon == own.radius else type(own)(epsilon, own.bounds)
     if not probe.has_gradients:
         return share(~random_squares(probe, queries=QUERIES, threat=threat))
-    fooled = auto_descent(probe, margin(), steps=EPSILON_STEPS, threat=threat)
-    return share(~(fooled | auto_descent(probe, cross_entropy(), steps=EPSILON_STEPS, threat=threat, among=~fooled)))
+    fooled = auto_descent(probe, MARGIN, steps=EPSILON_STEPS, threat=threat)
+    return share(~(fooled | auto_descent(probe, CROSS_ENTROPY, steps=EPSILON_STEPS, threat=threat, among=~fooled)))

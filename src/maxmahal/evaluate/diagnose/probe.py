@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Progress, margin, prepare
+from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Progress, prepare
 from maxmahal.attacks.apgd import AutoDescent
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
 from maxmahal.attacks.model_outputs import model_errors
+from maxmahal.attacks.objectives import MARGIN
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
@@ -42,6 +43,8 @@ class Probe:
     """The other models of the evaluation, as sources of transfer attacks."""
     progress: Callable[[Progress], None] | None = None
     """Called during attacks."""
+    tried: dict[tuple[Method, Objective], tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
+    """By attack and objective, which samples it was tried on and which of them it broke: checks share attacks."""
 
     @cached_property
     def fast(self) -> Model:
@@ -154,10 +157,12 @@ def auto_descent(
     return _fooled(probe, AutoDescent(threat or probe.threat, steps, probe.keyed("apgd", start)), objective, among)
 
 
-def plain_descent(probe: Probe, objective: Objective, *, steps: int) -> Bool[Tensor, " n"]:
-    """Which samples PGD breaks, with steps that add up to 2.5 times epsilon."""
+def plain_descent(
+    probe: Probe, objective: Objective, *, steps: int, among: Bool[Tensor, " n"] | None = None
+) -> Bool[Tensor, " n"]:
+    """Which samples PGD breaks, with steps that add up to 2.5 times epsilon; ``among`` as for APGD."""
     method = ProjectedDescent(probe.threat, steps, 2.5 * probe.threat.radius / steps, probe.keyed("pgd"))
-    return _fooled(probe, method, objective)
+    return _fooled(probe, method, objective, among)
 
 
 def random_squares(
@@ -165,21 +170,24 @@ def random_squares(
 ) -> Bool[Tensor, " n"]:
     """Which samples Square breaks; with ``among``, only those are attacked."""
     method = RandomSquares(threat or probe.threat, queries, _SQUARE_START, probe.keyed("square"))
-    return _fooled(probe, method, margin(), among)
+    return _fooled(probe, method, MARGIN, among)
 
 
 def _fooled(
     probe: Probe, method: Method, objective: Objective, among: Bool[Tensor, " n"] | None = None
 ) -> Bool[Tensor, " n"]:
-    rows = torch.arange(len(probe.images), device=probe.images.device) if among is None else among.nonzero().squeeze(1)
-    fooled = torch.zeros_like(probe.labels, dtype=torch.bool)
+    asked = torch.ones_like(probe.labels, dtype=torch.bool) if among is None else among
+    tried, fooled = probe.tried.get((method, objective), (torch.zeros_like(asked), torch.zeros_like(asked)))
+    rows = (asked & ~tried).nonzero().squeeze(1)
     if len(rows):
         # Not by the public functions: they warn of balls in which no model can be robust, and one check needs those.
         case = Case(probe.images[rows], probe.labels[rows], probe.seed, probe.sample_ids[rows])
         bounds = probe.threat.bounds
         found = run(method, probe.fast, case, objective=objective, engine=probe.engine, bounds=bounds)
-        fooled[rows] = found.fooled
-    return fooled
+        fooled = fooled.index_put((rows,), found.fooled)
+    if not probe.stochastic:  # whose results also depend on the other samples of the batch
+        probe.tried[method, objective] = tried | asked, fooled
+    return fooled & asked
 
 
 def share(which: Bool[Tensor, " n"]) -> float:
