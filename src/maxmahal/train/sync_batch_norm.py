@@ -1,0 +1,71 @@
+"""Batch norm with the statistics of the whole batch, of which every process has a part.
+
+``torch.nn.SyncBatchNorm`` does the same on GPUs only.
+"""
+
+from types import MethodType
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+def synchronise_batch_norm(model: nn.Module) -> list[Tensor]:
+    """Let each batch norm of ``model`` use the whole batch in training mode; returns their buffers."""
+    norms = [each for each in model.modules() if getattr(each.forward, "__func__", None) is _BatchNorm.forward]
+    for norm in norms:
+        # On the instance, because the class and the names of the weights must stay.
+        norm.forward = MethodType(whole_batch_norm, norm)  # type: ignore[method-assign]
+    return [buffer for norm in norms for buffer in norm.buffers()]
+
+
+@torch.compiler.disable  # the compiler does not trace messages between processes; it compiles what lies between
+def whole_batch_norm(norm: _BatchNorm, inputs: Float[Tensor, "n c ..."]) -> Float[Tensor, "n c ..."]:
+    """weight·(x - mean)/√(variance + eps) + bias, with mean and variance over all processes; gradients flow to all."""
+    if not norm.training:
+        return cast(Tensor, type(norm).forward(norm, inputs))
+    values = inputs.to(torch.promote_types(inputs.dtype, torch.float32))
+    axes, shape = [0, *range(2, inputs.ndim)], [1, -1, *[1] * (inputs.ndim - 2)]
+    number = values.new_full((1,), values.numel() / norm.num_features)
+    sums = _total(torch.cat([values.sum(axes), number]))
+    mean, count = sums[:-1] / sums[-1], sums[-1].detach()
+    centered = values - mean.view(shape)
+    variance = _total(centered.square().sum(axes)) / count
+    _update(norm, mean.detach(), variance.detach() * count / (count - 1))
+    scale = (variance + norm.eps).rsqrt()
+    scale = scale if norm.weight is None else scale * norm.weight
+    outputs = centered * scale.view(shape)
+    return (outputs if norm.bias is None else outputs + norm.bias.view(shape)).to(inputs.dtype)
+
+
+def _total(part: Tensor) -> Tensor:
+    """The sum over all processes."""
+    total: Tensor = _Total.apply(part)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Total(torch.autograd.Function):
+    """Every process's loss depends on the sum, so the gradient of a part is the sum of their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:  # noqa: ARG004
+        total = part.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:  # noqa: ARG004
+        return _total(gradients[0])
+
+
+def _update(norm: _BatchNorm, mean: Float[Tensor, " c"], variance: Float[Tensor, " c"]) -> None:
+    """Move the running statistics as ``nn.BatchNorm2d`` does."""
+    if norm.running_mean is None or norm.running_var is None or norm.num_batches_tracked is None:
+        return
+    norm.num_batches_tracked.add_(1)
+    rate = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
+    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), rate)
+    norm.running_var.lerp_(variance.to(norm.running_var.dtype), rate)
