@@ -13,7 +13,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from maxmahal.errors import SettingsError
+from maxmahal.errors import MaxmahalError, SettingsError
+
+
+class ProcessError(MaxmahalError):
+    """Another process of the training has ended."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Processes:
         if not self.joined:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        dist.all_reduce(flat)
+        sum_over_processes(flat)
         for tensor, total in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(total.view(tensor.shape))
 
@@ -50,6 +54,17 @@ class Processes:
 
 
 ALONE = Processes()
+
+
+def sum_over_processes(tensor: Tensor) -> None:
+    """Replace a tensor by its sum over all processes."""
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:  # of gloo; nccl ends the process instead
+        raise ProcessError(
+            "Another process of this training has ended, and its own message says why; run the same command with "
+            "--resume to continue after the last finished epoch."
+        ) from error
 
 
 def is_first() -> bool:

@@ -7,10 +7,11 @@ from types import MethodType
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from maxmahal.train.processes import sum_over_processes
 
 
 def synchronise_batch_norm(model: nn.Module) -> list[Tensor]:
@@ -53,7 +54,7 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, part: Tensor) -> Tensor:  # noqa: ARG004
         total = part.clone()
-        dist.all_reduce(total)
+        sum_over_processes(total)
         return total
 
     @staticmethod
