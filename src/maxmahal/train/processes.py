@@ -44,7 +44,7 @@ class Processes:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         sum_over_processes(flat)
-        for tensor, total in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        for tensor, total in zip(tensors, torch.split(flat, [each.numel() for each in tensors]), strict=True):
             tensor.copy_(total.view(tensor.shape))
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
@@ -103,10 +103,13 @@ def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[P
             "torchrun --max-restarts runs the same command again, which must continue what is finished; add --resume "
             "(in Python: resume=True)."
         )
-    on_gpu = device.type == "cuda"
     ours = not dist.is_initialized()
     if ours:
-        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
+        # torchrun keeps its store when it starts processes again, and the addresses in it are those of ended ones.
+        store, _, _ = next(dist.rendezvous("env://"))
+        attempt = dist.PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT')}/{count}", store)
+        backend, gpu = ("nccl", device) if device.type == "cuda" else ("gloo", None)
+        dist.init_process_group(backend, store=attempt, rank=rank, world_size=count, device_id=gpu)
     yield Processes(rank, count, joined=True)
     if ours:  # not after an error: it could wait for processes that have ended
         dist.destroy_process_group()

@@ -70,7 +70,9 @@ def train_model(
         with folder.lock() if processes.first else nullcontext():
             if not resume:
                 folder.refuse_overwriting()  # again: another process may have written it while the data was loading
-            return run.finish(until)
+            result = run.finish(until)
+            del run  # with a recorded step: nccl waits until nothing can send its messages again
+            return result
 
 
 class _Run:

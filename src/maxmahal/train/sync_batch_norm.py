@@ -4,7 +4,7 @@
 """
 
 from types import MethodType
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,22 +17,23 @@ from maxmahal.train.processes import sum_over_processes
 def synchronise_batch_norm(model: nn.Module) -> list[Tensor]:
     """Let each batch norm of ``model`` use the whole batch in training mode; returns their buffers."""
     norms = [each for each in model.modules() if getattr(each.forward, "__func__", None) is _BatchNorm.forward]
+    apart = torch.compiler.disable(whole_batch_norm)  # type: ignore[no-untyped-call]  # it cannot trace messages
     for norm in norms:
-        # On the instance, because the class and the names of the weights must stay.
-        norm.forward = MethodType(whole_batch_norm, norm)  # type: ignore[method-assign]
+        # On the instance: its class and the names of its weights must stay.
+        norm.forward = MethodType(apart, norm)
     return [buffer for norm in norms for buffer in norm.buffers()]
 
 
-@torch.compiler.disable  # the compiler does not trace messages between processes; it compiles what lies between
 def whole_batch_norm(norm: _BatchNorm, inputs: Float[Tensor, "n c ..."]) -> Float[Tensor, "n c ..."]:
     """weight·(x - mean)/√(variance + eps) + bias, with mean and variance over all processes; gradients flow to all."""
     if not norm.training:
-        return cast(Tensor, type(norm).forward(norm, inputs))
+        return _BatchNorm.forward(norm, inputs)
     values = inputs.to(torch.promote_types(inputs.dtype, torch.float32))
     axes, shape = [0, *range(2, inputs.ndim)], [1, -1, *[1] * (inputs.ndim - 2)]
     number = values.new_full((1,), values.numel() / norm.num_features)
     sums = _total(torch.cat([values.sum(axes), number]))
-    mean, count = sums[:-1] / sums[-1], sums[-1].detach()
+    count = sums[-1].detach()
+    mean = sums[:-1] / count
     centered = values - mean.view(shape)
     variance = _total(centered.square().sum(axes)) / count
     _update(norm, mean.detach(), variance.detach() * count / (count - 1))
