@@ -108,6 +108,8 @@ def check_other(words: list[str]) -> None:
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         for named in re.findall(r"\[([\w,]+)\]", " ".join(words)):
             assert {*named.split(",")} <= {*extras}, words
+    elif words[0] == "torchrun":
+        assert words[words.index("-m") + 1] == "maxmahal", words
     elif words[:2] == ["python", "-m"]:
         assert importlib.util.find_spec(words[2]), words
     elif words[0] == "python":

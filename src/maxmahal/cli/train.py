@@ -52,8 +52,11 @@ def train_command(
     if str(folder) == "." and out is not None:
         raise SettingsError("--out would write the run into the current folder; name one for it, such as --out runs/x.")
 
+    from maxmahal.train.processes import is_first
     from maxmahal.train.tensorboard import logged
 
+    if not is_first():
+        quiet, tensorboard, wandb = True, None, None
     if resume:
         settings = maxmahal.train.presets.resumed_settings(preset, changes, maxmahal.train.RunFolder(folder))
     else:

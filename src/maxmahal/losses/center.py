@@ -1,5 +1,7 @@
 """The center loss of Wen et al., jointly with softmax cross-entropy and alone (paper Remark 2)."""
 
+from collections.abc import Callable, Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -24,15 +26,21 @@ def center_loss(
 
 
 def updated_centers(
-    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "l d"], rate: float
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    centers: Float[Tensor, "l d"],
+    rate: float,
+    add_up: Callable[[Sequence[Tensor]], None] = lambda _: None,
 ) -> Float[Tensor, "l d"]:
     """The delta rule: μ_k moves by ``rate`` of Σ(z - μ_k) / (1 + n_k) over the batch's n_k features of class k.
 
-    The 1 in the denominator keeps a class that appears once from jumping half-way at every batch.
+    The 1 in the denominator keeps a class that appears once from jumping half-way at every batch. ``add_up`` replaces
+    tensors by their sums over processes that have a part of the batch each.
     """
     members = F.one_hot(labels, len(centers)).to(features.dtype)
-    counts = members.sum(dim=0)
-    pull = members.T @ features - counts[:, None] * centers
+    counts, sums = members.sum(dim=0), members.T @ features
+    add_up([counts, sums])
+    pull = sums - counts[:, None] * centers
     return centers + rate * pull / (1 + counts[:, None])
 
 
@@ -99,5 +107,5 @@ class CenterLoss(Head):
         loss: Tensor = super().forward(features, labels, others, shares)
         if self.training:
             with torch.no_grad():
-                self.centers.copy_(updated_centers(features, labels, self.centers, self.update_rate))
+                self.centers.copy_(updated_centers(features, labels, self.centers, self.update_rate, self.add_up))
         return loss

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
@@ -67,6 +67,8 @@ class Head(nn.Module, ABC):
     """The share of a softmax loss for the mean over all classes."""
     zero_at_centers: bool = False
     """Whether the loss is 0 only where each feature is at its class's center, and the centers never move."""
+    add_up: Callable[[Sequence[Tensor]], None] = staticmethod(lambda _: None)
+    """Replaces tensors by their sums over all processes of a training, for a loss that moves its buffers."""
 
     def __new__(cls: type[_Kind], *arguments: object, **_: object) -> _Kind:
         """Refuse sizes without their names, which Python would answer with a count of arguments."""

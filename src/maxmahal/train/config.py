@@ -97,6 +97,9 @@ class TrainSettings:
     """Adversarial weight perturbation: move each layer's weights by this share of their norm; 0 switches it off."""
     awp_start: float = 0.0
     """The share of the training after which ``awp`` begins; from the first step on it can prevent learning."""
+    sync_batch_norm: bool = True
+    """Of several processes: whether batch norm uses the statistics of the whole batch, or each process those of its
+    part; the running statistics are then the mean over the processes."""
     seed: int = 0
     schedule_epochs: int | None = None
     """The epochs that the schedule spans, if fewer than all: a run that was extended stays at its last rate."""

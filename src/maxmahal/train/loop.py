@@ -15,6 +15,7 @@ from maxmahal.random import generator, integers, stream_key, uniform
 from maxmahal.train.config import Settings
 from maxmahal.train.methods import Batch
 from maxmahal.train.optimiser import learning_rate
+from maxmahal.train.processes import ALONE, Processes
 from maxmahal.train.step import Step
 
 Metrics = dict[str, int | float]
@@ -79,17 +80,22 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
     return len(data) // batch_size
 
 
-def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
-    """One epoch of augmented batches. Order and augmentation depend on the seed, the epoch and the sample only."""
+def batches(data: ImageData, settings: Settings, epoch: int, processes: Processes = ALONE) -> Iterator[Batch]:
+    """One epoch of augmented batches, of each the part of this process.
+
+    Order and augmentation depend on the seed, the epoch and the sample only.
+    """
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
     steps = steps_per_epoch(data, size)
+    order = order[: steps * size].view(steps, size)[:, processes.part(size)]
+    size = order.shape[1]
     transform = augmentation(settings.data.augment)
     uniforms = uniform(data.sample_ids, (transform.columns,), "augment", seed, epoch)
     # Small transformations are slow on a GPU, so it augments several batches at once.
     together = max(1, TRANSFORMED_AT_ONCE // size) if data.device.type == "cuda" else 1
     step = epoch * steps
-    for block in torch.split(order[: steps * size], together * size):
+    for block in torch.split(order.reshape(-1), together * size):
         transformed, mixed = transform(data.images[block], uniforms[block]), None
         if settings.data.cutmix:
             others = integers(data.sample_ids[block], len(data), "partner", seed, epoch)
@@ -112,7 +118,13 @@ def batches(data: ImageData, settings: Settings, epoch: int) -> Iterator[Batch]:
 
 
 def train_epoch(
-    model: Classifier, take_step: Step, data: ImageData, settings: Settings, epoch: int, reporter: Reporter
+    model: Classifier,
+    take_step: Step,
+    data: ImageData,
+    settings: Settings,
+    epoch: int,
+    reporter: Reporter,
+    processes: Processes = ALONE,
 ) -> EpochSummary:
     """One pass over the data."""
     started, setup_before = time.perf_counter(), take_step.setup_seconds
@@ -120,7 +132,7 @@ def train_epoch(
     steps = steps_per_epoch(data, settings.train.batch_size)
     total = torch.zeros((), device=data.device)
     lr = settings.train.lr
-    for batch in batches(data, settings, epoch):
+    for batch in batches(data, settings, epoch, processes):
         lr = learning_rate(settings.train, batch.step, batch.steps)
         try:
             total += take_step(batch, lr)

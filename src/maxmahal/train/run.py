@@ -2,6 +2,9 @@
 
 import json
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,6 +25,7 @@ from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Adversary, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
+from maxmahal.train.processes import Processes, joined, own_device
 from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.splits import Splits, load_splits
 from maxmahal.train.state import RunProgress, load_progress, load_state, save_state
@@ -45,9 +49,10 @@ def train_model(
     With ``resume`` the run continues after its last finished epoch: on the CPU, and on a GPU with
     ``cuda.deterministic``, with the same result as without a stop. ``until`` is a time of ``time.monotonic()``: a run
     that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing`` is the
-    number of trainings that share the device; it is recorded because it explains the times.
+    number of trainings that share the device; it is recorded because it explains the times. Under torchrun, all its
+    processes train one model together; the first one writes the files and reports.
     """
-    device = pick_device(device)
+    device = own_device(pick_device(device))
     folder = RunFolder(out)
     folder.refuse_impossible()
     if not resume:
@@ -55,34 +60,49 @@ def train_model(
     data = load_splits(settings.data, data_dir, device)
     forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
     determinism = deterministic_algorithms(settings.on(device))
-    with only_named(to_table(settings)), exits_as_errors(), forked, determinism:
+    connected = joined(device, settings.train.batch_size, resume=resume)
+    with only_named(to_table(settings)), exits_as_errors(), forked, determinism, connected as processes:
         # Dropout in a user's network uses torch's global generators, so they are part of the run.
         torch.manual_seed(stream_key("run", settings.train.seed))
-        run = _Run(settings, folder, data, Silent() if reporter is None else reporter, sharing)
+        reporter = reporter if reporter is not None and processes.first else Silent()
+        run = _Run(settings, folder, data, reporter, sharing, processes)
         # The folder is created last: a mistake in the settings must not leave an empty one.
-        with folder.lock():
+        with folder.lock() if processes.first else nullcontext():
             if not resume:
                 folder.refuse_overwriting()  # again: another process may have written it while the data was loading
-            return run.finish(until)
+            result = run.finish(until)
+            del run  # with a recorded step: nccl waits until nothing can send its messages again
+            return result
 
 
 class _Run:
     """Everything that changes during a run."""
 
-    def __init__(self, settings: Settings, folder: RunFolder, data: Splits, reporter: Reporter, sharing: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        folder: RunFolder,
+        data: Splits,
+        reporter: Reporter,
+        sharing: int,
+        processes: Processes,
+    ) -> None:
         self.settings = settings
         self.folder = folder
         self.data = data
-        self.reporter, self.sharing = reporter, sharing
+        self.reporter, self.sharing, self.processes = reporter, sharing, processes
         self.method: TrainingMethod = settings.method.build(METHODS)
         self.steps = steps_per_epoch(data.train, settings.train.batch_size)
         self.model = new_classifier(settings, data.train)
+        processes.copy_from_first(self.model.state_dict().values())  # a user's network may start anyhow
         lay_out(self.model, settings.on(data.train.device))
         self.average = WeightAverage(self.model, settings.train) if settings.train.averaged else None
         self.optimiser = build_optimiser(self.model, settings.train)
         device = settings.on(data.train.device)
-        self.step = make_step(self.model, self.optimiser, self.method, self.average, device, settings.train)
-        self.progress = RunProgress(threads=torch.get_num_threads(), settings=json.dumps(to_table(settings)))
+        self.step = make_step(self.model, self.optimiser, self.method, self.average, device, settings.train, processes)
+        self.progress = RunProgress(
+            threads=torch.get_num_threads(), processes=processes.count, settings=json.dumps(to_table(settings))
+        )
 
     @property
     def _evaluated(self) -> Classifier:
@@ -93,8 +113,12 @@ class _Run:
         """Train the missing epochs, as long as there is time, then write the summary."""
         if self.folder.state.exists():
             self._resume()
-        elif self.folder.metrics.exists():
+        elif self.processes.first and self.folder.metrics.exists():
             self.folder.keep_metrics(0)  # from a first epoch that was killed before it was saved
+        if self._total(self.progress.epoch) != self.progress.epoch * self.processes.count:
+            raise CheckpointError(
+                f"{self.folder.path} is not the same folder for all processes; choose one that all of them can read."
+            )
         if not self.progress.epoch and (warning := unreachable_centers(self.model, self.data.train)):
             self.reporter.note(warning)
         if self.method.adversary is not None and not len(self.data.validation):
@@ -103,11 +127,12 @@ class _Run:
             )
         epochs = self.settings.train.epochs
         self.reporter.start(epochs, self.progress.epoch, self.steps)
-        self.folder.diverged.unlink(missing_ok=True)  # it is tried again
+        if self.processes.first:
+            self.folder.diverged.unlink(missing_ok=True)  # it is tried again
         longest = 0.0
         while self.progress.epoch < epochs:
             started = time.monotonic()
-            if until is not None and started + longest >= until:
+            if until is not None and self._total(int(started + longest >= until)):
                 return {"finished": False, "epoch": self.progress.epoch, "epochs": epochs}
             self._epoch()
             longest = max(longest, time.monotonic() - started)
@@ -124,7 +149,8 @@ class _Run:
                 "learning rate (train.schedule_epochs)."
             )
             saved.settings = self.progress.settings
-            self.folder.result.unlink(missing_ok=True)  # of the shorter run
+            if self.processes.first:
+                self.folder.result.unlink(missing_ok=True)  # of the shorter run
         elif difference:
             raise CheckpointError(
                 f"{self.folder.path} was started with other settings ({difference}); "
@@ -135,17 +161,29 @@ class _Run:
                 f"This run was started with {saved.threads} threads and is resumed with {self.progress.threads}: "
                 f"its weights will differ by rounding. Set OMP_NUM_THREADS={saved.threads} to avoid that."
             )
+        if saved.processes != self.processes.count:
+            how = "by rounding" if self.settings.train.sync_batch_norm else "because batch norm sees other parts"
+            self.reporter.note(
+                f"This run was started with {saved.processes} processes and is resumed with {self.processes.count}: "
+                f"its weights will differ {how}."
+            )
         load_state(self.folder.state, self.model, self.optimiser, self.average)
         self.progress = saved
-        self.folder.keep_metrics(saved.epoch)
-        self._publish()
+        if self.processes.first:
+            self.folder.keep_metrics(saved.epoch)
+            self._publish()
 
     def _epoch(self) -> None:
         settings, epoch, held_out = self.settings, self.progress.epoch, self.data.validation
+        if not self.processes.first:  # a stream of its own for dropout, which the state does not hold
+            torch.manual_seed(stream_key("run", settings.train.seed, self.processes.rank, epoch))
         try:
-            summary = train_epoch(self.model, self.step, self.data.train, settings, epoch, self.reporter)
+            summary = train_epoch(
+                self.model, self.step, self.data.train, settings, epoch, self.reporter, self.processes
+            )
         except TrainingDivergedError:
-            self.folder.write_diverged(epoch + 1, settings)
+            if self.processes.first:
+                self.folder.write_diverged(epoch + 1, settings)
             raise
         self.progress.epoch += 1
         self.progress.train_seconds += summary.seconds
@@ -153,7 +191,7 @@ class _Run:
             "epoch": self.progress.epoch,
             "lr": summary.lr,
             "train_loss": summary.loss,
-            "test_accuracy": accuracy(self._evaluated, self.data.test),
+            "test_accuracy": self._share(partial(accuracy, self._evaluated), self.data.test),
             "train_seconds": self.progress.train_seconds,
             **({"setup_seconds": summary.setup_seconds} if summary.setup_seconds else {}),
             **(self._scores("validation", held_out, self._evaluated) if len(held_out) else {}),
@@ -161,11 +199,12 @@ class _Run:
         score = metrics.get("validation_pgd10", -1.0)
         if score > self.progress.best_score:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
-        # Nothing is written before the first epoch is done: a run that fails at once can be started again.
-        write_text_atomically(self.folder.settings, to_toml(to_table(settings)))  # can be used as a preset
-        self.folder.append_metrics(metrics)
-        save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
-        self._publish()
+        if self.processes.first:
+            # Nothing is written before the first epoch is done: a run that fails at once can be started again.
+            write_text_atomically(self.folder.settings, to_toml(to_table(settings)))  # can be used as a preset
+            self.folder.append_metrics(metrics)
+            save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
+            self._publish()
         self.reporter.epoch(metrics)
 
     def _publish(self) -> None:
@@ -187,6 +226,7 @@ class _Run:
             "gpu": torch.cuda.get_device_name(device) if (device := self.data.train.device).type == "cuda" else "",
             "sharing": self.sharing,
             "threads": self.progress.threads,
+            "processes": self.progress.processes,
             "torch": torch.__version__,
             "maxmahal": __version__,
             "last": {"epoch": self.progress.epoch, **self._scores("test", self.data.test, self._evaluated)},
@@ -199,21 +239,34 @@ class _Run:
                 "validation_pgd10": self.progress.best_score,
                 **self._scores("test", self.data.test, best),
             }
-        write_text_atomically(self.folder.result, json.dumps(result, indent=2) + "\n")
+        if self.processes.first:
+            write_text_atomically(self.folder.result, json.dumps(result, indent=2) + "\n")
         return result
 
     def _scores(self, split: str, data: ImageData, model: Classifier) -> Metrics:
-        scores: Metrics = {f"{split}_accuracy": accuracy(model, data)}
+        scores: Metrics = {f"{split}_accuracy": self._share(partial(accuracy, model), data)}
         if self.method.adversary is not None:
-            scores[f"{split}_pgd10"] = pgd_accuracy(model, data, self.method.adversary)
+            scores[f"{split}_pgd10"] = self._share(partial(pgd_accuracy, model, self.method.adversary), data)
         return scores
+
+    def _share(self, measure: Callable[[ImageData], float], data: ImageData) -> float:
+        """The share of right predictions on ``data``, of which every process measures a part."""
+        part = torch.arange(len(data))[self.processes.part(len(data))]
+        own = data if len(part) == len(data) else data.select(part)
+        return self._total(round(measure(own) * len(own)) if len(own) else 0) / len(data)
+
+    def _total(self, number: int) -> int:
+        """The sum over all processes."""
+        total = torch.tensor(number, device=self.data.train.device)
+        self.processes.add_up([total])
+        return int(total)
 
     def _card(self) -> ModelCard:
         train = self.data.train
         return ModelCard(self.settings, train.image_shape, train.class_names, self.progress.epoch)
 
 
-def pgd_accuracy(model: Classifier, data: ImageData, adversary: Adversary, batch_size: int = 500) -> float:
+def pgd_accuracy(model: Classifier, adversary: Adversary, data: ImageData, batch_size: int = 500) -> float:
     """Accuracy under untargeted PGD-10 on the model's own loss: for choosing a checkpoint, not a robustness claim."""
     right = 0
     with eval_mode(model):

@@ -26,6 +26,7 @@ class RunProgress:
     best_epoch: int = 0
     best_score: float = -1.0
     threads: int = 0
+    processes: int = 1
     settings: str = ""
 
     @property

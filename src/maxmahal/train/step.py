@@ -13,6 +13,8 @@ from maxmahal.train.config import CPUSettings, CUDASettings, TrainSettings
 from maxmahal.train.device import accelerate, fastest_kernels
 from maxmahal.train.methods import Batch, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage
+from maxmahal.train.processes import ALONE, Processes
+from maxmahal.train.sync_batch_norm import synchronise_batch_norm
 from maxmahal.train.weight_perturbation import perturbed_weights
 
 NO_PERTURBATION = TrainSettings()
@@ -30,10 +32,13 @@ class Step:
         average: WeightAverage | None,
         settings: CPUSettings,
         train: TrainSettings = NO_PERTURBATION,
+        processes: Processes = ALONE,
     ) -> None:
         self._original, self._settings, self._train = model, settings, train
         self._model = accelerate(model, settings)
         self._optimiser, self._method, self._average = optimiser, method, average
+        self._processes = processes
+        self._apart = self._join() if processes.joined else []
         self.setup_seconds = 0.0
         """Time for compiling and recording, not for training."""
 
@@ -54,8 +59,8 @@ class Step:
         with fastest_kernels(self._settings):
             if self._perturbs(batch):
                 batch = replace(batch, attacked=self._method.craft(self._model, batch))
-                first = partial(self._method.loss, self._model, batch)
-                with perturbed_weights(self._original, first, self._train.awp):
+                first = partial(self._loss, batch)
+                with perturbed_weights(self._original, first, self._train.awp, self._processes.add_up):
                     loss = self._differentiate(batch)
             else:
                 loss = self._differentiate(batch)
@@ -63,10 +68,37 @@ class Step:
         return loss
 
     def _differentiate(self, batch: Batch) -> Tensor:
-        loss = self._method.loss(self._model, batch)
+        before = [buffer.clone() for buffer in self._apart]
+        loss = self._loss(batch)
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+        loss = loss.detach()
+        if self._processes.joined:
+            self._combine(loss, before, len(batch.labels))
+        return loss
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """The loss, or the part of this process: all parts add up to the mean over the whole batch."""
+        loss = self._method.loss(self._model, batch)
+        return loss * (len(batch.labels) / self._train.batch_size) if self._processes.joined else loss
+
+    def _join(self) -> list[Tensor]:
+        """Let the processes compute one step; returns the buffers whose changes are averaged after it."""
+        self._original.head.add_up = self._processes.add_up
+        # After the network was copied for crafting: a batch norm with a forward of its own cannot be folded.
+        whole = synchronise_batch_norm(self._original) if self._train.sync_batch_norm else []
+        known = {id(buffer) for buffer in whole}
+        return [each for each in self._original.buffers() if each.is_floating_point() and id(each) not in known]
+
+    @torch.no_grad()
+    def _combine(self, loss: Tensor, before: list[Tensor], samples: int) -> None:
+        """Loss and gradients of the whole batch; buffers change by the mean of their changes."""
+        share = samples / self._train.batch_size
+        changes = [share * (buffer - old) for buffer, old in zip(self._apart, before, strict=True)]
+        gradients = [each.grad for each in self._original.parameters() if each.grad is not None]
+        self._processes.add_up([loss, *gradients, *changes])
+        for buffer, old, change in zip(self._apart, before, changes, strict=True):
+            buffer.copy_(old + change)
 
     def _perturbs(self, batch: Batch) -> bool:
         return self._train.awp > 0 and batch.progress > self._train.awp_start
@@ -156,7 +188,8 @@ def make_step(
     average: WeightAverage | None,
     settings: CPUSettings,
     train: TrainSettings = NO_PERTURBATION,
+    processes: Processes = ALONE,
 ) -> Step:
     """The step for the settings of this device; ``train`` says whether weights are perturbed."""
     kind = RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step
-    return kind(model, optimiser, method, average, settings, train)
+    return kind(model, optimiser, method, average, settings, train, processes)

@@ -1,0 +1,115 @@
+"""Several processes that train one model, started by torchrun: who does which part, and sums over all of them.
+
+Not DistributedDataParallel: it reduces gradients of one ``forward`` per step, while a step here may take several passes
+through parts of the model, or ask for gradients by ``torch.autograd.grad``, and may be recorded as a CUDA graph.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from maxmahal.errors import MaxmahalError, SettingsError
+
+
+class ProcessError(MaxmahalError):
+    """Another process of the training has ended."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of one training, and which of them this one is."""
+
+    rank: int = 0
+    count: int = 1
+    joined: bool = False
+    """Whether they exchange tensors; also true for one process under torchrun, which takes the same way as several."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this one writes the files and prints the progress."""
+        return self.rank == 0
+
+    def part(self, size: int) -> slice:
+        """This process's part of ``size`` things in order; parts differ by one at most."""
+        return slice(size * self.rank // self.count, size * (self.rank + 1) // self.count)
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in one message."""
+        if not self.joined:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        sum_over_processes(flat)
+        for tensor, total in zip(tensors, torch.split(flat, [each.numel() for each in tensors]), strict=True):
+            tensor.copy_(total.view(tensor.shape))
+
+    def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by the first process's."""
+        for tensor in tensors if self.joined else ():
+            dist.broadcast(tensor, 0)
+
+
+ALONE = Processes()
+
+
+def sum_over_processes(tensor: Tensor) -> None:
+    """Replace a tensor by its sum over all processes."""
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:  # of gloo; nccl ends the process instead
+        raise ProcessError(
+            "Another process of this training has ended, and its own message says why; run the same command with "
+            "--resume to continue after the last finished epoch."
+        ) from error
+
+
+def is_first() -> bool:
+    """Whether this is the first process of a torchrun, or not one of a torchrun."""
+    return not dist.is_torchelastic_launched() or os.environ["RANK"] == "0"
+
+
+def own_device(device: torch.device) -> torch.device:
+    """Under torchrun, the GPU of this process instead of any."""
+    if device.type != "cuda" or not dist.is_torchelastic_launched():
+        return device
+    local, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if local >= gpus:
+        raise SettingsError(
+            f"torchrun starts {os.environ['LOCAL_WORLD_SIZE']} processes here, and torch sees {gpus} CUDA devices; "
+            f"use --nproc-per-node {gpus}, or --device cpu."
+        )
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)
+
+
+@contextmanager
+def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[Processes]:
+    """The processes that torchrun started, connected; or this one alone."""
+    if not dist.is_torchelastic_launched():
+        yield ALONE
+        return
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if batch_size < 2 * count:  # batch norm needs at least two images
+        raise SettingsError(
+            f"train.batch_size = {batch_size} leaves fewer than two images for each of {count} processes; use at most "
+            f"{batch_size // 2}."
+        )
+    if not resume and int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")):
+        raise SettingsError(
+            "torchrun --max-restarts runs the same command again, which must continue what is finished; add --resume "
+            "(in Python: resume=True)."
+        )
+    ours = not dist.is_initialized()
+    if ours:
+        # torchrun keeps its store when it starts processes again, and the addresses in it are those of ended ones.
+        store, _, _ = next(dist.rendezvous("env://"))
+        attempt = dist.PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT')}/{count}", store)
+        backend, gpu = ("nccl", device) if device.type == "cuda" else ("gloo", None)
+        dist.init_process_group(backend, store=attempt, rank=rank, world_size=count, device_id=gpu)
+    yield Processes(rank, count, joined=True)
+    if ours:  # not after an error: it could wait for processes that have ended
+        dist.destroy_process_group()
