@@ -150,7 +150,7 @@ def load_images(
         if len(trained_on) != 1:
             raise SettingsError("Say which images to use with --data; these models do not tell.")
         (data,) = trained_on
-    images = load_dataset(data, "test", data_dir, limit=limit)
+    images = load_dataset(data, "test", data_dir, limit=limit, stream=True)
     numbers = numbered_classes(images.num_classes - 1, images.name)
     if isinstance(data, str | Path) or images.class_names != numbers:
         return images

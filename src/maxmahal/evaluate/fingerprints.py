@@ -93,7 +93,7 @@ def _content(tensor: Tensor) -> bytes:
 def fingerprint_data(data: ImageData) -> str:
     """A hash of the images, their labels, ids and class names."""
     digest = hashlib.sha256(repr((data.class_names, data.image_shape)).encode())
-    for tensor in (data.images, data.labels, data.sample_ids):
+    for tensor in (*(block.images for block in data.blocks()), data.labels, data.sample_ids):
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
 
