@@ -76,13 +76,13 @@ def _listed(root: Path, name: str, folder: Path, files: list[str]) -> list[int]:
     """The numbers of the files that a list names, one ``class/file`` per line."""
     path = root / name
     if name == ROBUSTBENCH:
-        found = importlib.util.find_spec("robustbench")  # which is not imported
-        if found is None or found.origin is None:
+        package = importlib.util.find_spec("robustbench")  # which is not imported
+        path = Path(package.origin or "" if package else "").parent / _ROBUSTBENCH_LIST
+        if package is None or not path.is_file():
             raise DataError(
                 "RobustBench's list of images comes with its package; install robustbench, or put the list into "
                 f"{root} and write @imagenet_test_image_ids.txt."
             )
-        path = Path(found.origin).parent / _ROBUSTBENCH_LIST
     with reading(path, "put a list there, with one class/file per line."):
         lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     numbers = {file: number for number, file in enumerate(files)}
