@@ -219,7 +219,7 @@ def test_a_validation_folder_is_a_test_split(folder: Path, tars: Path) -> None:
     folder.rename(root / "val")
     assert len(load_dataset(root, "test", stream=True)) == COUNT
     (root / "train" / "d").mkdir(parents=True)
-    with pytest.raises(DataError, match="val/a has no class of that name in .*train"):
+    with pytest.raises(DataError, match=r"val/a has no class of that name in .*train"):
         load_dataset(root, "test", stream=True)
     with pytest.raises(DataError, match=r"holds tars, and @few\.txt lists files"):
         load_dataset(f"{tars}@few.txt", "test")

@@ -33,12 +33,12 @@ def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: S
     classes = _classes(train)
     if strange := sorted(set(_classes(folder)) - set(classes)):
         raise DataError(f"{folder / strange[0]} has no class of that name in {train}; add or rename it.")
-    counted = [(_images(folder / each, needed=folder == train), each) for each in classes]
+    counted = [(_images(folder / each, needed=split == "train"), each) for each in classes]
     files = [f"{each}/{file}" for found, each in counted for file in found]
     if not files:
         raise DataError(f"{folder} holds no png or jpg images; put them in {folder}/<class>/.")
     labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(found) for found, _ in counted]))
-    first = train / classes[0] / _images(train / classes[0], needed=True)[0]
+    first = folder / files[0] if folder == train else train / classes[0] / _images(train / classes[0], needed=True)[0]
     data = StreamedData.describe(
         name, labels, classes, lambda number: Place(f"{folder}/{files[number]}"), first=Place(str(first)), sizing=sizing
     )
