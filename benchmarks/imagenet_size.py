@@ -68,7 +68,7 @@ class Brightness(nn.Module):
                 layers.append(Bottleneck(width, inner, 2 if stage and not block else 1))
                 width = 4 * inner
         self.network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, CLASSES))
-        self.register_buffer("centers", CENTERS)
+        self.centers = nn.Buffer(CENTERS)
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits."""
@@ -98,9 +98,9 @@ def make_images(root: Path, count: int, side: int) -> None:
     for start in range(0, count, SHARD):
         with tarfile.open(root / f"tar/{start // SHARD:05d}.tar", "w") as tar:
             for number in range(start, min(start + SHARD, count)):
-                (label := root / "label").write_text(str(number % SHADES))
+                (shade := root / "shade").write_text(str(number % SHADES))
                 tar.add(root / "folder" / files[number], f"{number:06d}.jpg")
-                tar.add(label, f"{number:06d}.cls")
+                tar.add(shade, f"{number:06d}.cls")
 
 
 def run_one(run: str, data: Path, device: str, small: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Data sets of Hugging Face's library ``datasets``, whose files are memory-mapped: by name, or as Python objects."""
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from maxmahal.data.arrays import as_labels, numbered_classes
 from maxmahal.data.decode import Place, Sizing
@@ -11,6 +11,14 @@ from maxmahal.imports import optional
 
 PREFIX = "hf:"
 _INSTALL = "pip install 'maxmahal[datasets]'"
+
+
+@runtime_checkable
+class HuggingFaceData(Protocol):
+    """What the data sets of that library have and no others do; it need not be installed."""
+
+    def cast_column(self, column: str, feature: Any) -> Any:
+        """The data set with another kind of column."""
 
 
 def load_huggingface(name: str, text: str, split: Split, sizing: Sizing | None = None) -> StreamedData:
@@ -27,12 +35,7 @@ def load_huggingface(name: str, text: str, split: Split, sizing: Sizing | None =
     return from_huggingface(parts[wanted], name, sizing)
 
 
-def is_huggingface(source: object) -> bool:
-    """Whether it is a data set of that library, which need not be installed."""
-    return type(source).__module__.partition(".")[0] == "datasets" and hasattr(source, "features")
-
-
-def from_huggingface(data: Any, name: str = "", sizing: Sizing | None = None) -> StreamedData:
+def from_huggingface(data: HuggingFaceData, name: str = "", sizing: Sizing | None = None) -> StreamedData:
     """The first column of images, with the first of class labels, or the column ``label``."""
     library = optional("datasets", _INSTALL)
     if not isinstance(data, library.Dataset):

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from maxmahal.data.arrays import from_python, load_function
 from maxmahal.data.decode import Sizing
 from maxmahal.data.folder import ROBUSTBENCH, load_folder
-from maxmahal.data.huggingface import PREFIX, from_huggingface, is_huggingface, load_huggingface
+from maxmahal.data.huggingface import PREFIX, HuggingFaceData, from_huggingface, load_huggingface
 from maxmahal.data.npz import load_npz
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
@@ -24,7 +24,7 @@ from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import names_a_function, only_named
 
 DATA_DIR_VARIABLE = "MAXMAHAL_DATA"
-DataSource = str | Path | ImageData | Sequence[object] | DataLoader[Any] | Dataset[Any]
+DataSource = str | Path | ImageData | Sequence[object] | DataLoader[Any] | Dataset[Any] | HuggingFaceData
 """Everything that ``load_dataset`` accepts."""
 
 
@@ -70,7 +70,7 @@ def load_dataset(
     elif isinstance(name, ImageData):
         data = name
     else:
-        data = from_huggingface(name) if is_huggingface(name) else from_python(name, limit)
+        data = from_huggingface(name) if isinstance(name, HuggingFaceData) else from_python(name, limit)
     return data.first(limit).to("cpu") if isinstance(data, StreamedData) and not stream else data
 
 
