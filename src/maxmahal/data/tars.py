@@ -75,11 +75,7 @@ def _members(stream: io.BufferedReader) -> Iterator[tarfile.TarInfo]:
     stream.seek(0)
     try:
         with tarfile.open(fileobj=_Limited(stream), mode="r:") as tar:  # type: ignore[call-overload]
-            end = -1
             while (member := tar.next()) is not None:
-                if tar.offset <= end:
-                    raise ValueError("a header leads backwards")
-                end = tar.offset
                 tar.members.clear()  # which would grow with the tar
                 if not (member.isfile() or member.isdir()) or member.issparse():
                     raise ValueError(f"{member.name[:100]!r} is a link or no plain file")
