@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import tarfile
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +97,25 @@ def test_a_stream_holds_no_image_and_reads_those_that_are_selected(folder: Path,
     assert torch.equal(some.float_images(), expected.select(rows).float_images())
     assert fingerprint_data(data) == fingerprint_data(expected)
     assert [len(block) for block in data.blocks(30)] == [30, 30, 10]
+
+
+def test_a_fingerprint_holds_few_images_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = load_dataset(folder, "test", stream=True)
+    expected = fingerprint_data(data)
+    read: list[weakref.ref[torch.Tensor]] = []
+    alive: list[int] = []
+    whole = StreamedData.to
+
+    def to(self: StreamedData, device: torch.device | str) -> ImageData:
+        found = whole(self, device)
+        read.append(weakref.ref(found.images))
+        alive.append(sum(each() is not None for each in read))
+        return found
+
+    monkeypatch.setattr(StreamedData, "to", to)
+    monkeypatch.setattr(ImageData, "blocks", partialmethod(ImageData.blocks, 10))
+    assert fingerprint_data(data) == expected
+    assert (len(alive), max(alive)) == (7, 2), "a block, and the next one while it is read"
 
 
 def test_tars_are_read_in_order_without_unpacking(tars: Path, images: np.ndarray) -> None:
@@ -240,7 +261,7 @@ BAD = {
     "a link": (member("0.png", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "'0.png' is a link or no plain file"),
     "a hard link": (member("0.png", type=tarfile.LNKTYPE, linkname="1.png"), "is a link or no plain file"),
     "a device": (member("0.png", type=tarfile.CHRTYPE), "is a link or no plain file"),
-    "no class": (member("a/0.png", b"x"), "'a/0' needs a .cls with the number of its class, and has none"),
+    "no class": (member("a/0.png", b"x"), "'a/0' needs a .cls with the number of its class; it has no such file"),
     "a long header": (member("0.png", pax_headers={"comment": "x" * (2 << 20)}), "a header of 2.* bytes is too long"),
     "nothing": (lambda _: None, "holds no images"),
 }

@@ -43,30 +43,24 @@ def load_tars(name: str, paths: Sequence[Path], sizing: Sizing | None = None) ->
 
 def _images(path: Path) -> Iterator[tuple[int, int, int]]:
     """The offset, the size and the label of each image."""
-    key, image, label = "", None, None
+    images, labels = {}, {}
     with opened(path) as stream:
         for member in _members(stream):
             folder, _, file = member.name.rpartition("/")
             stem, _, ending = file.partition(".")
-            if f"{folder}/{stem}" != key:
-                yield from _sample(key, image, label)
-                key, image, label = f"{folder}/{stem}", None, None
             if ending.lower() in _IMAGES:
-                image = member.offset_data, member.size
+                images[folder, stem] = member.offset_data, member.size
             elif ending == "cls":
                 stream.seek(member.offset_data)
-                label = stream.read(min(member.size, _MOST_DIGITS))
-    yield from _sample(key, image, label)
-
-
-def _sample(key: str, image: tuple[int, int] | None, label: bytes | None) -> Iterator[tuple[int, int, int]]:
-    """Other files than images may have no class."""
-    if image is None:
-        return
-    if label is None or not label.strip().isdigit():
-        found = "none" if label is None else repr(label)
-        raise ValueError(f"its image {key[:100]!r} needs a .cls with the number of its class, and has {found}")
-    yield *image, int(label)
+                labels[folder, stem] = stream.read(min(member.size, _MOST_DIGITS))
+    for key, image in images.items():
+        label = labels.get(key, b"no such file")
+        if not label.strip().isdigit():
+            name = "/".join(key)[:100]
+            raise ValueError(
+                f"{name!r} needs a .cls with the number of its class; it has {label.decode(errors='replace')}"
+            )
+        yield *image, int(label)
 
 
 def _members(stream: io.BufferedReader) -> Iterator[tarfile.TarInfo]:
