@@ -2,10 +2,9 @@
 
     python benchmarks/imagenet_size.py --device cuda [--runs quick:folder:500 quick:tar:5000 strict:folder:200 …]
 
-Images are made, in a folder and in tars, and read from there as streams. The network has the size of ResNet-50 and
-random weights, and a class that depends on the brightness, so that about 60 % of the images are robust at 4/255: a
-network that every step breaks would cost nothing. Each run has a process of its own, because peaks are of a process.
-Each result is saved at once: a later call adds its runs.
+Images are made, in a folder and in tars, and read as streams. The network has the size of ResNet-50 and random weights;
+the class depends on the brightness, so that about 60 % of the images are robust at 4/255: a network that every step
+breaks would cost nothing. Each run has its own process, because peaks are of a process. A later call adds its runs.
 """
 
 import argparse
@@ -45,9 +44,8 @@ class Bottleneck(nn.Module):
             conv = nn.Conv2d(before, after, side, step, side // 2, bias=False)
             layers += [conv, nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
         self.body = nn.Sequential(*layers[:-1])
-        straight = stride == 1 and width == 4 * inner
-        around = nn.Conv2d(width, 4 * inner, 1, stride, bias=False)
-        self.around = nn.Identity() if straight else nn.Sequential(around, nn.BatchNorm2d(4 * inner))
+        around = [nn.Conv2d(width, 4 * inner, 1, stride, bias=False), nn.BatchNorm2d(4 * inner)]
+        self.around = nn.Sequential(*around[: 0 if width == 4 * inner else 2])
 
     def forward(self, x: Tensor) -> Tensor:
         """Both ways."""
@@ -88,13 +86,12 @@ def make_images(root: Path, count: int, side: int) -> None:
         noisy = np.asarray(pixels).astype(float) + rng.normal(0, 6, (side, side, 3))
         Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(root / f"folder/c{shade:03d}/{number:06d}.jpg")
 
-    for label in range(CLASSES):
-        (root / f"folder/c{label:03d}").mkdir(parents=True)
+    for name in ("tar", *(f"folder/c{label:03d}" for label in range(CLASSES))):
+        (root / name).mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
         list(pool.map(make, range(count)))
     files = [f"c{number % SHADES:03d}/{number:06d}.jpg" for number in range(count)]
     (root / "folder/all.txt").write_text("\n".join(files))  # in the order of the tars, not sorted by class
-    (root / "tar").mkdir()
     for start in range(0, count, SHARD):
         with tarfile.open(root / f"tar/{start // SHARD:05d}.tar", "w") as tar:
             for number in range(start, min(start + SHARD, count)):
@@ -113,11 +110,8 @@ def run_one(run: str, data: Path, device: str, small: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as out:
         found = evaluate_model(model, source, suite=suite, epsilon="4/255", limit=int(count), out=out)
     seconds = time.perf_counter() - began
-    stages = [
-        {"title": stage.title, "samples": stage.planned} | asdict(stage.rating)
-        for stage in found.stages
-        if not stage.skipped
-    ]
+    ran = [stage for stage in found.stages if not stage.skipped]
+    stages = [{"title": stage.title, "samples": stage.planned} | asdict(stage.rating) for stage in ran]
     peak = torch.cuda.max_memory_reserved() / 2**30 if device == "cuda" else 0.0
     return {
         "run": run, "images": found.samples, "seconds": seconds, "images_per_second": found.samples / seconds,
@@ -139,20 +133,16 @@ def main() -> None:
     if given.one:
         print(json.dumps(run_one(given.runs[0], given.one, given.device, given.small)))
         return
-    device = torch.device(given.device)
-    path = RESULTS / f"{given.name}_{device.type}.json"
+    path = RESULTS / f"{given.name}_{given.device}.json"
     done = json.loads(path.read_text())["runs"] if path.exists() else []
     with tempfile.TemporaryDirectory() as data:
         make_images(Path(data), max(int(run.split(":")[2]) for run in given.runs), given.side)
         for run in given.runs:
             command = [sys.executable, __file__, "--one", data, "--device", given.device, "--runs", run]
-            answer = subprocess.run(command + ["--small"] * given.small, stdout=subprocess.PIPE, text=True, check=False)
-            if answer.returncode:
-                print(f"{run} failed", flush=True)
-                continue
+            answer = subprocess.run(command + ["--small"] * given.small, stdout=subprocess.PIPE, text=True, check=True)
             found = json.loads(answer.stdout.splitlines()[-1])
             done = [each for each in done if each["run"] != run] + [found]
-            save(given.name, device, {"side": given.side, "small": given.small, "runs": done})
+            save(given.name, torch.device(given.device), {"side": given.side, "small": given.small, "runs": done})
             print({key: value for key, value in found.items() if key != "stages"}, flush=True)
 
 
