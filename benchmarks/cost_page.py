@@ -50,12 +50,12 @@ class CostModel:
 
     def passes(self, stage: dict[str, Any]) -> float:
         """Seconds of the passes of a stage."""
-        return stage["backward"] * self.gradient + (stage["forward"] - stage["backward"]) * self.query
+        return float(stage["backward"] * self.gradient + (stage["forward"] - stage["backward"]) * self.query)
 
     def predict(self, run: dict[str, Any]) -> float:
         """Seconds of a run, from its passes."""
         start = self.starts[suite_of(run["run"])]
-        return start + run["images"] * self.reading + sum(self.passes(stage) for stage in run["stages"])
+        return start + float(run["images"]) * self.reading + sum(self.passes(stage) for stage in run["stages"])
 
     def hours(self, run: dict[str, Any], images: int, gpus: int) -> float:
         """Of so many images on so many GPUs, each of which takes whole chunks; at the measured seconds per image."""

@@ -125,6 +125,8 @@ def test_tars_are_read_in_order_without_unpacking(tars: Path, images: np.ndarray
     alone = load_dataset(tars / "test/1.tar", "test")
     assert torch.equal(alone.images, pixels[40:])
     assert torch.equal(alone.sample_ids, torch.arange(30))
+    with pytest.raises(DataError, match=r"1\.tar is a test set; put tars to train on into DIR/train"):
+        load_dataset(tars / "test/1.tar", "train")
 
 
 def test_processes_decode_what_this_process_would(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,8 +162,13 @@ def _ask(task: tuple[list[tuple[Any, ...]], bool, tuple[Any, ...] | None]) -> li
 
 def _start() -> subprocess.Popen[bytes]:
     # -P because this folder has a types.py; in a session of its own, so that Ctrl-C reaches the main process only.
-    command = [sys.executable, "-P", __file__]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    worker = subprocess.Popen(
+        [sys.executable, "-P", __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,
+    )
     atexit.register(_stop, worker)
     return worker
 

@@ -17,7 +17,7 @@ from maxmahal.data.npz import load_npz
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.stream import StreamedData
-from maxmahal.data.tars import TARS, load_tars
+from maxmahal.data.tars import TARS, load_tar
 from maxmahal.data.types import ImageData
 from maxmahal.errors import ArgumentError, DataError, did_you_mean
 from maxmahal.files import recorded_path, user_path
@@ -87,7 +87,7 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
     if user_path(path).is_dir():
         return partial(load_folder, known, user_path(path), listed=listed, sizing=sizing)
     if path.endswith(TARS):
-        return lambda _: load_tars(known, [user_path(path)], sizing)
+        return partial(load_tar, known, user_path(path), sizing=sizing)
     if names_a_function(name):
         return partial(load_function, name)
     if name.endswith(".npy"):

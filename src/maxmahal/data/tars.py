@@ -12,6 +12,7 @@ import numpy as np
 
 from maxmahal.data.arrays import as_labels, numbered_classes
 from maxmahal.data.decode import Place, Sizing
+from maxmahal.data.source import Split
 from maxmahal.data.stream import StreamedData
 from maxmahal.errors import DataError
 from maxmahal.files import opened, reading
@@ -21,6 +22,13 @@ _WAY_OUT = "write it again as an uncompressed tar of KEY.jpg or KEY.png and KEY.
 _MOST_HEADER = 1 << 20  # bytes; a long name has a few hundred
 _MOST_DIGITS = 20
 _IMAGES = frozenset({"png", "jpg", "jpeg"})
+
+
+def load_tar(name: str, path: Path, split: Split, sizing: Sizing | None = None) -> StreamedData:
+    """A single tar is a test set: the same images must not train a model, too."""
+    if split == "train":
+        raise DataError(f"{path} is a test set; put tars to train on into DIR/train, those to test on into DIR/test.")
+    return load_tars(name, [path], sizing)
 
 
 def load_tars(name: str, paths: Sequence[Path], sizing: Sizing | None = None) -> StreamedData:
