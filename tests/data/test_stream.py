@@ -244,6 +244,9 @@ def test_a_validation_folder_is_a_test_split(folder: Path, tars: Path) -> None:
     (root / "train" / "d").mkdir(parents=True)
     with pytest.raises(DataError, match=r"val/a has no class of that name in .*train"):
         load_dataset(root, "test", stream=True)
+    for wrong in (f"{tars}/test/0.tar@few.txt", "hf:owner/name@robustbench@6-4", "./nowhere@few.txt"):
+        with pytest.raises(DataError, match=r"@(few\.txt|robustbench) lists files of a folder, and .* is none"):
+            load_dataset(wrong, "test")
     with pytest.raises(DataError, match=r"holds tars, and @few\.txt lists files"):
         load_dataset(f"{tars}@few.txt", "test")
 

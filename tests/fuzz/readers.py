@@ -64,7 +64,7 @@ stage = [{name = "pgd", attack = "pgd", steps = 2}, {name = "square", attack = "
 OPTIONS = ["train.lr=0.1", "train.epochs=3", "data.source=digits", "loss.name=mmc", "model.feature_dim=8", "data={}",
            "method.name=adversarial", "centers.scale=10", "model.backbone='cnn'", "loss={name='sce'}"]  # fmt: skip
 EPSILONS = ["8/255", "0.3", "1e-3", "1", "0.031", "16/255"]
-NAMES = ["digits", "mnist", "stripes.npz", "images", "run", "tree.toml", "in.toml", "eval", "zoo:cifar10-mmc"]
+NAMES = ["digits", "mnist", "stripes.npz", "images@8-4", "run", "tree.toml", "in.toml", "eval", "zoo:cifar10-mmc"]
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,14 @@ def find_loader(name: str, data_dir: Path | str | None) -> Callable[[Split], Ima
         return partial(load_npz, name)
     path, listed, sizing = _split_options(name)
     known = f"{recorded_path(path)}{name.removeprefix(path)}"
-    if path.startswith(PREFIX):
-        return partial(load_huggingface, known, path, sizing=sizing)
     if user_path(path).is_dir():
         return partial(load_folder, known, user_path(path), listed=listed, sizing=sizing)
+    if listed:
+        raise DataError(
+            f"{name}: @{listed} lists files of a folder, and {path} is none; leave it out or correct the path."
+        )
+    if path.startswith(PREFIX):
+        return partial(load_huggingface, known, path, sizing=sizing)
     if path.endswith(TARS):
         return partial(load_tar, known, user_path(path), sizing=sizing)
     if names_a_function(name):
