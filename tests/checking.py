@@ -45,7 +45,7 @@ def checked(function: Callable[..., Any], typechecker: Callable[[Check], Check])
         if jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
         if not checks:
-            checks.extend(find_checks(function, typechecker))
+            checks[:] = find_checks(function, typechecker)  # not added to: another thread may do the same
         check_arguments, check_result = checks
         push_shape_memo({})  # an axis has one size in all arguments and the result
         try:

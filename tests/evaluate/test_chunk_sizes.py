@@ -15,8 +15,14 @@ SUITE = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", qu
 
 
 def test_a_gpu_takes_more_samples_at_once() -> None:
-    assert chunk_size(torch.device("cpu"), SUITE) == 5
-    assert chunk_size(torch.device("cuda"), SUITE) == 40
+    assert chunk_size(torch.device("cpu"), SUITE, (3, 32, 32)) == 5
+    assert chunk_size(torch.device("cuda"), SUITE, (3, 32, 32)) == 40
+
+
+def test_large_images_make_small_chunks() -> None:
+    suite = small_suite(stage("apgd", "apgd", steps=3), chunk=250)
+    sizes = {side: chunk_size(torch.device("cuda"), suite, (3, side, side)) for side in (32, 224, 448, 20_000)}
+    assert sizes == {32: 2000, 224: 500, 448: 125, 20_000: 1}
 
 
 class Clock(SilentReporter):

@@ -209,5 +209,5 @@ def test_diagnostics_end_with_the_budget_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_chunks_are_small_where_time_may_run_out(device: str) -> None:
     suite = small_suite(stage("pgd", "pgd", steps=2), chunk=250)
-    hurried = evaluation.chunk_size(torch.device(device), suite, hurried=True)
-    assert hurried == (50 if device == "cpu" else evaluation.chunk_size(torch.device(device), suite))
+    hurried = evaluation.chunk_size(torch.device(device), suite, (1, 4, 4), hurried=True)
+    assert hurried == (50 if device == "cpu" else evaluation.chunk_size(torch.device(device), suite, (1, 4, 4)))

@@ -160,6 +160,16 @@ def test_an_accuracy_by_chance_is_said() -> None:
     assert "clean images, about as often as by chance" in note
 
 
+def test_images_of_a_few_classes_are_said_in_the_verdict() -> None:
+    images = torch.zeros(40, 1, 4, 4, dtype=torch.uint8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 12)).eval()
+    label = int(model(torch.zeros(1, 1, 4, 4)).argmax())
+    data = (images, torch.full((40,), label), [str(number) for number in range(12)])
+    (note,) = evaluate_model(model, data, suite=SUITE).notes
+    assert note.startswith("The 40 images show 1 of 12 classes, perhaps because they are sorted by class")
+    assert not evaluate_model(model, data, suite=SUITE, limit=20).notes, "too few to say"
+
+
 def test_a_good_model_gets_no_note() -> None:
     assert not evaluate_model(MODEL, DATA, suite=SUITE).notes
 

@@ -252,3 +252,25 @@ IMAGES = NO_FILES | {
     "huge": _png(2**31 - 1, 2**31 - 1), "large": _png(13_000, 13_000), "none": _png(0, 0), "16 bits": _png(8, 8, 0, 16),
     "depth": _png(8, 8, 2, 1), "cut": _png(8, 8)[:40], "palette without one": _png(8, 8, 3),
 }  # fmt: skip
+
+
+def _tar(kind: bytes, size: bytes, name: bytes = b"a/0.png", link: bytes = b"") -> bytes:
+    """One header; its numbers are octal."""
+    fields = name.ljust(100, b"\0") + b"0000644\0" * 3 + size.rjust(11, b"0") + b"\0" + b"0" * 11 + b"\0"
+    rest = kind + link.ljust(100, b"\0") + b"ustar\x0000"
+    whole = (fields + b" " * 8 + rest).ljust(512, b"\0")
+    return whole[:148] + b"%06o\0 " % sum(whole) + whole[156:]
+
+
+def _long_header(kind: bytes) -> Callable[[Path], object]:
+    """A header of 1.5 GB, of which no block is stored."""
+    return lambda path: (path.write_bytes(_tar(kind, b"13600000000")), _sparse(path))
+
+
+TARS = NO_FILES | {
+    "long comment": _long_header(b"x"), "long name": _long_header(b"L"), "global header": _long_header(b"g"),
+    "sparse": _tar(b"S", b"1000"), "link": _tar(b"2", b"0", link=b"/etc/passwd"), "outside": _tar(b"0", b"77777777777"),
+    "many comments": _tar(b"x", b"0") * 5000, "backwards": _tar(b"0", b"\xff" * 11),
+    "name": _tar(b"0", b"0", b"\xff" * 99), "many folders": _tar(b"5", b"0", b"a/") * 20_000,
+    "packed": gzip.compress(_tar(b"0", b"0")),
+}  # fmt: skip

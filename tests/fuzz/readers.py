@@ -6,6 +6,7 @@ import io
 import math
 import shutil
 import sys
+import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +64,7 @@ stage = [{name = "pgd", attack = "pgd", steps = 2}, {name = "square", attack = "
 OPTIONS = ["train.lr=0.1", "train.epochs=3", "data.source=digits", "loss.name=mmc", "model.feature_dim=8", "data={}",
            "method.name=adversarial", "centers.scale=10", "model.backbone='cnn'", "loss={name='sce'}"]  # fmt: skip
 EPSILONS = ["8/255", "0.3", "1e-3", "1", "0.031", "16/255"]
-NAMES = ["digits", "mnist", "stripes.npz", "images", "run", "tree.toml", "in.toml", "eval", "zoo:cifar10-mmc"]
+NAMES = ["digits", "mnist", "stripes.npz", "images@8-4", "run", "tree.toml", "in.toml", "eval", "zoo:cifar10-mmc"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,10 @@ def make_examples(path: str | Path) -> None:
             for label in ("cat", "dog"):
                 Path(f"images/{split}/{label}").mkdir(parents=True)
                 Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).save(f"images/{split}/{label}/0.png")
+        Path("0.cls").write_text("1")
+        with tarfile.open("shard.tar", "w") as tar:
+            tar.add("images/test/cat/0.png", "a/0.png")
+            tar.add("0.cls", "a/0.cls")
 
 
 def uncertainty_record() -> UncertaintyRecord:
@@ -222,6 +227,7 @@ READERS = {
                      for kind in ("images-idx3", "labels-idx1")},
                     (lambda: load_dataset("mnist", "test", "data"), lambda: check_dataset("mnist", "data")), (),
                     corpus.GZIP),
+    "tar": Reader({"shard.tar": change_bytes}, (lambda: load_dataset("shard.tar", "test"),), (), corpus.TARS),
     "images": Reader({"images/train/cat/0.png": also_bytes(change_image), "images/test/dog/0.png": change_image},
                      (lambda: load_dataset("images", "train"), lambda: load_dataset("images", "test")), ("images",),
                      corpus.IMAGES),

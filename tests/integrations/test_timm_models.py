@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from PIL import Image
 
 import maxmahal
 from maxmahal.errors import MaxmahalError
@@ -89,3 +90,25 @@ def test_a_transformer_is_built_for_the_size_of_the_images(timm: ModuleType) -> 
 def test_an_unknown_name_is_one_sentence(timm: ModuleType, name: str, hint: str) -> None:
     with pytest.raises(MaxmahalError, match=hint):
         load_target(f"timm:{name}")
+
+
+@pytest.mark.parametrize(("suffix", "interpolation"), [("@256-224-bicubic", "bicubic"), ("@256-224", "bilinear")])
+def test_a_folder_is_prepared_as_timm_prepares_it(
+    cached: torch.nn.Module, timm: ModuleType, tmp_path: Path, suffix: str, interpolation: str
+) -> None:
+    """Scaled, cut and normalised, of any size; then attacked at 4/255, of 1000 classes of which the folder has two."""
+    draw = np.random.default_rng(0)
+    expected = []
+    prepare = timm.data.create_transform((3, 224, 224), interpolation=interpolation, crop_pct=224 / 256)
+    for label, (height, width) in enumerate([(301, 257), (230, 500)]):
+        picture = Image.fromarray(draw.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        path = tmp_path / f"data/{label}/0.png"
+        path.parent.mkdir(parents=True)
+        picture.save(path)
+        expected.append(prepare(picture))
+    found = maxmahal.load_dataset(f"{tmp_path}/data{suffix}", "test")
+    target = load_target(f"timm:{NAME}")
+    torch.testing.assert_close(target.model(found.float_images()), cached(torch.stack(expected)))
+    done = maxmahal.evaluate_model(f"timm:{NAME}", f"{tmp_path}/data{suffix}", suite="quick", epsilon="4/255")
+    assert done.finished
+    assert (done.data, len(done.class_names), done.samples) == (f"data{suffix}", 1000, 2)

@@ -36,7 +36,7 @@ Budget = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Data = Annotated[
-    str | None, typer.Option(help="A data set, an .npz, a folder or package.module:function (default: the run's).")
+    str | None, typer.Option(help="A data set, .npz, folder, .tar or package.module:function (default: the run's).")
 ]
 Limit = Annotated[int | None, typer.Option(help="Use only the first N images.", metavar="N")]
 Show = Annotated[

@@ -55,6 +55,8 @@ def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
         try:
             with only_named(name):
                 parts[split] = load(split)
+                for _ in parts[split].blocks():
+                    pass  # each image is read
         except DataError as error:
             rows.append(CheckRow(split, False, str(error)))
         else:

@@ -1,91 +1,96 @@
-"""The user's own data as a folder of images: ``DIR/train/<class>/*.png`` and ``DIR/test/<class>/*.png`` (or jpg)."""
+"""The user's own data as a folder: ``DIR/train/<class>/*.png`` and ``DIR/test/<class>/*.png`` (or jpg), or tars."""
 
-import warnings
+import importlib.util
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from maxmahal.data.decode import Place, Sizing
 from maxmahal.data.source import Split
+from maxmahal.data.stream import StreamedData
+from maxmahal.data.tars import TARS, load_tars
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
-from maxmahal.files import opened, reading, recorded_path, user_path
+from maxmahal.files import read_text, reading
 
 _ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
-_FORMATS = ("PNG", "JPEG")  # whatever a file is called: for some others, Pillow starts other programs
-_WAY_OUT = "replace it with an image that opens in a viewer, or delete it."
-_GREY_MODES = frozenset({"1", "L"})
-_COLOUR_MODES = frozenset({"LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"})
+ROBUSTBENCH = "robustbench"
+_ROBUSTBENCH_LIST = "helper_files/imagenet_test_image_ids.txt"
 
 
-def load_folder(name: str, split: Split) -> ImageData:
-    """One split of a folder of images by class; the folders in ``DIR/train`` name the classes.
+def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: Sizing | None = None) -> ImageData:
+    """One split of a folder of images by class, or of tars; the folders in ``DIR/train`` name the classes.
 
-    The first training image sets the size, and whether the data are grey or in colour.
+    ``DIR/val`` is a test split, too, and so is ``DIR`` itself if it has no splits. The first training image sets the
+    size, and whether the data are grey or in colour. ``listed`` is a list of files in ``DIR``, or RobustBench's.
     """
-    root = user_path(name)
-    train = _files_by_class(root, "train")
-    if empty := [label for label, files in train.items() if not files]:
-        raise DataError(f"{root / 'train' / empty[0]} holds no png or jpg images; add some or delete the folder.")
-    model = next(iter(train.values()))[0]
-    pattern = _read(model, colour=None)
-    parts = train if split == "train" else _files_by_class(root, "test")
-    if strange := sorted(parts.keys() - train.keys()):
-        raise DataError(
-            f"{root / 'test' / strange[0]} has no class of that name in {root / 'train'}; add or rename it."
-        )
-    files = [(path, label) for label, label_name in enumerate(train) for path in parts.get(label_name, ())]
+    folder = _split_folder(root, split)
+    if folder.is_dir() and (tars := sorted(each for each in folder.iterdir() if each.name.endswith(TARS))):
+        if listed:
+            raise DataError(f"{folder} holds tars, and @{listed} lists files; unpack the tars, or leave it out.")
+        return load_tars(name, tars, sizing)
+    train = root / "train" if (root / "train").is_dir() else folder
+    classes = _classes(train)
+    if strange := sorted(set(_classes(folder)) - set(classes)):
+        raise DataError(f"{folder / strange[0]} has no class of that name in {train}; add or rename it.")
+    counted = [(_images(folder / each, needed=split == "train"), each) for each in classes]
+    files = [f"{each}/{file}" for found, each in counted for file in found]
     if not files:
-        raise DataError(f"{root / split} holds no png or jpg images; put them in {root / split}/<class>/.")
-    images = np.empty((len(files), *pattern.shape), dtype=np.uint8)
-    for index, (path, _) in enumerate(files):
-        image = _read(path, colour=pattern.shape[0] == 3)
-        if image.shape != pattern.shape:
-            raise DataError(
-                f"{path} is {image.shape[2]}x{image.shape[1]} pixels but {model} is "
-                f"{pattern.shape[2]}x{pattern.shape[1]}; make all images the same size."
-            )
-        images[index] = image
-    labels = torch.tensor([label for _, label in files])
-    return ImageData.from_arrays(recorded_path(name), torch.from_numpy(images), labels, tuple(train))
+        raise DataError(f"{folder} holds no png or jpg images; put them in {folder}/<class>/.")
+    labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(found) for found, _ in counted]))
+    first = folder / files[0] if folder == train else train / classes[0] / _images(train / classes[0], needed=True)[0]
+    data = StreamedData.describe(
+        name, labels, classes, lambda number: Place(f"{folder}/{files[number]}"), first=Place(str(first)), sizing=sizing
+    )
+    return data.select(torch.tensor(_listed(root, listed, folder, files))) if listed else data
 
 
-def _files_by_class(root: Path, split: Split) -> dict[str, list[Path]]:
-    """The images of each class, both in alphabetical order, so that the numbering is the same on every machine."""
-    folder = root / split
+def _split_folder(root: Path, split: Split) -> Path:
+    if split == "test" and not (root / "test").is_dir():
+        if (root / "val").is_dir():
+            return root / "val"
+        if not (root / "train").is_dir():
+            return root
+    return root / split
+
+
+def _classes(folder: Path) -> list[str]:
+    """In alphabetical order, as their files are, so that the numbering is the same on every machine."""
     with reading(folder, f"put the images of class NAME into {folder}/NAME/."):
-        classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-        found = {
-            entry.name: sorted(path for path in entry.iterdir() if path.suffix.lower() in _ENDINGS) for entry in classes
-        }
+        found = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not found:
         raise DataError(f"{folder} has no folders in it; put the images of class NAME into {folder}/NAME/.")
     return found
 
 
-def _read(path: Path, colour: bool | None) -> np.ndarray:
-    """CHW bytes; if ``colour`` is None, the file decides."""
-    from PIL import Image, UnidentifiedImageError  # imported here because only this kind of data needs it
+def _images(folder: Path, *, needed: bool) -> list[str]:
+    with reading(folder, "make that folder readable."):
+        found = [path.name for path in folder.iterdir()] if needed or folder.is_dir() else []
+    found = sorted(name for name in found if Path(name).suffix.lower() in _ENDINGS)
+    if needed and not found:
+        raise DataError(f"{folder} holds no png or jpg images; add some or delete the folder.")
+    return found
 
-    with reading(path, _WAY_OUT), opened(path) as stream, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        try:
-            with Image.open(stream, formats=_FORMATS) as image:
-                grey = image.mode in _GREY_MODES
-                if image.format == "PNG" and getattr(image, "is_animated", False):
-                    raise ValueError("it is animated, and one image was expected")
-                if "16" in str(image.tile):  # the names of its layouts: Pillow would drop half of the bits
-                    raise ValueError("its pixels have 16 bits, and are not 8-bit grey or colour")
-                if not grey and image.mode not in _COLOUR_MODES:
-                    raise ValueError(f"its pixels are '{image.mode}', not 8-bit grey or colour")
-                if colour is False and not grey:
-                    raise DataError(f"{path} is in colour but the first training image is grey; make them all alike.")
-                array = np.asarray(image.convert("L" if grey and not colour else "RGB"))
-        except DataError:
-            raise
-        except UnidentifiedImageError as error:
-            raise ValueError("it is not a PNG or JPEG image") from error
-        except Exception as error:  # Pillow may raise anything on a damaged image
-            raise ValueError(str(error) or type(error).__name__) from error
-    return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+
+def _listed(root: Path, name: str, folder: Path, files: list[str]) -> list[int]:
+    """The numbers of the files that a list names, one ``class/file`` per line."""
+    path = root / name
+    if name == ROBUSTBENCH:
+        package = importlib.util.find_spec("robustbench")  # which is not imported
+        path = Path(package.origin or "" if package else "").parent / _ROBUSTBENCH_LIST
+        if package is None or not path.is_file():
+            raise DataError(
+                "RobustBench's list of images comes with its package; install robustbench, or put the list into "
+                f"{root} and write @imagenet_test_image_ids.txt."
+            )
+    with reading(path, "put a list there, with one class/file per line."):
+        lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    numbers = {file: number for number, file in enumerate(files)}
+    if missing := [line for line in lines if line not in numbers]:
+        raise DataError(
+            f"{path} lists {len(lines)} images, of which {len(missing)} are not in {folder}, such as "
+            f"{missing[0][:100]}; put them there."
+        )
+    if not lines:
+        raise DataError(f"{path} lists no images; put one class/file per line.")
+    return [numbers[line] for line in lines]

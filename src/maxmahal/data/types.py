@@ -1,6 +1,6 @@
 """The type of every data set: uint8 images and labels, in memory, on one device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,7 +91,7 @@ class ImageData:
     @property
     def device(self) -> torch.device:
         """The device of the tensors."""
-        return self.images.device
+        return self.labels.device
 
     def select(self, indices: Int[Tensor, " m"]) -> "ImageData":
         """The samples at ``indices``, in that order, with their ids."""
@@ -105,6 +105,11 @@ class ImageData:
     def to(self, device: torch.device | str) -> "ImageData":
         """The same data on another device."""
         return self._change(lambda tensor: tensor.to(device))
+
+    def blocks(self, count: int = 500) -> Iterator["ImageData"]:
+        """All samples in memory, so many at a time."""
+        for start in range(0, len(self), count):
+            yield self.select(torch.arange(start, min(start + count, len(self)))).to(self.device)
 
     def _change(self, change: Callable[[Tensor], Tensor]) -> "ImageData":
         names = ("images", "labels", "sample_ids", "coarse_labels")

@@ -18,6 +18,7 @@ from maxmahal.attacks.model_outputs import check_answers, check_logits_of, predi
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.data.arrays import numbered_classes
+from maxmahal.data.stream import StreamedData
 from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
 from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
@@ -150,9 +151,10 @@ def load_images(
         if len(trained_on) != 1:
             raise SettingsError("Say which images to use with --data; these models do not tell.")
         (data,) = trained_on
-    images = load_dataset(data, "test", data_dir, limit=limit)
+    images = load_dataset(data, "test", data_dir, limit=limit, stream=True)
     numbers = numbered_classes(images.num_classes - 1, images.name)
-    if isinstance(data, str | Path) or images.class_names != numbers:
+    # A known data set, or a file with all labels, has all classes; the labels of tars may lack the last ones.
+    if images.class_names != numbers or (isinstance(data, str | Path) and not isinstance(images, StreamedData)):
         return images
     with suppress(Exception):  # a model that cannot take the images is told so when all of them are tried
         known = [judge(each.model, images.first(1).to(each.device).float_images()) for each in models.values()]

@@ -1,7 +1,8 @@
 """The evaluation of one model: diagnostics, then stage after stage, each chunk recorded as soon as it is done."""
 
+import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,11 +36,13 @@ from maxmahal.records.types import Finding, Rating
 PICTURES = 24  # samples whose images are kept for the gallery
 POLL = 0.2  # seconds between checks of a chunk that another process computes
 AT_ONCE = {"cuda": 8}  # chunks that a device computes in the time of one
+MOST_VALUES = 500 * 3 * 224 * 224  # of the images of a chunk, so that memory does not grow with the data
 
 
-def chunk_size(device: torch.device, suite: Suite, *, hurried: bool = False) -> int:
+def chunk_size(device: torch.device, suite: Suite, image_shape: Sequence[int], *, hurried: bool = False) -> int:
     """Samples that are attacked and recorded together on that device; fewer if time may run out in between."""
-    return suite.chunk * AT_ONCE.get(device.type, 1) if device.type in AT_ONCE or not hurried else -(-suite.chunk // 5)
+    usual = suite.chunk * AT_ONCE.get(device.type, 1) if device.type in AT_ONCE or not hurried else -(-suite.chunk // 5)
+    return max(1, min(usual, MOST_VALUES // math.prod(image_shape)))
 
 
 class _OutOfTimeError(BaseException):

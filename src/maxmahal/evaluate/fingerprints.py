@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
+from itertools import chain
 from types import ModuleType
 
 import torch
@@ -93,7 +94,7 @@ def _content(tensor: Tensor) -> bytes:
 def fingerprint_data(data: ImageData) -> str:
     """A hash of the images, their labels, ids and class names."""
     digest = hashlib.sha256(repr((data.class_names, data.image_shape)).encode())
-    for tensor in (data.images, data.labels, data.sample_ids):
+    for tensor in chain((block.images for block in data.blocks()), (data.labels, data.sample_ids)):
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
 

@@ -1,7 +1,7 @@
 """What a user must know before trusting the numbers: sentences that the verdict ends with.
 
 They are about mistakes that no attack shows: probabilities in place of logits, images that the model does not expect,
-an epsilon that was not set.
+images of a few classes only, an epsilon that was not set.
 """
 
 import math
@@ -39,6 +39,12 @@ def notes_on(target: EvaluatedModel, suite: Suite, data: ImageData) -> list[str]
     right = int((logits.argmax(dim=1) == some.labels).sum())
     if len(some) >= _FEWEST:
         notes += _note_on_accuracy(target, images, some.labels, right, logits.shape[1])
+    shown = len(torch.unique(data.labels))
+    if len(data) >= _FEWEST and shown < min(len(data), data.num_classes) / 4:
+        notes.append(
+            f"The {len(data)} images show {shown} of {data.num_classes} classes, perhaps because they are sorted by "
+            "class: evaluate more, or a mixed list of them."
+        )
     if suite.assumed:
         notes.append(
             f"No epsilon was given for {data.name}, so {suite.epsilon} was taken, which is usual for CIFAR; "

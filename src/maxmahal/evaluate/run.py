@@ -244,7 +244,7 @@ def _describe(
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "notes": notes_on(model, suite, data),
-        "chunk": chunk_size(model.device, suite, hurried=hurried),
+        "chunk": chunk_size(model.device, suite, data.image_shape, hurried=hurried),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},

@@ -63,7 +63,7 @@ def count_images(source: str, split: Split, data_dir: Path | None) -> int:
     """The number of images of a data set; for a published one, known without its files."""
     if source in SOURCES:
         return sum(SOURCES[source].class_counts[split])
-    return len(load_dataset(source, split, data_dir))
+    return len(load_dataset(source, split, data_dir, stream=True))
 
 
 def _cost(settings: Settings) -> float:

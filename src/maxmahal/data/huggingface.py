@@ -1,0 +1,62 @@
+"""Data sets of Hugging Face's library ``datasets``, whose files are memory-mapped: by name, or as Python objects."""
+
+from typing import Any, Protocol, runtime_checkable
+
+from maxmahal.data.arrays import as_labels, numbered_classes
+from maxmahal.data.decode import Place, Sizing
+from maxmahal.data.source import Split
+from maxmahal.data.stream import StreamedData
+from maxmahal.errors import DataError
+from maxmahal.imports import optional
+
+PREFIX = "hf:"
+_INSTALL = "pip install 'maxmahal[datasets]'"
+
+
+@runtime_checkable
+class HuggingFaceData(Protocol):
+    """What the data sets of that library have and no others do; it need not be installed."""
+
+    def cast_column(self, column: str, feature: Any) -> Any:
+        """The data set with another kind of column."""
+
+
+def load_huggingface(name: str, text: str, split: Split, sizing: Sizing | None = None) -> StreamedData:
+    """``hf:OWNER/NAME`` or ``hf:OWNER/NAME:SPLIT``; a data set cannot bring code of its own."""
+    library = optional("datasets", _INSTALL)
+    path, _, wanted = text.removeprefix(PREFIX).partition(":")
+    try:
+        parts = library.load_dataset(path)
+    except Exception as error:  # the library may raise anything
+        raise DataError(f"{name} cannot be loaded ({' '.join(str(error).split())[:200]}); check the name.") from error
+    wanted = wanted or ("validation" if split == "test" and "test" not in parts else split)
+    if wanted not in parts:
+        raise DataError(f"{name} has no split '{wanted}'; write {PREFIX}{path}:SPLIT, one of {', '.join(parts)}.")
+    return from_huggingface(parts[wanted], name, sizing)
+
+
+def from_huggingface(data: HuggingFaceData, name: str = "", sizing: Sizing | None = None) -> StreamedData:
+    """The first column of images, with the first of class labels, or the column ``label``."""
+    library = optional("datasets", _INSTALL)
+    if not isinstance(data, library.Dataset):
+        raise DataError(
+            f"A {type(data).__name__} of Hugging Face has no samples by number; choose one split, and load it without "
+            "streaming=True: its files stay on disk."
+        )
+    kinds = data.features
+    image = next((key for key, kind in kinds.items() if isinstance(kind, library.Image)), None)
+    label = next((key for key, kind in kinds.items() if isinstance(kind, library.ClassLabel)), "label")
+    if image is None or label not in kinds:
+        raise DataError(f"data needs a column of images and one of class labels; it has {', '.join(kinds)}.")
+    name = name or data.info.dataset_name or "datasets"
+    labels = as_labels(data.with_format("numpy")[label][:], len(data), f"{name}: {label}")
+    names = getattr(kinds[label], "names", None) or numbered_classes(int(labels.max()), name)
+    encoded = data.select_columns([image]).cast_column(image, library.Image(decode=False))
+
+    def place(number: int) -> Place:
+        found = encoded[number][image]
+        if found["bytes"] is None and found["path"]:
+            return Place(found["path"])
+        return Place(f"{name}, image {number}", content=found["bytes"] or b"")
+
+    return StreamedData.describe(name, labels, names, place, sizing=sizing)

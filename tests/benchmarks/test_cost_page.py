@@ -1,0 +1,58 @@
+"""The page about cost: its model recovers the costs that made-up runs have, and it is written from the results."""
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+START, READING, GRADIENT, QUERY = 20.0, 0.002, 0.004, 0.001
+
+
+@pytest.fixture
+def cost(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    if not BENCHMARKS.exists():
+        pytest.skip("a copy of the tree without its benchmarks")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("cost_page")
+
+
+def run(name: str, extra: float = 0.0) -> dict[str, Any]:
+    images = int(name.rpartition(":")[2])
+    passes = {"clean": (images, 0), "APGD": (20 * images, 18 * images), "Square": (60 * images, 0)}
+    stages = [
+        {"title": title, "samples": images, "forward": forward, "backward": backward, "queries": forward,
+         "seconds": GRADIENT * backward + QUERY * (forward - backward)}
+        for title, (forward, backward) in passes.items()
+    ]  # fmt: skip
+    seconds = START + extra + images * READING + sum(float(str(stage["seconds"])) for stage in stages)
+    memory = {"images_per_second": images / seconds, "host_gib": 3.0, "gpu_gib": 9.0}
+    return {"run": name, "images": images, "seconds": seconds, "robust": 0.6, "stages": stages, **memory}
+
+
+RUNS = [run("quick:folder:500"), run("quick:folder:5000"), run("quick:tar:5000"), run("strict:folder:200", 60.0)]
+
+
+def test_the_model_recovers_the_costs(cost: ModuleType) -> None:
+    model = cost.CostModel.fit({each["run"]: each for each in RUNS})
+    assert (model.reading, model.gradient, model.query) == pytest.approx((READING, GRADIENT, QUERY))
+    assert model.starts == pytest.approx({"quick": START, "strict": START + 60})
+    assert model.predict(RUNS[2]) == pytest.approx(RUNS[2]["seconds"])
+    assert model.hours(RUNS[3], 5000, 1) * 3600 == pytest.approx(run("strict:folder:5000", 60.0)["seconds"])
+    assert model.hours(RUNS[3], 5000, 9) * 3600 == pytest.approx(run("strict:folder:1000", 60.0)["seconds"]), "chunks"
+
+
+def test_the_page_has_a_row_for_each_suite_and_stage(cost: ModuleType) -> None:
+    text = cost.page({"device": "a GPU", "side": 224, "runs": RUNS})
+    assert text.count("| `strict` |") == 4
+    assert "| quick, tar, 5000 | 705 s | 705 s | 1.00 |" in text
+
+
+def test_the_page_is_that_of_the_results(cost: ModuleType) -> None:
+    if not cost.PAGE.exists():
+        pytest.skip("a copy of the tree without its documentation")
+    measured = json.loads(cost.MEASURED.read_text(encoding="utf-8")) if cost.MEASURED.exists() else None
+    assert cost.PAGE.read_text(encoding="utf-8") == cost.page(measured), "run python benchmarks/cost_page.py"
