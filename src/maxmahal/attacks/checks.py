@@ -13,7 +13,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
 from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat, as_threat
-from maxmahal.errors import ArgumentError, MaxmahalError, warn_caller
+from maxmahal.errors import ArgumentError, MaxmahalError, check_count, warn_caller
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
 _CALL = "Call what makes it: margin()."
