@@ -1,5 +1,6 @@
 """The plan of an evaluation: which stages, which samples, why not; and that nothing but settings and records decide."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from maxmahal.evaluate.plan import (
     CLEAN,
     Traits,
     describe_stage,
+    in_blocks,
     plan_stages,
     remedy_stages,
     samples_of,
@@ -114,6 +116,10 @@ def test_samples_are_the_standing_ones_in_order_and_chunks_hold_each_once(
     assert [row for part in parts for row in part] == everyone
     assert all(len(part) == chunk for part in parts[:-1])
     assert not split([], chunk)
+    blocks = in_blocks(standing, chunk, len(ids))
+    assert [row for block in blocks for row in block] == standing
+    assert len(blocks) == math.ceil(len(ids) / chunk)
+    assert all(row // chunk == number for number, block in enumerate(blocks) for row in block)
 
 
 def test_what_the_records_say_of_a_stage() -> None:

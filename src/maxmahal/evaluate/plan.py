@@ -123,6 +123,17 @@ def samples_of(stage: Stage, count: int, shares: Mapping[int, float], ids: Seque
     return [row for row in rows if shares.get(ids[row], 1.0) > 0]
 
 
+def in_blocks(rows: Sequence[int], size: int, count: int) -> list[list[int]]:
+    """Chunks: the rows among each block of ``size`` of all ``count`` samples.
+
+    What a stage does with a block depends on no other block, so blocks can be computed anywhere in any order.
+    """
+    chunks: list[list[int]] = [[] for _ in range(0, count, size)]
+    for row in rows:
+        chunks[row // size].append(row)
+    return chunks
+
+
 def split(rows: Sequence[int], chunk: int) -> list[list[int]]:
-    """Chunks of consecutive rows."""
+    """Chunks as in records of earlier versions: consecutive rows, from any block."""
     return [list(rows[start : start + chunk]) for start in range(0, len(rows), chunk)]

@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,6 @@ from maxmahal.evaluate.evaluated_model import (
 )
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
-from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.notes import notes_on
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
@@ -36,6 +35,7 @@ from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.records.reading import read_evaluations, read_numbers
 from maxmahal.records.schema import FILE
+from maxmahal.records.shards import FileStore, Shard
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
@@ -57,6 +57,7 @@ def evaluate_model(
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
+    shard: str | None = None,
 ) -> Evaluation:
     """Attack one model as a suite says and record every sample in the folder ``out``; returns the records.
 
@@ -84,6 +85,7 @@ def evaluate_model(
         save_images=save_images,
         reporter=reporter,
         until=until,
+        shard=shard,
     )
     return found
 
@@ -106,50 +108,74 @@ def evaluate_models(
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
     dry_run: bool = False,
+    shard: str | None = None,
 ) -> list[Evaluation]:
     """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
     ``until`` is a time of ``time.monotonic()``: work that would not be done by then is left for the next call, and the
     returned evaluations are then not ``finished``. With ``dry_run`` nothing is recorded or returned: the reporter notes
     the stages and their planned times.
+
+    ``shard`` is such as "2/8": this process computes the second of eight shares and records it in a file of its own,
+    and ``merge_records(out)`` collects them; or "auto", which reads the variables of a Slurm array or of torchrun.
     """
-    chosen = _suite(suite, norm, epsilon)
-    _check_arguments(out, seed, save_images=save_images, until=until)
-    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
-        models = load_targets(targets, trusted, device)
-        count = chosen.samples if limit is None else limit
-        images = load_images(models, data, data_dir, count)
-        assumed, chosen = chosen.assumed, chosen.for_data(str(data) if isinstance(data, str | Path) else images.name)
-        some = _some(images, count)
-        for model in models.values():
-            check_fit(model, some)
-        of_data = assumed and not chosen.assumed
+    part = None if shard is None else Shard.parse(shard)
+    given = _suite(suite, norm, epsilon)
+    _check_arguments(out, seed, save_images=save_images, until=until, shard=shard)
+    with loaded(targets, data, given, limit, trusted=trusted, data_dir=data_dir, device=device) as subject:
+        models, some, chosen = subject
+        of_data = given.assumed and not chosen.assumed
         settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if of_data else epsilon}
         command = as_command(
             [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
             chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
-            recorded_path(data) if isinstance(data, str) else images.name,
+            recorded_path(data) if isinstance(data, str) else some.name,
             {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images}
             | {"out": None if out is None else recorded_path(str(out))},
         )
         sources = sorted(models) if transfer else []
-        common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
+        common = (some.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
         describe = partial(_describe, suite=chosen, data=some, command=command, sources=sources)
-        bodies = {Identity(name, *common): describe(model, hurried=until is not None) for name, model in models.items()}
-        shared: dict[str, Any] = {"suite": chosen, "data": some, "others": models, "transfer": transfer}
+        hurried = until is not None and part is None  # all shards have chunks of one size
+        bodies = {Identity(name, *common): describe(model, hurried=hurried) for name, model in models.items()}
         listener = SilentReporter() if reporter is None else reporter
+        shared: dict[str, Any] = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
         with _folder(out) as folder:
+            shared["images_folder"] = folder / "images" if save_images else None
             if dry_run:
                 return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
-            pictures = folder / "images" if save_images else None
-            begin = partial(EvaluationRun, **shared, images_folder=pictures, reporter=listener, until=until)
-            return _run(folder, bodies, begin)
+            begin = partial(EvaluationRun, **shared, reporter=listener, until=until, shard=part)
+            return _run(folder, bodies, begin, part)
 
 
-def _check_arguments(out: str | Path | None, seed: int, *, save_images: bool, until: float | None) -> None:
-    if out is None and (save_images or until is not None):
-        kept = "save_images" if save_images else "until"
+@contextmanager
+def loaded(
+    targets: Sequence[Target] | Mapping[str, Target],
+    data: DataSource | None,
+    suite: Suite,
+    limit: int | None,
+    *,
+    trusted: Sequence[str],
+    data_dir: str | Path | None,
+    device: torch.device | str,
+) -> Iterator[tuple[dict[str, EvaluatedModel], ImageData, Suite]]:
+    """The models, their images and the suite for these; inside the block only code that the call names is imported."""
+    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
+    with exits_as_errors(), only_named(asked, data, suite.to_table(), trusted):
+        models = load_targets(targets, trusted, device)
+        count = suite.samples if limit is None else limit
+        images = load_images(models, data, data_dir, count)
+        some = _some(images, count)
+        for model in models.values():
+            check_fit(model, some)
+        yield models, some, suite.for_data(str(data) if isinstance(data, str | Path) else images.name)
+
+
+def _check_arguments(
+    out: str | Path | None, seed: int, *, save_images: bool, until: float | None, shard: str | None
+) -> None:
+    if out is None and (save_images or until is not None or shard is not None):
+        kept = "save_images" if save_images else "until" if shard is None else "shard"
         raise ArgumentError(f"{kept} needs a folder that keeps what is done; name one with out.")
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
@@ -179,21 +205,20 @@ def _estimate(
     return []
 
 
-def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun]) -> list[Evaluation]:
-    store, locks = Store(folder, option_defaults), ChunkLocks(folder)
-    try:
+def _run(
+    folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun], shard: Shard | None
+) -> list[Evaluation]:
+    path = folder if shard is None else folder / shard.file
+    with closing(Store(folder, option_defaults) if shard is None else FileStore(path, option_defaults)) as store:
         for identity, body in bodies.items():
             store.check(identity, body)  # all of them first: either every evaluation begins, or none
         numbers = {identity: store.begin(identity, body) for identity, body in bodies.items()}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", re.escape(PROBABILITIES))  # the verdict says so, once
             for identity, body in bodies.items():
-                known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
-                begin(store=store, locks=locks, number=numbers[identity], **known).run()
-    finally:
-        locks.close()
-        store.close()
-    return read_numbers(folder, list(numbers.values()))
+                known = {"name": identity.name, "stochastic": body["model"]["stochastic"], "identity": identity}
+                begin(store=store, number=numbers[identity], **known).run()
+    return read_numbers(path, list(numbers.values()))
 
 
 def _recorded(folder: Path, identity: Identity) -> list[str]:
@@ -245,7 +270,7 @@ def _describe(
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "notes": notes_on(model, suite, data),
-        "chunk": chunk_size(model.device, suite, hurried=hurried),
+        "block": chunk_size(model.device, suite, hurried=hurried),
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},
