@@ -63,6 +63,8 @@ _Shard = Annotated[
     ),
 ]
 
+_On = Annotated[str | None, typer.Option(help="ray: on all workers of a Ray cluster, or of this machine.")]
+
 
 def evaluate_command(
     targets: _Targets,
@@ -78,6 +80,7 @@ def evaluate_command(
     save_images: _SaveImages = False,
     dry_run: _DryRun = False,
     shard: _Shard = None,
+    on: _On = None,
     budget: Budget = None,
     tensorboard: TensorBoard = None,
     wandb: WeightsAndBiases = None,
@@ -89,11 +92,10 @@ def evaluate_command(
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
 
-    deadline = None if budget is None else maxmahal.reproduce.Deadline.after(maxmahal.reproduce.parse_budget(budget))
-
     from maxmahal.evaluate.reporter import logged
 
-    console = Console()
+    reproduce, console = maxmahal.reproduce, Console()
+    until = None if budget is None else reproduce.Deadline.after(reproduce.parse_budget(budget)).end
     progress = EvaluationProgress(console, quiet=quiet and not dry_run)
     logs = (None, None) if dry_run else (tensorboard, wandb)
     with progress as display, logged(display, *logs) as reporter:
@@ -109,21 +111,20 @@ def evaluate_command(
             transfer=transfer,
             trusted=trust or (),
             data_dir=data_dir,
-            device=_device(device, shard),
+            device=device if on else _device(device, shard),
             save_images=save_images,
             reporter=reporter,
-            until=None if deadline is None else deadline.end,
+            until=until,
             dry_run=dry_run,
             shard=shard,
+            on=on,
         )
-    if dry_run:
-        return
-    if shard is None:
+    if shard is None and not dry_run:
         print_verdicts(console, found)
-    if not quiet:
-        done = "`maxmahal report {0} --out report.html` makes a report of them"
-        next_step = done if shard is None else "after all shards, `maxmahal records merge {0}` collects them"
-        print_line(console, f"Records in {out}; {next_step.format(out)}.")
+    if not quiet and not dry_run:
+        merge = f"after all shards, `maxmahal records merge {out}` collects them"
+        report = f"`maxmahal report {out} --out report.html` makes a report of them"
+        print_line(console, f"Records in {out}; {report if shard is None else merge}.")
 
 
 def _device(name: str, shard: str | None) -> "torch.device":

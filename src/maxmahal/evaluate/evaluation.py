@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ from maxmahal.evaluate.environment import describe_device
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
 from maxmahal.evaluate.pixels import save_chunk
-from maxmahal.evaluate.plan import CLEAN, Traits, describe_stage, in_blocks, plan_stages, samples_of, split, why_not
+from maxmahal.evaluate.plan import CLEAN, Traits, blocks, describe_stage, plan_stages, samples_of, split, why_not
 from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
@@ -331,13 +331,16 @@ class EvaluationRun(PlannedEvaluation):
 
     def _missing(self, position: int, stage: Stage, shares: Mapping[int, float]) -> tuple[dict[int, list[int]], int]:
         """The rows of each chunk that is still to be computed, and how many samples are recorded."""
-        rows = samples_of(stage, len(self.data), shares, self._ids)
+        samples = partial(samples_of, stage, shares=shares, ids=self._ids)
         if size := self._body.get("block"):
-            chunks = dict(enumerate(in_blocks(rows, size, min(len(self.data), stage.limit or len(self.data)))))
+            parts = blocks(stage, len(self.data), size)
+            numbers = [number for number in range(len(parts)) if self.shard is None or self.shard.has(number)]
+            ours, count = {number: samples(parts[number]) for number in numbers}, len(parts)
         else:
-            chunks = dict(enumerate(split(rows, self._body.get("chunk", self.suite.chunk))))
-        ours = {number: rows for number, rows in chunks.items() if self.shard is None or self.shard.has(number)}
-        self.store.size(self.number, position, sum(map(len, ours.values())), len(chunks))
+            (everything,) = blocks(stage, len(self.data), len(self.data))
+            ours = dict(enumerate(split(samples(everything), self._body.get("chunk", self.suite.chunk))))
+            count = len(ours)
+        self.store.size(self.number, position, sum(map(len, ours.values())), count)
         done = self.store.done_chunks(self.number, position)
         left = {number: rows for number, rows in ours.items() if number not in done}
         if empty := [number for number, rows in left.items() if not rows]:

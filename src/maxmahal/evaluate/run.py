@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.evaluate.suite_parsing import option_defaults
 from maxmahal.files import recorded_path, user_path
-from maxmahal.imports import exits_as_errors, only_named
+from maxmahal.imports import exits_as_errors, integration, only_named
 from maxmahal.records.reading import read_evaluations, read_numbers
 from maxmahal.records.schema import FILE
 from maxmahal.records.shards import FileStore, Shard
@@ -109,6 +109,7 @@ def evaluate_models(
     until: float | None = None,
     dry_run: bool = False,
     shard: str | None = None,
+    on: str | None = None,
 ) -> list[Evaluation]:
     """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
@@ -118,34 +119,46 @@ def evaluate_models(
 
     ``shard`` is such as "2/8": this process computes the second of eight shares and records it in a file of its own,
     and ``merge_records(out)`` collects them; or "auto", which reads the variables of a Slurm array or of torchrun.
+    With ``on="ray"`` the workers of a Ray cluster compute the chunks, and this process records them.
     """
-    part = None if shard is None else Shard.parse(shard)
-    given = _suite(suite, norm, epsilon)
-    _check_arguments(out, seed, save_images=save_images, until=until, shard=shard)
-    with loaded(targets, data, given, limit, trusted=trusted, data_dir=data_dir, device=device) as subject:
-        models, some, chosen = subject
-        of_data = given.assumed and not chosen.assumed
-        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if of_data else epsilon}
-        command = as_command(
-            [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
-            chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
-            recorded_path(data) if isinstance(data, str) else some.name,
-            {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images}
-            | {"out": None if out is None else recorded_path(str(out))},
-        )
-        sources = sorted(models) if transfer else []
+    part, given = None if shard is None else Shard.parse(shard), _suite(suite, norm, epsilon)
+    _check_arguments(out, seed, save_images=save_images, until=until, shard=shard, on=on)
+    where: dict[str, Any] = {"trusted": trusted, "data_dir": data_dir, "device": "cpu" if on else device}
+    with (
+        integration("ray").open_workers(device) if on else nullcontext() as workers,
+        loaded(targets, data, given, limit, **where) as (models, some, chosen),
+        _folder(out) as folder,
+    ):
+        radius = chosen.epsilon if given.assumed and not chosen.assumed else epsilon
+        asked: Table = {"trust": list(trusted), "limit": limit, "seed": seed, "norm": norm, "epsilon": radius}
+        asked |= {"transfer": transfer, "save-images": save_images, "out": None if out is None else str(out)}
+        command = _command(models, suite, data if isinstance(data, str) else some.name, asked)
+        hurried = until is not None and part is None and not on  # all shards have chunks of one size
+        describe = partial(_describe, suite=chosen, data=some, command=command, sources=sorted(models) * transfer)
         common = (some.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        describe = partial(_describe, suite=chosen, data=some, command=command, sources=sources)
-        hurried = until is not None and part is None  # all shards have chunks of one size
-        bodies = {Identity(name, *common): describe(model, hurried=hurried) for name, model in models.items()}
-        listener = SilentReporter() if reporter is None else reporter
-        shared: dict[str, Any] = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
-        with _folder(out) as folder:
-            shared["images_folder"] = folder / "images" if save_images else None
-            if dry_run:
-                return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
-            begin = partial(EvaluationRun, **shared, reporter=listener, until=until, shard=part)
-            return _run(folder, bodies, begin, part)
+        bodies = {}
+        for name, model in models.items():
+            device = model.device if workers is None else workers.device
+            bodies[Identity(name, *common)] = describe(model, block=chunk_size(device, chosen, hurried=hurried))
+        listener = reporter or SilentReporter()
+        shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
+        shared |= {"images_folder": folder / "images" if save_images else None}
+        if dry_run:
+            return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
+        source = data if data is None or isinstance(data, str | Path) else some
+        held = {"targets": targets, "data": source, "suite": given, "limit": limit, **where}
+        kind = EvaluationRun if workers is None else workers.hold(held, models, some)
+        return _run(folder, bodies, partial(kind, **shared, reporter=listener, until=until, shard=part), part)
+
+
+@contextmanager
+def code_gate(
+    targets: Sequence[Target] | Mapping[str, Target], data: DataSource | None, suite: Suite, trusted: Sequence[str]
+) -> Iterator[None]:
+    """Inside the block only code that the call names is imported, and none of it can end the process."""
+    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
+    with exits_as_errors(), only_named(asked, data, suite.to_table(), trusted):
+        yield
 
 
 @contextmanager
@@ -159,9 +172,8 @@ def loaded(
     data_dir: str | Path | None,
     device: torch.device | str,
 ) -> Iterator[tuple[dict[str, EvaluatedModel], ImageData, Suite]]:
-    """The models, their images and the suite for these; inside the block only code that the call names is imported."""
-    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with exits_as_errors(), only_named(asked, data, suite.to_table(), trusted):
+    """The models, their images and the suite for these, inside the gate."""
+    with code_gate(targets, data, suite, trusted):
         models = load_targets(targets, trusted, device)
         count = suite.samples if limit is None else limit
         images = load_images(models, data, data_dir, count)
@@ -172,8 +184,12 @@ def loaded(
 
 
 def _check_arguments(
-    out: str | Path | None, seed: int, *, save_images: bool, until: float | None, shard: str | None
+    out: str | Path | None, seed: int, *, save_images: bool, until: float | None, shard: str | None, on: str | None
 ) -> None:
+    if on not in (None, "ray"):
+        raise SettingsError(f"--on {on} is unknown; write --on ray, or leave it out.")
+    if on is not None and shard is not None:
+        raise SettingsError("--on ray divides the work itself; leave out --shard.")
     if out is None and (save_images or until is not None or shard is not None):
         kept = "save_images" if save_images else "until" if shard is None else "shard"
         raise ArgumentError(f"{kept} needs a folder that keeps what is done; name one with out.")
@@ -255,8 +271,15 @@ def _some(images: ImageData, limit: int | None) -> ImageData:
     return some
 
 
+def _command(models: Mapping[str, EvaluatedModel], suite: str | Path | Suite, data: str, options: Table) -> str:
+    named = suite.name if isinstance(suite, Suite) else recorded_path(str(suite))
+    out = {"out": None if options["out"] is None else recorded_path(options["out"])}
+    targets = [f"{name}={recorded_path(model.target)}" for name, model in models.items()]
+    return as_command(targets, named, recorded_path(data), options | out)
+
+
 def _describe(
-    model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str], *, hurried: bool
+    model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str], block: int
 ) -> Table:
     """The description of an evaluation in the records; ``same`` must not change when it is continued."""
     stochastic = is_stochastic(model.model, data.first(SHOWN).to(model.device).float_images())
@@ -270,7 +293,7 @@ def _describe(
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "notes": notes_on(model, suite, data),
-        "block": chunk_size(model.device, suite, hurried=hurried),
+        "block": block,
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},

@@ -174,6 +174,7 @@ def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
                 query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
                 connection.execute(query, (finished, plane, known))
                 _copy(connection, number, known)
+                store.count_samples(known)
         finally:
             connection.execute("DETACH source")
 
@@ -206,11 +207,6 @@ def _copy(connection: sqlite3.Connection, number: int, known: int) -> None:
             f"INSERT OR IGNORE INTO main.{table} SELECT ?, {names} FROM source.{table} WHERE evaluation = ?",
             (known, number),
         )
-    connection.execute(
-        "UPDATE stages SET planned = (SELECT COUNT(*) FROM records WHERE records.evaluation = stages.evaluation "
-        "AND records.stage = stages.position) WHERE evaluation = ? AND skipped = ''",
-        (known,),
-    )
 
 
 def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:

@@ -164,11 +164,19 @@ class Store:
                 "continue with the same command and the same models, or choose another --out."
             )
 
-    def size(self, evaluation: int, stage: int, samples: int, chunks: int) -> None:
-        """Record how many samples and chunks a stage has."""
+    def size(self, evaluation: int, stage: int, samples: int | None, chunks: int) -> None:
+        """Record how many samples, if that is known, and chunks a stage has."""
         values = (samples, chunks, evaluation, stage)
         query = "UPDATE stages SET planned = ?, chunks = ? WHERE evaluation = ? AND position = ?"
         self._commit(lambda connection: connection.execute(query, values))
+
+    def count_samples(self, evaluation: int) -> None:
+        """Record how many samples the stages have whose chunks were computed elsewhere."""
+        query = (
+            "UPDATE stages SET planned = (SELECT COUNT(*) FROM records WHERE records.evaluation = stages.evaluation "
+            "AND records.stage = stages.position) WHERE evaluation = ? AND chunks IS NOT NULL"
+        )
+        self._commit(lambda connection: connection.execute(query, (evaluation,)))
 
     def add_empty_chunks(self, evaluation: int, stage: int, numbers: Collection[int], device: str) -> None:
         """Record chunks of which earlier stages left no sample."""
