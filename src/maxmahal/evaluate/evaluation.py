@@ -1,5 +1,6 @@
 """The evaluation of one model: diagnostics, then stage after stage, each chunk recorded as soon as it is done."""
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import copy_context
@@ -105,7 +106,7 @@ class PlannedEvaluation:
         )
         return [(stage, why_not(stage, self.target, traits, self.others)) for stage in stages]
 
-    def estimate(self, recorded: Collection[str] = ()) -> list[str]:
+    def estimate(self, recorded: Collection[str] = (), block: int = 1, workers: int = 1) -> list[str]:
         """The stages with planned times, as lines; times come from a short timed attack on this device."""
         attacks = [(stage, skipped) for stage, skipped in self._plan([])[1:] if stage.name not in recorded]
         runs = [stage for stage, skipped in attacks if not skipped]
@@ -129,8 +130,14 @@ class PlannedEvaluation:
         costs.append(f"{1000 * speed.query:.2g} ms per query")
         highest = sum(filter(None, most)) + bool(checks) * diagnostics_seconds(samples, speed, seen.correct)
         total = duration(checks + sum(filter(None, expected)))
+        several = ""
+        if workers > 1:
+            parts = [len(blocks(stage, samples, block)) for stage in runs]
+            shares = (math.ceil(count / workers) / count for count in parts)
+            seconds = sum(share * (known or 0.0) for share, known in zip(shares, expected, strict=True))
+            several = f" ({duration(checks + seconds)} on {workers} workers, with chunks of {block})"
         lines.append(
-            f"In all about {total}, and at most about {duration(highest)} if no attack breaks a sample; "
+            f"In all about {total}{several}, and at most about {duration(highest)} if no attack breaks a sample; "
             "attacks that warnings call for are not included."
         )
         lines.append(

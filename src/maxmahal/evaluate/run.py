@@ -144,7 +144,8 @@ def evaluate_models(
         shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
         shared |= {"images_folder": folder / "images" if save_images else None}
         if dry_run:
-            return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
+            count = workers.room if workers is not None else part.count if part else 1
+            return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener, count)
         source = data if data is None or isinstance(data, str | Path) else some
         held = {"targets": targets, "data": source, "suite": given, "limit": limit, **where}
         kind = EvaluationRun if workers is None else workers.hold(held, models, some)
@@ -212,11 +213,12 @@ def _estimate(
     bodies: Mapping[Identity, Table],
     plan: Callable[..., PlannedEvaluation],
     reporter: EvaluationReporter,
+    workers: int,
 ) -> list[Evaluation]:
     """Note the stages of each evaluation and their planned times; nothing is recorded."""
     for identity, body in bodies.items():
         planned = plan(name=identity.name, stochastic=body["model"]["stochastic"])
-        for line in planned.estimate(_recorded(folder, identity)):
+        for line in planned.estimate(_recorded(folder, identity), body["block"], workers):
             reporter.note(line)
     return []
 

@@ -123,6 +123,11 @@ class Workers:
         self._deaths = 0
 
     @property
+    def room(self) -> int:
+        """How many workers the cluster can hold."""
+        return max(1, int(ray.cluster_resources().get(self._resource, 0)))
+
+    @property
     def count(self) -> int:
         """How many are ready or at work."""
         return len(self._busy) + len(self._idle)
@@ -149,8 +154,8 @@ class Workers:
         """Each task with its result, in the order in which they end; the caller may add tasks meanwhile."""
         while waiting or self._busy:
             check_time()
-            room = int(ray.cluster_resources().get(self._resource, 0))
-            while self.count + len(self._starting) < max(1, min(room, len(waiting) + len(self._busy))):
+            wanted = min(self.room, len(waiting) + len(self._busy))
+            while self.count + len(self._starting) < wanted:
                 worker = self._make.remote()
                 self._starting[worker.load.remote(*self._subject)] = worker
             while waiting and self._idle:
@@ -274,3 +279,33 @@ class _Blocks:
         samples = len(self._parts[position][number])
         self.done += samples
         self._run.reporter.chunk(samples, sum(self._shares.values()) / max(len(self._shares), 1))
+
+
+class RayProcess:
+    """A job of a grid as a task of Ray, which starts it again if its worker or node dies: a job resumes its work."""
+
+    def __init__(self, execute: Callable[..., int], options: Table, spec: Path, log: Path, threads: int) -> None:
+        task = ray.remote(execute).options(**options, num_cpus=threads, max_retries=-1)
+        self._call = task.remote(str(Path.cwd()), str(spec), str(log), threads)
+
+    def wait(self, seconds: float | None) -> int | None:
+        """The exit status, or None if it still runs after ``seconds``."""
+        ready, _ = ray.wait([self._call], timeout=seconds)
+        try:
+            return int(ray.get(self._call)) if ready else None
+        except ray.exceptions.RayError:
+            return 1
+
+    def stop(self) -> None:
+        """End it, if it has not ended."""
+        ray.cancel(self._call, force=True)
+
+
+@contextmanager
+def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int]]:
+    """How to launch a job on the cluster, how many run at once, and the threads of each."""
+    with connected():
+        room = ray.cluster_resources()
+        count = jobs or max(1, int(room.get("CPU" if device == "cpu" else "GPU", 1)))
+        options = {} if device == "cpu" else {"num_gpus": 1}
+        yield partial(RayProcess, execute, options), count, max(1, int(room.get("CPU", 1)) // count)
