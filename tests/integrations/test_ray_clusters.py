@@ -1,4 +1,4 @@
-"""An evaluation on a Ray cluster records what one process records, whatever dies meanwhile."""
+"""Evaluations and grids on a Ray cluster record what one machine records, whatever dies meanwhile."""
 
 import os
 import random
@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+from maxmahal.records import read_evaluations
 from maxmahal.records.schema import FILE
 from maxmahal.train import load_settings, train_model
 
@@ -79,13 +80,13 @@ class Nodes:
         self._process.stdin.flush()
         assert self._process.stdout.readline() == "removed\n"
 
-    def workers(self) -> list[int]:
-        """The processes that compute chunks."""
+    def workers(self, name: str) -> list[int]:
+        """The processes that run an actor or a task of that name."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 ours = self.mark.encode() in (path / "environ").read_bytes()
-                if ours and (path / "cmdline").read_bytes().startswith(b"ray::ChunkWorker"):
+                if ours and (path / "cmdline").read_bytes().startswith(f"ray::{name}".encode()):
                     found.append(int(path.name))
             except OSError:
                 continue
@@ -208,7 +209,7 @@ def test_workers_and_drivers_that_are_killed(
             running.communicate()
             drivers += 1
             running = evaluate(model, tmp_path / "killed", suite, nodes, limit=300)
-        elif workers := nodes.workers():
+        elif workers := nodes.workers("ChunkWorker"):
             os.kill(moments.choice(workers), signal.SIGKILL)
             killed += 1
     finish(running)
@@ -222,3 +223,77 @@ def test_workers_and_drivers_that_are_killed(
         sys.stdout.write(
             f"\n{killed} workers and {drivers} drivers killed: {disturbed:.0f} s beside {undisturbed:.0f} s\n"
         )
+
+
+GRID = """
+about = "two small models under two suites"
+
+[[model]]
+name = "sce"
+preset = "digits-sce"
+set = ["train.epochs=8", "data.limit=192", "data.test_limit=50"]
+
+[[model]]
+name = "mmc"
+preset = "digits-mmc"
+set = ["train.epochs=8", "data.limit=192", "data.test_limit=50"]
+
+[[evaluation]]
+suite = "one.toml"
+limit = 30
+
+[[evaluation]]
+suite = "two.toml"
+limit = 20
+"""
+
+
+def reproduce(folder: Path, out: str, *words: str, **variables: str) -> subprocess.Popen[str]:
+    for name in ("one", "two"):
+        (folder / f"{name}.toml").write_text(SUITE.format(chunk=10, diagnose="false", steps=5, queries=20))
+    (folder / "grid.toml").write_text(GRID)
+    return subprocess.Popen(
+        [sys.executable, "-m", "maxmahal", "reproduce", "grid.toml", "--out", out, "--device", "cpu", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+    )
+
+
+def outcomes(out: Path) -> dict[tuple[str, str], list[object]]:
+    """What each attack did to each sample, by model and suite: the order in which evaluations end may differ."""
+    return {
+        (each.name, each.suite): [(stage.name, stage.columns.prediction.tolist()) for stage in each.stages]
+        for each in read_evaluations(out / "records")
+        if each.finished
+    }
+
+
+@pytest.mark.soak
+def test_a_grid_of_which_a_worker_is_killed_ends_whole(tmp_path: Path, cluster: Callable[[int], Nodes]) -> None:
+    nodes = cluster(2)
+    running = reproduce(tmp_path, "ray", "--on", "ray", RAY_ADDRESS=nodes.address)
+    killed = 0
+    while running.poll() is None:
+        time.sleep(0.2)
+        trained = list((tmp_path / "ray" / "models").glob("*/metrics*"))
+        if not killed and trained and (workers := nodes.workers("execute")):
+            os.kill(workers[0], signal.SIGKILL)
+            killed += 1
+    said = finish(running)
+    assert killed
+    assert (tmp_path / "ray" / "grid.html").exists(), said
+    finish(reproduce(tmp_path, "here"))
+    assert len(outcomes(tmp_path / "here")) == 4
+    assert outcomes(tmp_path / "ray") == outcomes(tmp_path / "here")
+
+
+def test_a_grid_on_slurm(tmp_path: Path, library: Callable[[str], ModuleType]) -> None:
+    """By submitit's local executor, which it takes where there is no Slurm."""
+    library("submitit")
+    said = finish(reproduce(tmp_path, "slurm", "--on", "slurm", "--jobs", "2"))
+    assert (tmp_path / "slurm" / "grid.html").exists(), said
+    assert len(outcomes(tmp_path / "slurm")) == 4
+    assert "everything is done" in finish(reproduce(tmp_path, "slurm", "--on", "slurm", "--dry-run"))
