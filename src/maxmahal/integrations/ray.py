@@ -169,7 +169,11 @@ class Workers:
         worker, task = (self._starting.pop(call), None) if call in self._starting else self._busy.pop(call)
         try:
             result = ray.get(call)
-        except ray.exceptions.RayActorError as error:  # it is gone, and another one is started where there is room
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except (
+            ray.exceptions.RayError
+        ) as error:  # the worker or its node is gone; another one starts where there is room
             ray.kill(worker)
             waiting.extendleft([task] if task is not None else [])
             self._deaths += 1
@@ -177,8 +181,6 @@ class Workers:
                 raise ArgumentError(
                     f"Workers died {MOST_DEATHS} times in a row ({error}); see Ray's logs, for memory above all."
                 ) from error
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None
         else:
             self._idle.append(worker)
             if task is not None:
