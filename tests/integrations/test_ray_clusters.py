@@ -124,10 +124,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def evaluate(model: Path, out: Path, suite: str, nodes: Nodes | None = None, limit: int = 120) -> subprocess.Popen[str]:
+def evaluate(model: Path, out: Path, suite: str, nodes: Nodes | None = None) -> subprocess.Popen[str]:
     file = out.with_suffix(".toml")
     file.write_text(suite)
-    words = ["evaluate", f"model={model}", "--suite", f"{file}", "--out", f"{out}", "--limit", f"{limit}"]
+    words = ["evaluate", f"model={model}", "--suite", f"{file}", "--out", f"{out}", "--limit", "120"]
     place = [] if nodes is None else ["--on", "ray"]
     address = {} if nodes is None else {"RAY_ADDRESS": nodes.address}
     return subprocess.Popen(
@@ -193,29 +193,33 @@ def test_a_node_that_is_removed_in_the_middle(model: Path, tmp_path: Path, clust
 def test_workers_and_drivers_that_are_killed(
     model: Path, tmp_path: Path, cluster: Callable[[int], Nodes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suite = SUITE.format(chunk=10, diagnose="true", steps=200, queries=4000)
+    """Whenever there was progress a worker is killed soon after, and at times the driver."""
+    suite = SUITE.format(chunk=10, diagnose="true", steps=100, queries=1000)
     nodes, moments = cluster(2), random.Random(1)
     started = time.perf_counter()
-    finish(evaluate(model, tmp_path / "ray", suite, nodes, limit=300))
+    finish(evaluate(model, tmp_path / "ray", suite, nodes))
     undisturbed = time.perf_counter() - started
-    killed, drivers, progress = 0, 0, []
+    killed, drivers, progress = 0, 0, [0]
     started = time.perf_counter()
-    running = evaluate(model, tmp_path / "killed", suite, nodes, limit=300)
+    running = evaluate(model, tmp_path / "killed", suite, nodes)
     while running.poll() is None:
-        time.sleep(moments.uniform(5, 8))
-        if drivers < 3 and killed >= 2 * (drivers + 1):
-            progress.append(recorded(tmp_path / "killed"))
+        time.sleep(0.1)
+        if recorded(tmp_path / "killed") <= progress[-1]:
+            continue
+        time.sleep(moments.uniform(0, 4))
+        progress.append(recorded(tmp_path / "killed"))
+        if workers := nodes.workers("ChunkWorker"):
+            os.kill(moments.choice(workers), signal.SIGKILL)
+            killed += 1
+        if drivers < 3 and running.poll() is None:
             running.send_signal(signal.SIGKILL)
             running.communicate()
             drivers += 1
-            running = evaluate(model, tmp_path / "killed", suite, nodes, limit=300)
-        elif workers := nodes.workers("ChunkWorker"):
-            os.kill(moments.choice(workers), signal.SIGKILL)
-            killed += 1
+            running = evaluate(model, tmp_path / "killed", suite, nodes)
     finish(running)
     disturbed = time.perf_counter() - started
     assert told(tmp_path / "killed") == told(tmp_path / "ray")
-    finish(evaluate(model, tmp_path / "one", suite, limit=300))
+    finish(evaluate(model, tmp_path / "one", suite))
     assert told(tmp_path / "killed") == told(tmp_path / "one")
     assert drivers == 3
     assert progress == sorted(progress)

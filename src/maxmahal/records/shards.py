@@ -210,29 +210,20 @@ def _copy(connection: sqlite3.Connection, number: int, known: int) -> None:
 
 
 def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:
+    """What is missing of each evaluation; ``counts`` are the numbers of shards of the files."""
     lines = []
     query = "SELECT id, name, suite, samples, finished FROM evaluations ORDER BY id"
     for number, name, suite, samples, finished in connection.execute(query).fetchall():
         query = "SELECT position, IFNULL(chunks, 0) FROM stages WHERE evaluation = ? AND skipped = ''"
-        planned = {
-            (stage, chunk) for stage, many in connection.execute(query, (number,)).fetchall() for chunk in range(many)
-        }
-        done = set(connection.execute("SELECT stage, number FROM chunks WHERE evaluation = ?", (number,)).fetchall())
-        lines.append(f"{name}, {suite}, {samples:,} samples: {_state(planned, done, counts, bool(finished))}")
+        stages = connection.execute(query, (number,)).fetchall()
+        planned = {(stage, chunk) for stage, many in stages for chunk in range(many)}
+        query = "SELECT stage, number FROM chunks WHERE evaluation = ?"
+        missing = planned - set(connection.execute(query, (number,)).fetchall())
+        state = "complete."
+        if missing or not finished:
+            what = f"{len(missing)} of {len(planned)} chunks" if missing else "the last stages"
+            indices = sorted({chunk % count for count in counts for _, chunk in missing}) if len(counts) == 1 else []
+            shards = "".join(f", {Shard(index, *counts)}" for index in indices).replace(",", ", of", 1)
+            state = f"{what} are missing{shards}; run the unfinished shards again, then merge again."
+        lines.append(f"{name}, {suite}, {samples:,} samples: {state}")
     return lines
-
-
-def _state(planned: set[tuple[int, int]], done: set[tuple[int, int]], counts: set[int], finished: bool) -> str:
-    missing = {chunk for _, chunk in planned - done}
-    if finished and not missing:
-        return "complete."
-    what = f"{len(planned - done)} of {len(planned)} chunks are missing" if missing else "the last stages are missing"
-    shards = ""
-    if len(counts) == 1 and missing:
-        (count,) = counts
-        shards = ", of " + ", ".join(sorted({str(Shard(chunk % count, count)) for chunk in missing}, key=_number))
-    return f"{what}{shards}; run the unfinished shards again, then merge again."
-
-
-def _number(shard: str) -> int:
-    return int(shard.partition("/")[0])
