@@ -194,7 +194,7 @@ def test_workers_and_drivers_that_are_killed(
     model: Path, tmp_path: Path, cluster: Callable[[int], Nodes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whenever there was progress a worker is killed soon after, and at times the driver."""
-    suite = SUITE.format(chunk=10, diagnose="true", steps=100, queries=1000)
+    suite = SUITE.format(chunk=10, diagnose="false", steps=60, queries=400)
     nodes, moments = cluster(2), random.Random(1)
     started = time.perf_counter()
     finish(evaluate(model, tmp_path / "ray", suite, nodes))
