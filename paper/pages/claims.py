@@ -354,8 +354,8 @@ def judge_beyond(results: Published) -> Judgement:
         if (gap := compare.by_epsilon(results, mmc, sce).get(_TWICE)) is not None
     }
     strong = by_gaps(list(twice.values()))
-    if unfair:
-        strong = {"no": "undecided", "yes": "in part"}.get(strong, strong)
+    if unfair and strong in ("yes", "no"):
+        strong = "in part" if strong == "yes" else "undecided"
     twice_missing = ["strict or AutoAttack at 16/255"] if len(twice) < 2 else []
     missing = lacking(results, ADVERSARIAL, PGD_16), [*twice_missing, *lacking(results, LONG, suites=(compare.SUITE,))]
     facts: dict[str, object] = {"leads": counted(found), "twice": twice, "unfair": unfair}

@@ -163,6 +163,25 @@ def test_the_same_command_again_computes_nothing_and_says_the_same(run, here: Pa
     assert "Records in" not in first.out
 
 
+def test_shards_of_a_slurm_array_are_merged(run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("evaluate", "clinets:make", *ARGUMENTS[:-1], "whole").code == 0
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "2")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_MIN", "1")
+    for task in ("1", "2"):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
+        done = run("evaluate", "clinets:make", *ARGUMENTS[:-1], "parts", "--shard", "auto")
+        assert done.code == 0
+        assert "`maxmahal records merge parts`" in done.out
+        assert "robust accuracy" not in done.out
+    assert "complete." in run("records", "merge", "parts").out
+    for folder in ("whole", "parts"):
+        assert run("records", folder, "--export", f"{folder}.csv").code == 0
+    whole, parts = (Path(f"{folder}.csv").read_text().splitlines() for folder in ("whole", "parts"))
+    assert whole == parts
+    run("records", "merge", "nowhere").assert_refused("There are no records in nowhere")
+    run("evaluate", "clinets:make", *ARGUMENTS, "--shard", "3/2").assert_refused("--shard 3/2 is not a shard")
+
+
 def test_the_recorded_command_does_the_same_again(run, here: Path) -> None:
     run("evaluate", "a=clinets:make", "clinets:other", *ARGUMENTS, "--limit", "9", "--seed", "3", "--transfer")
     before = read_evaluations(here / "out")

@@ -16,6 +16,7 @@ from maxmahal.errors import CheckpointError
 from maxmahal.evaluate import environment
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.learned_tree import learn_tree
+from maxmahal.reproduce import jobs
 from maxmahal.reproduce.jobs import Job, Worker
 from maxmahal.train import load_model
 from maxmahal.uncertainty import study_models
@@ -206,9 +207,9 @@ def test_the_commit_is_read_without_git(tmp_path: Path, where: str) -> None:
 def test_a_worker_imports_nothing_from_the_current_folder(here: Place) -> None:
     (here.path / "safetensors.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
     job = Job("evaluate", {"targets": {"x": "missing"}, "data": "digits", "out": "out", "suite": "quick"})
-    worker = Worker("x", job, here.path / "logs", threads=1)
+    worker = Worker("x", job, here.path / "logs", jobs.Place(jobs.LocalProcess, jobs=1, threads=1))
     try:
-        assert worker.wait(60) == 2
+        assert worker.wait(60.0) == 2
     finally:
         worker.stop()
     assert "There is no run folder" in worker.last_line()

@@ -140,6 +140,21 @@ def test_a_dry_run_lists_the_stages_and_writes_nothing(tmp_path: Path) -> None:
     assert not any(line.startswith("  pgd") for line in again.lines)
 
 
+def test_a_dry_run_predicts_the_time_of_several_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """24 samples in 4 chunks: of 3 workers, one computes two of them; more than 4 are of no use."""
+    model, lines = curved(), {}
+    monkeypatch.setattr(evaluation, "stage_seconds", lambda *_, **__: [80.0])
+    suite = small_suite(stage("pgd", "pgd", steps=20, scope="all"), chunk=6)
+    for shard in ("1/2", "1/3", "1/9"):
+        notes = Notes()
+        options: dict[str, Any] = {"out": tmp_path, "suite": suite, "data": labelled_by(model), "shard": shard}
+        evaluate_models({"m": model}, **options, dry_run=True, reporter=notes)
+        lines[shard] = notes.lines[-2]
+    assert "In all about 80 s (40 s on 2 workers, with chunks of 6), and" in lines["1/2"]
+    assert "(40 s on 3 workers" in lines["1/3"]
+    assert "(20 s on 9 workers" in lines["1/9"]
+
+
 def test_a_function_is_probed_by_queries(tmp_path: Path) -> None:
     model, notes = curved(), Notes()
     suite = small_suite(stage("square", "square", queries=20))

@@ -17,6 +17,7 @@ from maxmahal.evaluate.evaluated_model import EvaluatedModel, load_target
 from maxmahal.evaluate.plan import (
     CLEAN,
     Traits,
+    blocks,
     describe_stage,
     plan_stages,
     remedy_stages,
@@ -106,14 +107,17 @@ def test_samples_are_the_standing_ones_in_order_and_chunks_hold_each_once(
     on_survivors, on_all = stage("s", "pgd"), stage("s", "pgd", scope="all")
     if limit is not None:
         on_all = replace(on_all, limit=limit, counts=False)
-    standing = samples_of(on_survivors, len(ids), known, ids)
+    everyone = range(len(ids))
+    standing = samples_of(on_survivors, everyone, known, ids)
     assert standing == [row for row, share in enumerate(shares) if share > 0]
-    everyone = samples_of(on_all, len(ids), known, ids)
-    assert everyone == list(range(len(ids)))[:limit]
+    assert samples_of(on_all, everyone, known, ids) == list(everyone)
     parts = split(everyone, chunk)
-    assert [row for part in parts for row in part] == everyone
+    assert [row for part in parts for row in part] == list(everyone)
     assert all(len(part) == chunk for part in parts[:-1])
     assert not split([], chunk)
+    pieces = blocks(on_all, len(ids), chunk)
+    assert [row for piece in pieces for row in piece] == list(everyone)[:limit]
+    assert all(row // chunk == number for number, piece in enumerate(pieces) for row in piece)
 
 
 def test_what_the_records_say_of_a_stage() -> None:

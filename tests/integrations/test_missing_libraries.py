@@ -6,7 +6,7 @@ import pytest
 from maxmahal.errors import ArgumentError, MaxmahalError
 from maxmahal.imports import import_function, integration, only_named
 
-LIBRARIES = ("huggingface_hub", "lightning", "robustbench", "timm", "torchmetrics", "torchvision", "wandb")
+LIBRARIES = ("huggingface_hub", "lightning", "ray", "robustbench", "timm", "torchmetrics", "torchvision", "wandb")
 
 
 def test_no_library_is_imported_before_it_is_used() -> None:
@@ -32,13 +32,13 @@ def test_models_of_a_missing_library_say_how_to_install_it(
         import_function(f"{name}:resnet18")
 
 
-@pytest.mark.parametrize("name", ["torchmetrics", "lightning"])
+@pytest.mark.parametrize("name", ["torchmetrics", "lightning", "ray"])
 def test_a_file_of_a_missing_library_says_how_to_install_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [each for each in sys.modules if each.partition(".")[0] == name]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.delitem(sys.modules, f"maxmahal.integrations.{name}", raising=False)
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ArgumentError, match=r"pip install 'maxmahal\[(torchmetrics|lightning)\]'"):
+    with pytest.raises(ArgumentError, match=r"pip install 'maxmahal\[(torchmetrics|lightning|ray)\]'"):
         integration(name)
 
 

@@ -119,7 +119,7 @@ def test_interrupted_in_every_chunk_in_turn(whole: Path, tmp_path: Path, monkeyp
             (so_far,) = read_evaluations(tmp_path)
             assert not so_far.finished
             assert give_verdict(so_far).trust == "unfinished"
-            assert len(rows(tmp_path, "chunks")) == stops
+            assert sum(forward > 0 for *_, forward in rows(tmp_path, "chunks", "stage, number, forward")) == stops
     assert stops >= 30
     same_outcome(tmp_path, whole)
 

@@ -1,13 +1,17 @@
 """Who runs when, on a GPU that is not there: workers and NVIDIA's service are stand-ins."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from small_grids import write_grid
 
-from maxmahal.reproduce import load_grid, make_plan, run_plan, runner
+from maxmahal.errors import SettingsError
+from maxmahal.reproduce import load_grid, make_plan, plan_lines, run_plan, runner
 from maxmahal.reproduce.devices import MPS_CONTROL, shared_gpu
+from maxmahal.reproduce.reporter import makespan
 from maxmahal.reproduce.states import CellState
 
 
@@ -28,19 +32,13 @@ class FakeWorker:
             self.together.append(("progress", len(self.running)))
         return "epoch 1" if self._looks >= 3 else ""
 
-    def poll(self) -> int | None:
-        if self._looks < 5:
-            return None
-        self.running.discard(self._name)
-        return 0
-
-    def close(self) -> None:
-        pass
-
     def stop(self) -> None:
         self.running.discard(self._name)
 
-    def wait(self, _: float | None) -> int:
+    def wait(self, seconds: float | None) -> int | None:
+        if seconds == 0.0 and self._looks < 5:
+            return None
+        self.running.discard(self._name)
         return 0
 
 
@@ -134,3 +132,21 @@ def test_a_service_that_does_not_start_is_a_note(tmp_path: Path, monkeypatch: py
     assert heard.read_text().split() == ["get_server_list", "start"]
     assert len(notes) == 1
     assert "take turns" in notes[0]
+
+
+def test_the_time_of_workers_is_that_of_the_last_one(tmp_path: Path) -> None:
+    """Two trainings of 30 s and two evaluations of 10 s, each after its training."""
+    plan = make_plan(load_grid(write_grid(tmp_path)), tmp_path / "out")
+    cells = {
+        name: [replace(cell, seconds=30.0 if cell.column == "training" else 10.0) for cell in row]
+        for name, row in plan.rows.items()
+    }
+    plan = replace(plan, rows=cells)
+    assert [makespan(plan, workers) for workers in (1, 2, 4, 8)] == [80.0, 40.0, 40.0, 40.0]
+    assert "4 at once: about 40 s on 4 workers." in "".join(plan_lines(plan, 4, on="ray"))
+    assert "workers" not in "".join(plan_lines(plan, 4))
+
+
+def test_an_unknown_cluster_is_refused(seeds: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--on slrm is unknown; did you mean 'slurm'"):
+        run_plan(make_plan(load_grid(seeds), tmp_path / "out"), on="slrm")

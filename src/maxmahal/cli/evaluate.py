@@ -1,8 +1,9 @@
 """``maxmahal evaluate`` and ``maxmahal suites``."""
 
+import os
 from itertools import combinations, compress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -28,6 +29,9 @@ from maxmahal.cli.common import (
 from maxmahal.cli.progress import EvaluationProgress
 from maxmahal.errors import SettingsError
 
+if TYPE_CHECKING:
+    import torch
+
 _Targets = Annotated[
     list[str],
     typer.Argument(
@@ -35,6 +39,10 @@ _Targets = Annotated[
         autocompletion=completing("zoo"),
         help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
     ),
+]
+_Out = Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")]
+_Suite = Annotated[
+    str, typer.Option(autocompletion=completing("suite"), help="quick, medium, strict, autoattack or a .toml file.")
 ]
 _Transfer = Annotated[
     bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
@@ -47,15 +55,21 @@ _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")
 ]
 
+_Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="Compute part I of N, then `maxmahal records merge OUT`; auto: from the variables of Slurm or torchrun.",
+    ),
+]
+
+_On = Annotated[str | None, typer.Option(help="ray: on all workers of a Ray cluster, or of this machine.")]
+
 
 def evaluate_command(
     targets: _Targets,
-    out: Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")] = Path(
-        "runs/evaluations"
-    ),
-    suite: Annotated[
-        str, typer.Option(autocompletion=completing("suite"), help="quick, medium, strict, autoattack or a .toml file.")
-    ] = "strict",
+    out: _Out = Path("runs/evaluations"),
+    suite: _Suite = "strict",
     data: Data = None,
     trust: Trusted = None,
     limit: Limit = None,
@@ -65,6 +79,8 @@ def evaluate_command(
     transfer: _Transfer = False,
     save_images: _SaveImages = False,
     dry_run: _DryRun = False,
+    shard: _Shard = None,
+    on: _On = None,
     budget: Budget = None,
     tensorboard: TensorBoard = None,
     wandb: WeightsAndBiases = None,
@@ -76,11 +92,10 @@ def evaluate_command(
     if str(out) == ".":
         raise SettingsError("--out would write records into the current folder; name one, such as --out runs/eval.")
 
-    deadline = None if budget is None else maxmahal.reproduce.Deadline.after(maxmahal.reproduce.parse_budget(budget))
-
     from maxmahal.evaluate.reporter import logged
 
-    console = Console()
+    reproduce, console = maxmahal.reproduce, Console()
+    until = None if budget is None else reproduce.Deadline.after(reproduce.parse_budget(budget)).end
     progress = EvaluationProgress(console, quiet=quiet and not dry_run)
     logs = (None, None) if dry_run else (tensorboard, wandb)
     with progress as display, logged(display, *logs) as reporter:
@@ -96,18 +111,31 @@ def evaluate_command(
             transfer=transfer,
             trusted=trust or (),
             data_dir=data_dir,
-            device=pick_device(device),
+            device=device if on else _device(device, shard),
             save_images=save_images,
             reporter=reporter,
-            until=None if deadline is None else deadline.end,
+            until=until,
             dry_run=dry_run,
+            shard=shard,
+            on=on,
         )
-    if dry_run:
-        return
-    print_verdicts(console, found)
-    if quiet:
-        return
-    print_line(console, f"Records in {out}; `maxmahal report {out} --out report.html` makes a report of them.")
+    if shard is None and not dry_run:
+        print_verdicts(console, found)
+    if not quiet and not dry_run:
+        merge = f"after all shards, `maxmahal records merge {out}` collects them"
+        report = f"`maxmahal report {out} --out report.html` makes a report of them"
+        print_line(console, f"Records in {out}; {report if shard is None else merge}.")
+
+
+def _device(name: str, shard: str | None) -> "torch.device":
+    """As asked; by default, each process that torchrun started on a machine takes a GPU of its own."""
+    found = pick_device(name)
+    rank = os.environ.get("LOCAL_RANK", "")
+    if name == "auto" and shard == "auto" and found.type == "cuda" and rank.isdecimal():
+        import torch
+
+        return torch.device("cuda", int(rank) % torch.cuda.device_count())
+    return found
 
 
 def suites_command(show: Show = None) -> None:

@@ -85,7 +85,13 @@ def _format_of(out: Path, format: str | None) -> str:
 
 
 def records_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of records.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[merge] DIR...",
+            help="A folder of records; `merge DIR...` collects its shards, and those of further folders, in the first.",
+        ),
+    ],
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
     attack: Annotated[str | None, typer.Option(help="Only this attack.")] = None,
     sample: Annotated[int | None, typer.Option(help="Only the sample of this id.")] = None,
@@ -98,14 +104,19 @@ def records_command(
         str | None, typer.Option(help="csv, json, parquet or robustbench (default: by the file's ending).")
     ] = None,
 ) -> None:
-    """Show, filter and export records."""
+    """Show, filter and export records, or merge the shards of an evaluation."""
+    console = Console()
+    if folders[0] == Path("merge") and len(folders) > 1:
+        for line in maxmahal.records.merge_records(folders[1], folders[2:]):
+            print_line(console, line)
+        return
+
     from maxmahal.records.export import of_model, select, write_records, write_robustbench
     from maxmahal.records.types import unique_names
 
-    evaluations = maxmahal.records.read_evaluations(folder)
-    _refuse_nothing(evaluations, [folder])
+    evaluations = maxmahal.records.read_evaluations(folders)
+    _refuse_nothing(evaluations, folders)
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
-    console = Console()
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         print_line(console, "No record matches.")
         return

@@ -45,6 +45,7 @@ def reproduce_command(
     ] = False,
     budget: Budget = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel workers (default: 1 on the CPU, 3 on a GPU).")] = None,
+    on: Annotated[str | None, typer.Option(help="ray or slurm: run trainings and evaluations on a cluster.")] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
@@ -68,13 +69,13 @@ def reproduce_command(
         reproduce.load_grid(grid), out, device=where, overrides=overrides or [], data_dir=data_dir
     )
     if dry_run:
-        _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device)))
+        _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device), on=on))
         return
     live = GridProgress(console) if console.is_terminal and not quiet else None
     lines = reproduce.GridLines(lambda line: print_line(console, line), quiet=quiet)
     reporter: maxmahal.reproduce.GridReporter = live or lines
     with live or nullcontext():
-        outcome = reproduce.run_plan(plan, jobs=jobs, deadline=deadline, reporter=reporter)
+        outcome = reproduce.run_plan(plan, jobs=jobs, deadline=deadline, reporter=reporter, on=on)
     _print(console, reproduce.result_lines(plan, outcome))
     if not outcome.ok:
         raise typer.Exit(1)

@@ -2,10 +2,10 @@
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,20 @@ from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration,
 from maxmahal.evaluate.environment import describe_device
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
-from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.pixels import save_chunk
-from maxmahal.evaluate.plan import CLEAN, Traits, describe_stage, plan_stages, samples_of, split, why_not
+from maxmahal.evaluate.plan import CLEAN, Traits, blocks, describe_stage, plan_stages, samples_of, split, why_not
 from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
-from maxmahal.evaluate.stage import StageInput, run_stage
+from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
 from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
-from maxmahal.records.store import Store
+from maxmahal.records.shards import Shard, findings_of_first
+from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Finding, Rating
+from maxmahal.settings import Table
 
 PICTURES = 24  # samples whose images are kept for the gallery
-POLL = 0.2  # seconds between checks of a chunk that another process computes
 AT_ONCE = {"cuda": 8}  # chunks that a device computes in the time of one
 MOST_VALUES = 500 * 3 * 224 * 224  # of the images of a chunk, so that memory does not grow with the data
 
@@ -60,6 +60,9 @@ class PlannedEvaluation:
     others: Mapping[str, EvaluatedModel]
     """All models of the call by their names, the evaluated one among them."""
     transfer: bool
+    seed: int
+    images_folder: Path | None
+    """Where adversarial images are saved."""
 
     @property
     def target(self) -> EvaluatedModel:
@@ -106,7 +109,7 @@ class PlannedEvaluation:
         )
         return [(stage, why_not(stage, self.target, traits, self.others)) for stage in stages]
 
-    def estimate(self, recorded: Collection[str] = ()) -> list[str]:
+    def estimate(self, recorded: Collection[str] = (), block: int = 1, workers: int = 1) -> list[str]:
         """The stages with planned times, as lines; times come from a short timed attack on this device."""
         attacks = [(stage, skipped) for stage, skipped in self._plan([])[1:] if stage.name not in recorded]
         runs = [stage for stage, skipped in attacks if not skipped]
@@ -130,8 +133,14 @@ class PlannedEvaluation:
         costs.append(f"{1000 * speed.query:.2g} ms per query")
         highest = sum(filter(None, most)) + bool(checks) * diagnostics_seconds(samples, speed, seen.correct)
         total = duration(checks + sum(filter(None, expected)))
+        several = ""
+        if workers > 1:
+            parts = [len(blocks(stage, samples, block)) for stage in runs]
+            shares = (math.ceil(count / workers) / count for count in parts)
+            seconds = sum(share * (known or 0.0) for share, known in zip(shares, expected, strict=True))
+            several = f" ({duration(checks + seconds)} on {workers} workers, with chunks of {block})"
         lines.append(
-            f"In all about {total}, and at most about {duration(highest)} if no attack breaks a sample; "
+            f"In all about {total}{several}, and at most about {duration(highest)} if no attack breaks a sample; "
             "attacks that warnings call for are not included."
         )
         lines.append(
@@ -140,18 +149,90 @@ class PlannedEvaluation:
         )
         return lines
 
+    @cached_property
+    def _ids(self) -> list[int]:
+        return self.data.sample_ids.tolist()
+
+    @cached_property
+    def _pictured(self) -> frozenset[int]:
+        rows = choose_probe(len(self.data), seed=0)[:PICTURES]
+        return frozenset(self._ids[row] for row in rows.tolist())
+
+    def probe(self, progress: Callable[[Progress], None] | None = None) -> Probe:
+        """What the diagnostics are told; ``progress`` is called during their attacks."""
+        data = self.data.select(choose_probe(len(self.data), seed=0)).to(self.target.device)
+        return Probe(
+            model=self.target.model,
+            images=data.float_images(),
+            labels=data.labels,
+            sample_ids=data.sample_ids,
+            threat=self.suite.threat_of(None),
+            seed=self.seed,
+            stochastic=self.stochastic,
+            others={name: other.model for name, other in self.others.items() if name != self.target.name},
+            progress=progress,
+        )
+
+    def compute(
+        self,
+        stage: Stage,
+        number: int,
+        rows: list[int],
+        before: Mapping[int, tuple[int, float]] | None,
+        plane: Plane | None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> StageOutput:
+        """One chunk: depends on nothing but its arguments, so that it can be computed anywhere.
+
+        ``before`` are the clean predictions of its samples, None in the clean stage.
+        """
+        data = self.data.select(torch.tensor(rows)).to(self.target.device)
+        # Just across the boundary a stochastic model is right half the time: the search must go on there.
+        eot = max(stage.eot, EOT) if self.stochastic else 1
+        task = StageInput(
+            stage=stage,
+            target=self.target,
+            model=self._search_model(stage),
+            images=data.float_images(),
+            labels=data.labels,
+            sample_ids=data.sample_ids,
+            threat=self.suite.threat_of(stage),
+            seed=stream_key(self.seed, stage.name) % 2**63,
+            engine=Engine(early_exit=not self.stochastic, eot_samples=eot, progress=progress),
+            others=self.others,
+            stochastic=self.stochastic,
+            model_seed=stream_key("chunk", self.seed, stage.name, number),
+            before=before,
+            check_rounded=self.images_folder is not None and before is not None,
+            pictured=self._pictured,
+            drawn=frozenset(self._ids[:POINTS]),
+            plane=plane,
+        )
+        output = run_stage(task)
+        if self.images_folder is not None and before is not None:
+            ball = f"{self.suite.norm}-{self.suite.epsilon.replace('/', '-')}"
+            evaluated = f"{self.suite.name}-{ball}-seed-{self.seed}-of-{len(self.data)}"
+            folder = self.images_folder / self.target.name / evaluated / stage.name
+            save_chunk(folder, number, task.images, output.images, output.columns, task.ball, self.images_folder.parent)
+        return output
+
+    def _search_model(self, stage: Stage) -> Model:
+        if stage.search == "straight-through" and self._straight_through is not None:
+            return self._straight_through
+        fast = self.target.fast
+        return fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
+
 
 @dataclass(kw_only=True)
 class EvaluationRun(PlannedEvaluation):
-    """One evaluation while it runs; ``number`` is its number in the records."""
+    """One evaluation, or one shard of it, while it runs; ``number`` is its number in the records."""
 
     store: Store
-    locks: ChunkLocks
     number: int
-    seed: int
-    images_folder: Path | None
+    identity: Identity
     reporter: EvaluationReporter
     until: float | None = None
+    shard: Shard | None = None
 
     def __post_init__(self) -> None:
         self._forecast = Forecast(len(self.data), self.data.num_classes, EOT if self.stochastic else 1)
@@ -161,16 +242,14 @@ class EvaluationRun(PlannedEvaluation):
         self.reporter.begin(self.target.name, len(self.data))
         self._report_recorded()
         try:
-            ((clean, _), *planned) = self._plan([])
-            self._forecast.plan([stage for stage, skipped in planned if not skipped])
-            self._record_plan([(clean, "")])
-            self._run_stage(0, clean)
-            plan = self._plan(self._diagnose() if self.suite.diagnose else [])
-            self._record_plan(plan)
-            self._forecast.plan([stage for stage, skipped in plan[1:] if not skipped])
-            for position, (stage, skipped) in enumerate(plan):
-                if position and not skipped:
-                    self._run_stage(position, stage)
+            plan, done = self._plan([]), 1
+            self._run_stages(plan[:1])
+            # Warnings add attacks at the end, so later shards run the suite while the first one looks for warnings.
+            # What a stochastic model skips depends on them.
+            if self.shard is not None and self.shard.index and not self.stochastic:
+                self._run_stages(plan, done)
+                done = len(plan)
+            self._run_stages(self._plan(self._diagnose() if self.suite.diagnose else []), done)
         except _OutOfTimeError as stop:
             left = "; ".join(stage.title for stage in self._forecast.ahead())
             self.reporter.note(
@@ -189,13 +268,9 @@ class EvaluationRun(PlannedEvaluation):
             self.reporter.note(f"  already recorded: {'; '.join(done)}")
 
     @cached_property
-    def _ids(self) -> list[int]:
-        return self.data.sample_ids.tolist()
-
-    @cached_property
-    def _chunk_size(self) -> int:
-        """As when the evaluation began, perhaps on another device: chunks are known by their numbers."""
-        return int(self.store.body(self.number).get("chunk", self.suite.chunk))
+    def _body(self) -> Table:
+        """The description of the evaluation when it began, perhaps on another device: chunks are known by numbers."""
+        return self.store.body(self.number)
 
     @cached_property
     def _plane(self) -> Plane | None:
@@ -207,99 +282,91 @@ class EvaluationRun(PlannedEvaluation):
             plane = find_plane(model, images, some.labels)
         return Plane.from_bytes(self.store.keep_plane(self.number, plane.to_bytes()))
 
-    @cached_property
-    def _pictured(self) -> frozenset[int]:
-        rows = choose_probe(len(self.data), seed=0)[:PICTURES]
-        return frozenset(self._ids[row] for row in rows.tolist())
-
-    def _record_plan(self, plan: list[tuple[Stage, str]]) -> None:
-        for position, (stage, skipped) in enumerate(plan):
-            body = describe_stage(stage, self.suite, self.seed)
-            self.store.plan(self.number, position, stage.name, body, skipped)
-
     def _diagnose(self) -> list[Finding]:
-        """The results of all checks; those already recorded are not repeated."""
-        known = {finding.check for finding in self.store.findings(self.number)}
-        if known < set(CHECKS):
-            self.reporter.stage("diagnostics", len(CHECKS) - len(known), 0)
-        for position, (name, check) in enumerate(CHECKS.items()):
-            if name not in known:
-                self._check_time(0.0)
-                # Before it starts, because some checks take minutes.
-                self.reporter.note(f"  diagnostics, {position + 1} of {len(CHECKS)}: {check.title}")
-                finding = check(self._probe)
+        """The results of all checks; those already recorded, by the first shard too, are not repeated."""
+        if self.shard is not None and self.shard.index:
+            found = findings_of_first(self.store.path.parent, self.shard, self.identity, self._body["same"])
+            for position, finding in enumerate(found if len(found) == len(CHECKS) else []):
                 self.store.add_finding(self.number, position, finding)
+        known = {finding.check for finding in self.store.findings(self.number)}
+        missing = {name: position for position, name in enumerate(CHECKS) if name not in known}
+        if missing:
+            self.reporter.stage("diagnostics", len(missing), 0)
+            for name, finding in self._findings(missing):
+                self.store.add_finding(self.number, missing[name], finding)
                 self.reporter.finding(finding)
         return self.store.findings(self.number)
 
-    @cached_property
-    def _probe(self) -> Probe:
-        data = self.data.select(choose_probe(len(self.data), seed=0)).to(self.target.device)
-        return Probe(
-            model=self.target.model,
-            images=data.float_images(),
-            labels=data.labels,
-            sample_ids=data.sample_ids,
-            threat=self.suite.threat_of(None),
-            seed=self.seed,
-            stochastic=self.stochastic,
-            others={name: other.model for name, other in self.others.items() if name != self.target.name},
-            progress=lambda _: self._check_time(0.0),
-        )
+    def _findings(self, missing: Mapping[str, int]) -> Iterator[tuple[str, Finding]]:
+        probe = self.probe(lambda _: self._check_time(0.0))
+        for name, position in missing.items():
+            self._check_time(0.0)
+            # Before it starts, because some checks take minutes.
+            self.reporter.note(f"  diagnostics, {position + 1} of {len(CHECKS)}: {CHECKS[name].title}")
+            yield name, CHECKS[name](probe)
+
+    def _run_stages(self, plan: list[tuple[Stage, str]], first: int = 0) -> None:
+        """Record the plan and run its stages in turn, from the first one on."""
+        for position, (stage, skipped) in enumerate(plan):
+            body = describe_stage(stage, self.suite, self.seed)
+            self.store.plan(self.number, position, stage.name, body, skipped)
+        self._forecast.plan([stage for stage, skipped in plan[1:] if not skipped])
+        runs = [(position, stage) for position, (stage, skipped) in enumerate(plan) if not skipped]
+        self._run_all([(position, stage) for position, stage in runs if position >= first])
+
+    def _run_all(self, stages: Sequence[tuple[int, Stage]]) -> None:
+        for position, stage in stages:
+            self._run_stage(position, stage)
 
     def _run_stage(self, position: int, stage: Stage) -> None:
         # Only what earlier stages did: this stage may be half done, and its plan must not depend on that.
         shares = self.store.worst_shares(self.number, before=position)
-        rows = samples_of(stage, len(self.data), shares, self._ids)
-        chunks = dict(enumerate(split(rows, self._chunk_size)))
-        self.store.size(self.number, position, len(rows), len(chunks))
-        done = self.store.done_chunks(self.number, position)
-        recorded = sum(len(rows) for number, rows in chunks.items() if number in done)
+        missing, recorded = self._missing(position, stage, shares)
+        planned = recorded + sum(map(len, missing.values()))
         if recorded and position and self.images_folder is not None and not self.images_folder.exists():
             self.reporter.note(f"{recorded} samples were attacked without --save-images; their images are not saved.")
-        self.reporter.stage(stage.title, len(rows), recorded)
-        self._forecast.begin(stage, len(rows) - recorded, sum(shares.values()) / max(len(shares), 1))
+        self.reporter.stage(stage.title, planned, recorded)
+        self._forecast.begin(stage, planned - recorded, sum(shares.values()) / max(len(shares), 1))
         self.reporter.within(0.0, self._forecast.outlook())
+        before = self.store.clean_predictions(self.number) if position else None
         latest = 0.0  # seconds that the last chunk took; the first of all is slow, because it compiles
-        while missing := [number for number in chunks if number not in done]:
-            before = len(done)
-            for number in missing:
-                # An attack that does not report its progress cannot be stopped in between.
-                blind = "engine" not in find_attack(stage.attack.name).parameters
-                self._check_time(latest or (self._forecast.seconds(len(chunks[number])) if blind else 0.0))
-                started = time.monotonic()
-                if self._run_chunk(position, stage, number, chunks[number]):
-                    latest = time.monotonic() - started
-                done = self.store.done_chunks(self.number, position)
-            if len(done) == before:
-                time.sleep(POLL)  # another process computes what is left
+        for number, rows in missing.items():
+            # An attack that does not report its progress cannot be stopped in between.
+            blind = "engine" not in find_attack(stage.attack.name).parameters
+            self._check_time(latest or (self._forecast.seconds(len(rows)) if blind else 0.0))
+            started = time.monotonic()
+            output = self.compute(stage, number, rows, before, self._plane, self._watch(rows))
+            self._record(position, number, output, describe_device(self.target.device))
+            latest = time.monotonic() - started
 
-    def _run_chunk(self, position: int, stage: Stage, number: int, rows: list[int]) -> bool:
-        """False if another process computes it or has done so."""
-        with self.locks.lock(self.number, position, number) as ours:
-            if not ours or number in self.store.done_chunks(self.number, position):
-                return False
-            task = self._input(position, stage, number, rows)
-            output = run_stage(task)
-            if self.images_folder is not None and position:
-                ball = f"{self.suite.norm}-{self.suite.epsilon.replace('/', '-')}"
-                evaluated = f"{self.suite.name}-{ball}-seed-{self.seed}-of-{len(self.data)}"
-                folder = self.images_folder / self.target.name / evaluated / stage.name
-                save_chunk(
-                    folder, number, task.images, output.images, output.columns, task.ball, self.images_folder.parent
-                )
-            device = describe_device(self.target.device)
-            self.store.add_chunk(
-                self.number, position, number, output.columns, output.rating, device, output.pictures, output.points
-            )
+    def _missing(self, position: int, stage: Stage, shares: Mapping[int, float]) -> tuple[dict[int, list[int]], int]:
+        """The rows of each chunk that is still to be computed, and how many samples are recorded."""
+        samples = partial(samples_of, stage, shares=shares, ids=self._ids)
+        if size := self._body.get("block"):
+            parts = blocks(stage, len(self.data), size)
+            numbers = [number for number in range(len(parts)) if self.shard is None or self.shard.has(number)]
+            ours, count = {number: samples(parts[number]) for number in numbers}, len(parts)
+        else:
+            (everything,) = blocks(stage, len(self.data), len(self.data))
+            ours = dict(enumerate(split(samples(everything), self._body.get("chunk", self.suite.chunk))))
+            count = len(ours)
+        self.store.size(self.number, position, sum(map(len, ours.values())), count)
+        done = self.store.done_chunks(self.number, position)
+        left = {number: rows for number, rows in ours.items() if number not in done}
+        if empty := [number for number, rows in left.items() if not rows]:
+            self.store.add_empty_chunks(self.number, position, empty, describe_device(self.target.device))
+        recorded = sum(len(rows) for number, rows in ours.items() if number in done)
+        return {number: rows for number, rows in left.items() if rows}, recorded
+
+    def _record(self, position: int, number: int, output: StageOutput, device: str) -> None:
+        columns, rating = output.columns, output.rating
+        self.store.add_chunk(self.number, position, number, columns, rating, device, output.pictures, output.points)
         shares = self.store.worst_shares(self.number)
-        self._forecast.learn(len(rows), output.rating)
-        self.reporter.chunk(len(rows), sum(shares.values()) / max(len(shares), 1))
-        return True
+        self._forecast.learn(len(columns), rating)
+        self.reporter.chunk(len(columns), sum(shares.values()) / max(len(shares), 1))
 
-    def _input(self, position: int, stage: Stage, number: int, rows: list[int]) -> StageInput:
-        data = self.data.select(torch.tensor(rows)).to(self.target.device)
-
+    def _watch(self, rows: Sequence[int]) -> Callable[[Progress], None]:
+        """Reports the progress of a chunk, and stops it when time is up."""
         started = time.monotonic()
 
         def report(progress: Progress) -> None:
@@ -313,36 +380,8 @@ class EvaluationRun(PlannedEvaluation):
 
         # An attack of the user's runs in a block in which nothing may be imported; the report is not a part of it.
         context = copy_context()
-        # Just across the boundary a stochastic model is right half the time: the search must go on there.
-        eot = max(stage.eot, EOT) if self.stochastic else 1
-        return StageInput(
-            stage=stage,
-            target=self.target,
-            model=self._search_model(stage),
-            images=data.float_images(),
-            labels=data.labels,
-            sample_ids=data.sample_ids,
-            threat=self.suite.threat_of(stage),
-            seed=stream_key(self.seed, stage.name) % 2**63,
-            engine=Engine(
-                early_exit=not self.stochastic, eot_samples=eot, progress=lambda found: context.run(report, found)
-            ),
-            others=self.others,
-            stochastic=self.stochastic,
-            model_seed=stream_key("chunk", self.seed, stage.name, number),
-            before=self.store.clean_predictions(self.number) if position else None,
-            check_rounded=self.images_folder is not None and position > 0,
-            pictured=self._pictured,
-            drawn=frozenset(self._ids[:POINTS]),
-            plane=self._plane,
-        )
+        return lambda found: context.run(report, found)
 
     def _check_time(self, seconds: float) -> None:
         if self.until is not None and time.monotonic() + seconds >= self.until:
             raise _OutOfTimeError
-
-    def _search_model(self, stage: Stage) -> Model:
-        if stage.search == "straight-through" and self._straight_through is not None:
-            return self._straight_through
-        fast = self.target.fast
-        return fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast

@@ -112,17 +112,25 @@ def describe_stage(stage: Stage, suite: Suite, seed: int) -> dict[str, Any]:
     }
 
 
-def samples_of(stage: Stage, count: int, shares: Mapping[int, float], ids: Sequence[int]) -> list[int]:
-    """The rows of the data that a stage attacks, in order.
+def blocks(stage: Stage, count: int, size: int) -> list[range]:
+    """The samples of a stage in blocks; one chunk is what earlier stages left of a block.
+
+    It depends on no other block, so chunks can be computed anywhere and in any order that keeps the stages of a block.
+    """
+    last = count if stage.limit is None else min(count, stage.limit)
+    return [range(start, min(start + size, last)) for start in range(0, last, size)]
+
+
+def samples_of(stage: Stage, rows: range, shares: Mapping[int, float], ids: Sequence[int]) -> list[int]:
+    """Which of these rows of the data a stage attacks, in order.
 
     A stochastic model counts as broken on a sample only if it is never correct.
     """
-    rows = range(count if stage.limit is None else min(count, stage.limit))
     if stage.scope == "all":
         return list(rows)
     return [row for row in rows if shares.get(ids[row], 1.0) > 0]
 
 
 def split(rows: Sequence[int], chunk: int) -> list[list[int]]:
-    """Chunks of consecutive rows."""
+    """Chunks as in records of earlier versions: consecutive rows, from any block."""
     return [list(rows[start : start + chunk]) for start in range(0, len(rows), chunk)]

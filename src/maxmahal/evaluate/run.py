@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,15 +26,15 @@ from maxmahal.evaluate.evaluated_model import (
 )
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
 from maxmahal.evaluate.fingerprints import fingerprint_data
-from maxmahal.evaluate.locks import ChunkLocks
 from maxmahal.evaluate.notes import notes_on
 from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite, option_defaults
 from maxmahal.files import recorded_path, user_path
-from maxmahal.imports import exits_as_errors, only_named
+from maxmahal.imports import exits_as_errors, integration, only_named
 from maxmahal.records.reading import read_evaluations, read_numbers
 from maxmahal.records.schema import FILE
+from maxmahal.records.shards import FileStore, Shard
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Evaluation
 from maxmahal.settings import Table
@@ -56,6 +56,7 @@ def evaluate_model(
     save_images: bool = False,
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
+    shard: str | None = None,
 ) -> Evaluation:
     """Attack one model as a suite says and record every sample in the folder ``out``; returns the records.
 
@@ -83,6 +84,7 @@ def evaluate_model(
         save_images=save_images,
         reporter=reporter,
         until=until,
+        shard=shard,
     )
     return found
 
@@ -105,50 +107,92 @@ def evaluate_models(
     reporter: EvaluationReporter | None = None,
     until: float | None = None,
     dry_run: bool = False,
+    shard: str | None = None,
+    on: str | None = None,
 ) -> list[Evaluation]:
     """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
     ``until`` is a time of ``time.monotonic()``: work that would not be done by then is left for the next call, and the
     returned evaluations are then not ``finished``. With ``dry_run`` nothing is recorded or returned: the reporter notes
     the stages and their planned times.
+
+    ``shard`` is such as "2/8": this process computes the second of eight shares and records it in a file of its own,
+    and ``merge_records(out)`` collects them; or "auto", which reads the variables of a Slurm array or of torchrun.
+    With ``on="ray"`` the workers of a Ray cluster compute the chunks, and this process records them.
     """
-    chosen = _suite(suite, norm, epsilon)
-    _check_arguments(out, seed, save_images=save_images, until=until)
+    part, given = None if shard is None else Shard.parse(shard), _suite(suite, norm, epsilon)
+    _check_arguments(out, seed, save_images=save_images, until=until, shard=shard, on=on)
+    where: dict[str, Any] = {"trusted": trusted, "data_dir": data_dir, "device": "cpu" if on else device}
+    with (
+        integration("ray").open_workers(device) if on else nullcontext() as workers,
+        loaded(targets, data, given, limit, **where) as (models, some, chosen),
+        _folder(out) as folder,
+    ):
+        radius = chosen.epsilon if given.assumed and not chosen.assumed else epsilon
+        asked: Table = {"trust": list(trusted), "limit": limit, "seed": seed, "norm": norm, "epsilon": radius}
+        asked |= {"transfer": transfer, "save-images": save_images, "out": None if out is None else str(out)}
+        command = _command(models, suite, data if isinstance(data, str) else some.name, asked)
+        hurried = until is not None and part is None and not on  # all shards have chunks of one size
+        describe = partial(_describe, suite=chosen, data=some, command=command, sources=sorted(models) * transfer)
+        common = (some.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
+        bodies = {}
+        for name, model in models.items():
+            device = model.device if workers is None else workers.device
+            block = chunk_size(device, chosen, some.image_shape, hurried=hurried)
+            bodies[Identity(name, *common)] = describe(model, block=block)
+        listener = reporter or SilentReporter()
+        shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
+        shared |= {"images_folder": folder / "images" if save_images else None}
+        if dry_run:
+            count = workers.room if workers is not None else part.count if part else 1
+            return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener, count)
+        source = data if data is None or isinstance(data, str | Path) else some
+        held = {"targets": targets, "data": source, "suite": given, "limit": limit, **where}
+        kind = EvaluationRun if workers is None else workers.hold(held, models, some)
+        return _run(folder, bodies, partial(kind, **shared, reporter=listener, until=until, shard=part), part)
+
+
+@contextmanager
+def code_gate(
+    targets: Sequence[Target] | Mapping[str, Target], data: DataSource | None, suite: Suite, trusted: Sequence[str]
+) -> Iterator[None]:
+    """Inside the block only code that the call names is imported, and none of it can end the process."""
     asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with exits_as_errors(), only_named(asked, data, chosen.to_table(), trusted):
+    with exits_as_errors(), only_named(asked, data, suite.to_table(), trusted):
+        yield
+
+
+@contextmanager
+def loaded(
+    targets: Sequence[Target] | Mapping[str, Target],
+    data: DataSource | None,
+    suite: Suite,
+    limit: int | None,
+    *,
+    trusted: Sequence[str],
+    data_dir: str | Path | None,
+    device: torch.device | str,
+) -> Iterator[tuple[dict[str, EvaluatedModel], ImageData, Suite]]:
+    """The models, their images and the suite for these, inside the gate."""
+    with code_gate(targets, data, suite, trusted):
         models = load_targets(targets, trusted, device)
-        count = chosen.samples if limit is None else limit
+        count = suite.samples if limit is None else limit
         images = load_images(models, data, data_dir, count)
-        assumed, chosen = chosen.assumed, chosen.for_data(str(data) if isinstance(data, str | Path) else images.name)
         some = _some(images, count)
         for model in models.values():
             check_fit(model, some)
-        of_data = assumed and not chosen.assumed
-        settings = {"seed": seed, "norm": norm, "epsilon": chosen.epsilon if of_data else epsilon}
-        command = as_command(
-            [f"{name}={recorded_path(model.target)}" for name, model in models.items()],
-            chosen.name if isinstance(suite, Suite) else recorded_path(str(suite)),
-            recorded_path(data) if isinstance(data, str) else images.name,
-            {"trust": list(trusted), "limit": limit, **settings, "transfer": transfer, "save-images": save_images}
-            | {"out": None if out is None else recorded_path(str(out))},
-        )
-        sources = sorted(models) if transfer else []
-        common = (images.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        describe = partial(_describe, suite=chosen, data=some, command=command, sources=sources)
-        bodies = {Identity(name, *common): describe(model, hurried=until is not None) for name, model in models.items()}
-        shared: dict[str, Any] = {"suite": chosen, "data": some, "others": models, "transfer": transfer}
-        listener = SilentReporter() if reporter is None else reporter
-        with _folder(out) as folder:
-            if dry_run:
-                return _estimate(folder, bodies, partial(PlannedEvaluation, **shared), listener)
-            pictures = folder / "images" if save_images else None
-            begin = partial(EvaluationRun, **shared, images_folder=pictures, reporter=listener, until=until)
-            return _run(folder, bodies, begin)
+        yield models, some, suite.for_data(str(data) if isinstance(data, str | Path) else images.name)
 
 
-def _check_arguments(out: str | Path | None, seed: int, *, save_images: bool, until: float | None) -> None:
-    if out is None and (save_images or until is not None):
-        kept = "save_images" if save_images else "until"
+def _check_arguments(
+    out: str | Path | None, seed: int, *, save_images: bool, until: float | None, shard: str | None, on: str | None
+) -> None:
+    if on not in (None, "ray"):
+        raise SettingsError(f"--on {on} is unknown; write --on ray, or leave it out.")
+    if on is not None and shard is not None:
+        raise SettingsError("--on ray divides the work itself; leave out --shard.")
+    if out is None and (save_images or until is not None or shard is not None):
+        kept = "save_images" if save_images else "until" if shard is None else "shard"
         raise ArgumentError(f"{kept} needs a folder that keeps what is done; name one with out.")
     if not 0 <= seed < 2**63:
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
@@ -169,30 +213,30 @@ def _estimate(
     bodies: Mapping[Identity, Table],
     plan: Callable[..., PlannedEvaluation],
     reporter: EvaluationReporter,
+    workers: int,
 ) -> list[Evaluation]:
     """Note the stages of each evaluation and their planned times; nothing is recorded."""
     for identity, body in bodies.items():
         planned = plan(name=identity.name, stochastic=body["model"]["stochastic"])
-        for line in planned.estimate(_recorded(folder, identity)):
+        for line in planned.estimate(_recorded(folder, identity), body["block"], workers):
             reporter.note(line)
     return []
 
 
-def _run(folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun]) -> list[Evaluation]:
-    store, locks = Store(folder, option_defaults), ChunkLocks(folder)
-    try:
+def _run(
+    folder: Path, bodies: Mapping[Identity, Table], begin: Callable[..., EvaluationRun], shard: Shard | None
+) -> list[Evaluation]:
+    path = folder if shard is None else folder / shard.file
+    with closing(Store(folder, option_defaults) if shard is None else FileStore(path, option_defaults)) as store:
         for identity, body in bodies.items():
             store.check(identity, body)  # all of them first: either every evaluation begins, or none
         numbers = {identity: store.begin(identity, body) for identity, body in bodies.items()}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", re.escape(PROBABILITIES))  # the verdict says so, once
             for identity, body in bodies.items():
-                known = {"name": identity.name, "seed": identity.seed, "stochastic": body["model"]["stochastic"]}
-                begin(store=store, locks=locks, number=numbers[identity], **known).run()
-    finally:
-        locks.close()
-        store.close()
-    return read_numbers(folder, list(numbers.values()))
+                known = {"name": identity.name, "stochastic": body["model"]["stochastic"], "identity": identity}
+                begin(store=store, number=numbers[identity], **known).run()
+    return read_numbers(path, list(numbers.values()))
 
 
 def _recorded(folder: Path, identity: Identity) -> list[str]:
@@ -229,8 +273,15 @@ def _some(images: ImageData, limit: int | None) -> ImageData:
     return some
 
 
+def _command(models: Mapping[str, EvaluatedModel], suite: str | Path | Suite, data: str, options: Table) -> str:
+    named = suite.name if isinstance(suite, Suite) else recorded_path(str(suite))
+    out = {"out": None if options["out"] is None else recorded_path(options["out"])}
+    targets = [f"{name}={recorded_path(model.target)}" for name, model in models.items()]
+    return as_command(targets, named, recorded_path(data), options | out)
+
+
 def _describe(
-    model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str], *, hurried: bool
+    model: EvaluatedModel, suite: Suite, data: ImageData, command: str, sources: list[str], block: int
 ) -> Table:
     """The description of an evaluation in the records; ``same`` must not change when it is continued."""
     stochastic = is_stochastic(model.model, data.first(SHOWN).to(model.device).float_images())
@@ -244,7 +295,7 @@ def _describe(
         "target": recorded_path(model.target),
         "comparison": suite.comparison,
         "notes": notes_on(model, suite, data),
-        "chunk": chunk_size(model.device, suite, data.image_shape, hurried=hurried),
+        "block": block,
         "radius": suite.threat_of(None).radius,
         "class_names": list(data.class_names),
         "model": {**model.about(), "stochastic": stochastic, "draws": DRAWS if stochastic else 1},

@@ -2,6 +2,7 @@
 
 from maxmahal.records.reading import read_evaluations
 from maxmahal.records.schema import RecordsError
+from maxmahal.records.shards import Shard, merge_records
 from maxmahal.records.statistics import Comparison, Rate, clopper_pearson, mcnemar, points_apart
 from maxmahal.records.types import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords, unique_names
 from maxmahal.records.verdict import (
@@ -29,6 +30,7 @@ __all__ = [
     "Rating",
     "RecordsError",
     "SeedSpread",
+    "Shard",
     "StageRecords",
     "StageVerdict",
     "Verdict",
@@ -36,6 +38,7 @@ __all__ = [
     "compare",
     "give_verdict",
     "mcnemar",
+    "merge_records",
     "points_apart",
     "read_evaluations",
     "seed_spreads",

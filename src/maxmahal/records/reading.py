@@ -65,7 +65,7 @@ def _evaluation(connection: sqlite3.Connection, row: sqlite3.Row) -> Evaluation:
         points=tuple(_points(connection, number, stages)),
         centers_xy=centers if len(centers) else None,
         plane=kind,
-        finished=bool(row["finished"]),
+        finished=bool(row["finished"]) and all(stage.finished for stage in stages.values()),
         notes=tuple(facts.get("notes", ())),
         comparison=facts.get("comparison", row["suite"] in _BY_NAME or _NOT_A_MEASURE in suite["about"]),
     )

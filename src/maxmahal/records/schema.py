@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import StorageError, parse_json, storage_errors, writable
+from maxmahal.files import StorageError, opened, parse_json, storage_errors, writable
 
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
@@ -75,6 +75,7 @@ _BODIES: dict[str, Any] = {
         "comparison?": bool,
         "notes?": [str],
         "chunk?": int,
+        "block?": int,
         "model": {
             **dict.fromkeys(("kind?", "loss?", "backbone?", "table?"), str),
             **{"parameters?": int, "stochastic?": bool, "draws?": int},
@@ -145,13 +146,31 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
         with _closed_on_error(connection):
             _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
-            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                # In one transaction: no process may see tables without their format.
-                format_row = f"INSERT OR IGNORE INTO about VALUES ('format', '{FORMAT}');"
-                connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {format_row} COMMIT;")
+            _create_tables(connection)
             _check_tables(connection, path)
             _allow_several_threats(connection)
     return connection
+
+
+def open_copy(path: Path | None) -> sqlite3.Connection:
+    """The file of records ``path`` in memory: a snapshot, or empty tables if there is no file."""
+    with record_errors(path or Path(FILE)):
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        with _closed_on_error(connection):
+            if path is not None and path.exists():
+                with opened(path) as stream:
+                    connection.deserialize(stream.read())
+                _check_tables(connection, path)
+            else:
+                _create_tables(connection)
+    return connection
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        # In one transaction: no process may see tables without their format.
+        format_row = f"INSERT OR IGNORE INTO about VALUES ('format', '{FORMAT}');"
+        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {format_row} COMMIT;")
 
 
 def _allow_several_threats(connection: sqlite3.Connection) -> None:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,11 +52,20 @@ class ChunkPoints:
 class Store:
     """The records of a folder, open for writing. Every method is one transaction."""
 
-    def __init__(self, folder: Path, option_defaults: Callable[[str], Table] = lambda _: {}) -> None:
-        """``option_defaults`` are those of an attack's options: records of earlier versions lack the newer ones."""
+    def __init__(
+        self,
+        folder: Path,
+        option_defaults: Callable[[str], Table] = lambda _: {},
+        *,
+        connection: sqlite3.Connection | None = None,
+    ) -> None:
+        """``option_defaults`` are those of an attack's options: records of earlier versions lack the newer ones.
+
+        ``connection`` is to tables elsewhere, such as in memory.
+        """
         self.path = folder / FILE
         self._option_defaults = option_defaults
-        self._connection = open_for_writing(folder)
+        self._connection = open_for_writing(folder) if connection is None else connection
 
     def close(self) -> None:
         """Close the file."""
@@ -69,7 +78,7 @@ class Store:
         """
 
         def work(connection: sqlite3.Connection) -> tuple[int, Table]:
-            known = self._find(identity)
+            known = self.find(identity)
             if known is not None:
                 return known
             text = json.dumps(body)
@@ -90,11 +99,11 @@ class Store:
 
     def check(self, identity: Identity, body: Table) -> None:
         """Raise what ``begin`` would raise, and write nothing."""
-        known = self._find(identity)
+        known = self.find(identity)
         if known is not None:
             self._refuse_other(identity, known[1], body)
 
-    def _find(self, identity: Identity) -> tuple[int, Table] | None:
+    def find(self, identity: Identity) -> tuple[int, Table] | None:
         """The number and description of an evaluation, if it exists."""
         query = "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
         for number, text in self._rows(query, *_own_columns(identity)):
@@ -105,16 +114,19 @@ class Store:
         return None
 
     def _refuse_other(self, identity: Identity, found: Table, body: Table) -> None:
-        before, now = found["same"], parse_json(json.dumps(body["same"]), finite=False)
-        stages = before["suite"].get("stages", {})
-        filled = {name: {**self._option_defaults(stage.get("attack", "")), **stage} for name, stage in stages.items()}
-        described = {**before["suite"], "stages": filled, "about": now["suite"].get("about")}  # any description will do
-        difference = first_difference({**before, "suite": described}, now)
-        if difference:
+        if difference := self.difference(found, body):
             raise RecordsError(
                 f"{self.path.parent} already holds an evaluation of '{identity.name}' that differs ({difference}); "
                 f"choose another --out, or another name with NAME=TARGET."
             )
+
+    def difference(self, found: Table, body: Table) -> str:
+        """In what the model, the data or the suite of two descriptions differ first; empty if they do not."""
+        before, now = found["same"], parse_json(json.dumps(body["same"]), finite=False)
+        stages = before["suite"].get("stages", {})
+        filled = {name: {**self._option_defaults(stage.get("attack", "")), **stage} for name, stage in stages.items()}
+        described = {**before["suite"], "stages": filled, "about": now["suite"].get("about")}  # any description will do
+        return first_difference({**before, "suite": described}, now)
 
     def add_finding(self, evaluation: int, position: int, finding: Finding) -> None:
         """Record the result of a check; the first one counts."""
@@ -152,11 +164,25 @@ class Store:
                 "continue with the same command and the same models, or choose another --out."
             )
 
-    def size(self, evaluation: int, stage: int, samples: int, chunks: int) -> None:
-        """Record how many samples and chunks a stage has."""
+    def size(self, evaluation: int, stage: int, samples: int | None, chunks: int) -> None:
+        """Record how many samples, if that is known, and chunks a stage has."""
         values = (samples, chunks, evaluation, stage)
         query = "UPDATE stages SET planned = ?, chunks = ? WHERE evaluation = ? AND position = ?"
         self._commit(lambda connection: connection.execute(query, values))
+
+    def count_samples(self, evaluation: int) -> None:
+        """Record how many samples the stages have whose chunks were computed elsewhere."""
+        query = (
+            "UPDATE stages SET planned = (SELECT COUNT(*) FROM records WHERE records.evaluation = stages.evaluation "
+            "AND records.stage = stages.position) WHERE evaluation = ? AND chunks IS NOT NULL"
+        )
+        self._commit(lambda connection: connection.execute(query, (evaluation,)))
+
+    def add_empty_chunks(self, evaluation: int, stage: int, numbers: Collection[int], device: str) -> None:
+        """Record chunks of which earlier stages left no sample."""
+        rows = [(evaluation, stage, number, 0.0, 0, 0, 0, device) for number in numbers]
+        query = "INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        self._commit(lambda connection: connection.executemany(query, rows))
 
     def done_chunks(self, evaluation: int, stage: int) -> set[int]:
         """The numbers of the recorded chunks."""

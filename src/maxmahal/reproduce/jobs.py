@@ -1,14 +1,15 @@
-"""Jobs of a grid as JSON files, and the worker processes that run them."""
+"""Jobs of a grid as JSON files, and the processes that run them, here or on a cluster."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from maxmahal.files import storage_errors, writable, write_text_atomically
 from maxmahal.settings import Table
@@ -22,7 +23,7 @@ class Job:
     arguments: Table
     """The keyword arguments of ``train_model``, ``evaluate_models`` or ``write_report``."""
     until: float | None = None
-    """The time of ``time.monotonic()`` at which it must have stopped."""
+    """The time of ``time.time()``, which all hosts share, at which it must have stopped."""
 
 
 PROGRESS = "progress: "  # the prefix of a worker's lines that its parent shows
@@ -32,19 +33,22 @@ _TAIL = 20_000  # bytes of a log that are read
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class Worker:
-    """One job in its own process, which ends when this process ends."""
+class Process(Protocol):
+    """A job that runs somewhere."""
 
-    def __init__(self, name: str, job: Job, folder: Path, *, threads: int) -> None:
-        self._log, spec = folder / f"{name}.log", folder / f"{name}.json"
-        writable(spec, folder.parent)
-        write_text_atomically(spec, json.dumps(asdict(job), indent=2) + "\n")
-        with storage_errors(self._log):
-            file = writable(self._log, folder.parent).open("ab")
-        with file:
-            file.write(f"started {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
-            file.flush()
-            self._from = file.tell()
+    def wait(self, seconds: float | None) -> int | None:
+        """The exit status, or None if it still runs after ``seconds``."""
+
+    def stop(self) -> None:
+        """End it, if it has not ended."""
+
+
+class LocalProcess:
+    """A job in a process of this machine, which ends when this process ends."""
+
+    def __init__(self, spec: Path, log: Path, threads: int, folder: Path | None = None) -> None:
+        """``folder`` is where it runs, if not here."""
+        with storage_errors(log), log.open("ab") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "maxmahal.reproduce.worker", str(spec), END_WITH_PARENT],
                 stdin=subprocess.PIPE,  # never written to: it closes when this process ends
@@ -52,11 +56,60 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **dict.fromkeys(_THREADS, str(threads))},
                 start_new_session=True,  # so that Ctrl-C reaches this process only
+                cwd=folder,
             )
 
-    def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
-        return self._process.poll()
+    def wait(self, seconds: float | None) -> int | None:
+        """The exit status, or None if it still runs after ``seconds``."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self) -> None:
+        """End it, if it has not ended, and close its pipe."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, number)
+                self.wait(_GRACE if number == signal.SIGTERM else None)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def execute(folder: str, spec: str, log: str, threads: int) -> int:
+    """Run a job to its end, as a worker of a cluster does, in the folder of the driver; returns the exit status."""
+    process = LocalProcess(Path(spec), Path(log), threads, Path(folder))
+    try:
+        return process.wait(None) or 0
+    finally:
+        process.stop()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the jobs of a grid run."""
+
+    launch: Callable[[Path, Path, int], Process]
+    """Starts the job of a JSON file, with a log and a number of threads."""
+    jobs: int
+    """How many run at once."""
+    threads: int
+    """Of each job."""
+    remote: bool = False
+    """Whether jobs run on other hosts, which share the folder of the grid and nothing else."""
+
+
+class Worker:
+    """One job and its log."""
+
+    def __init__(self, name: str, job: Job, folder: Path, place: Place) -> None:
+        self._log, spec = folder / f"{name}.log", folder / f"{name}.json"
+        writable(spec, folder.parent)
+        write_text_atomically(spec, json.dumps(asdict(job), indent=2) + "\n")
+        with storage_errors(self._log), writable(self._log, folder.parent).open("ab") as file:
+            file.write(f"started {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
+            self._from = file.tell()
+        self._process = place.launch(spec.absolute(), self._log.absolute(), place.threads)
 
     def progress(self) -> str:
         """Its last progress line; empty before the first epoch or chunk."""
@@ -70,29 +123,11 @@ class Worker:
 
     def stop(self) -> None:
         """Stop it; at most one epoch or chunk is lost, and the next call resumes it."""
-        self._signal(signal.SIGTERM)
-        try:
-            self._process.wait(_GRACE)
-        except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-        self.close()
+        self._process.stop()
 
     def wait(self, seconds: float | None) -> int | None:
-        """The exit status, or None after ``seconds``."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def close(self) -> None:
-        """Close the pipe of a worker that has ended."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, number)
+        """The exit status, or None if it still runs after ``seconds``."""
+        return self._process.wait(seconds)
 
     def _lines(self) -> list[str]:
         with self._log.open("rb") as file:

@@ -56,8 +56,11 @@ class GridLines:
         self._write(text)
 
 
-def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
-    """Every row and every cell: done, partly done or missing, with planned times."""
+def plan_lines(plan: GridPlan, jobs: int = 1, *, on: str | None = None) -> list[str]:
+    """Every row and every cell: done, partly done or missing, with planned times.
+
+    On a cluster each job has a device of its own, so the time of ``jobs`` workers can be told.
+    """
     lines = [f"{plan.grid.name}: {plan.grid.about}".rstrip(": ")]
     wide = max(map(len, plan.rows))
     for name, cells in plan.rows.items():
@@ -66,6 +69,7 @@ def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
     possible = "" if all(cell.state.kind == "done" for cell in plan.cells) else "that can be done "
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
+    total += f": about {duration(makespan(plan, jobs))} on {jobs} workers" if on else ""
     lines.append(f"In all: {total}." if plan.seconds else f"In all: everything {possible}is done.")
     if in_zoo := [cell for cell in plan.cells if cell.zoo and not cell.state.ended]:
         trainings = sum(cell.column == TRAINING for cell in plan.cells)
@@ -77,6 +81,17 @@ def plan_lines(plan: GridPlan, jobs: int = 1) -> list[str]:
     if plan.missing_data:
         lines.append(f"Before it can start: {plan.missing_data}")
     return lines
+
+
+def makespan(plan: GridPlan, jobs: int) -> float:
+    """The seconds until the last cell ends, with so many workers that each take the next cell that can start."""
+    free, ends = [0.0] * jobs, {cell.row: 0.0 for cell in plan.cells}
+    for cell in plan.cells:  # trainings first
+        begin = max([min(free), *(ends[name] for name in cell.needs)])
+        free[free.index(min(free))] = end = begin + cell.seconds
+        if cell.column == TRAINING:
+            ends[cell.row] = end
+    return max(free)
 
 
 def describe(cell: PlanCell) -> str:

@@ -2,16 +2,22 @@
 
 import re
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from maxmahal.errors import DataError, SettingsError
+from maxmahal.errors import DataError, MaxmahalError, SettingsError, did_you_mean
+from maxmahal.imports import integration
+from maxmahal.records import merge_records
 from maxmahal.reproduce.devices import shared_gpu
-from maxmahal.reproduce.jobs import Worker, threads_each
+from maxmahal.reproduce.jobs import LocalProcess, Place, Worker, execute, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 from maxmahal.reproduce.reporter import GridLines, GridReporter
+from maxmahal.settings import Table
 
 POLL = 0.2  # seconds between checks of the workers
+PLACES = {"ray": "ray", "slurm": "submitit"}  # the integrations that run jobs elsewhere
 JOBS = {"cpu": 1, "cuda": 3}  # default number of workers; one small training leaves most of a large GPU idle
 _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
@@ -53,32 +59,55 @@ def default_jobs(device: str) -> int:
 
 
 def run_plan(
-    plan: GridPlan, *, jobs: int | None = None, deadline: Deadline | None = None, reporter: GridReporter | None = None
+    plan: GridPlan,
+    *,
+    jobs: int | None = None,
+    deadline: Deadline | None = None,
+    reporter: GridReporter | None = None,
+    on: str | None = None,
 ) -> GridOutcome:
-    """Run the missing cells, up to ``jobs`` at once, until all are done or the ``deadline`` comes; then report."""
-    count = default_jobs(plan.device) if jobs is None else jobs
-    if count < 1:
-        raise SettingsError(f"--jobs must be at least 1; got {count}.")
+    """Run the missing cells, up to ``jobs`` at once, until all are done or the ``deadline`` comes; then report.
+
+    They run on this machine, on the cluster of ``on="ray"``, or as jobs of ``on="slurm"``; other hosts must share the
+    folder of the grid.
+    """
+    if on is not None and on not in PLACES:
+        raise SettingsError(f"--on {on} is unknown; {did_you_mean(on, PLACES)}")
+    if jobs is not None and jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1; got {jobs}.")
     if plan.missing_data:
         raise DataError(plan.missing_data)
-    runner = _Runner(plan, count, deadline, GridLines(quiet=True) if reporter is None else reporter)
-    return runner.run()
+    with _there(on, plan.device, jobs) if on else _here(plan.device, jobs) as place:
+        return _Runner(plan, place, deadline, GridLines(quiet=True) if reporter is None else reporter).run()
+
+
+@contextmanager
+def _there(on: str, device: str, jobs: int | None) -> Iterator[Place]:
+    with integration(PLACES[on]).open_place(execute, device, jobs) as (launch, count, threads):
+        yield Place(launch, count, threads, remote=True)
+
+
+@contextmanager
+def _here(device: str, jobs: int | None) -> Iterator[Place]:
+    count = default_jobs(device) if jobs is None else jobs
+    yield Place(LocalProcess, count, threads_each(count))
 
 
 class _Runner:
-    def __init__(self, plan: GridPlan, jobs: int, deadline: Deadline | None, reporter: GridReporter) -> None:
-        self._plan, self._jobs, self._deadline, self._reporter = plan, jobs, deadline, reporter
+    def __init__(self, plan: GridPlan, place: Place, deadline: Deadline | None, reporter: GridReporter) -> None:
+        self._plan, self._place, self._deadline, self._reporter = plan, place, deadline, reporter
+        self._jobs = place.jobs
         self._logs = plan.out / "logs"
         self._waiting = [cell for cell in plan.cells if not cell.state.ended]
         self._running: dict[str, tuple[PlanCell, Worker]] = {}
         self._trained = {cell.row for cell in plan.cells if cell.column == TRAINING and cell.state.kind == "done"}
         self._outcome = GridOutcome()
         # The first worker on a GPU compiles kernels; the others find them on disk.
-        self._warm = plan.device == "cpu"
+        self._warm = plan.device == "cpu" or place.remote
 
     def run(self) -> GridOutcome:
         self._reporter.begin(self._plan, self._jobs)
-        on_gpu = self._plan.device != "cpu"
+        on_gpu = self._plan.device != "cpu" and not self._place.remote
         with shared_gpu(self._reporter.note) if on_gpu and self._jobs > 1 and self._waiting else nullcontext():
             try:
                 self._work()
@@ -113,38 +142,53 @@ class _Runner:
 
     def _start(self, cell: PlanCell) -> None:
         self._waiting.remove(cell)
-        until = None if self._deadline is None else self._deadline.workers
-        job = replace(cell.job, until=until)
+        until = None if self._deadline is None else time.time() + self._deadline.workers - time.monotonic()
+        changes: Table = {}
         if cell.column == TRAINING:
-            job = replace(job, arguments={**job.arguments, "sharing": self._jobs})
-        worker = Worker(cell.key, job, self._logs, threads=threads_each(self._jobs))
+            changes = {"sharing": 1 if self._place.remote else self._jobs}
+        elif self._place.remote:  # hosts cannot write one file of records together
+            changes = {"out": str(self._own_records(cell)), "shard": "1/1"}
+        job = replace(cell.job, until=until, arguments=cell.job.arguments | changes)
+        worker = Worker(cell.key, job, self._logs, self._place)
         self._running[cell.key] = cell, worker
         self._reporter.update(cell, "started")
 
     def _collect(self) -> None:
         for key, (cell, worker) in list(self._running.items()):
             text = worker.progress()
-            code = worker.poll()
+            code = worker.wait(0.0)
             if code is None:
                 self._warm = self._warm or bool(text)
                 if text:
                     self._reporter.update(cell, "running", text)
                 continue
             del self._running[key]
-            worker.close()
+            worker.stop()
             self._warm = True
             if code:
-                self._outcome.failed[key] = worker.last_line()
-                self._reporter.update(cell, "failed", self._outcome.failed[key])
+                self._fail(cell, worker.last_line())
             else:
                 self._end(cell)
 
+    def _fail(self, cell: PlanCell, text: str) -> None:
+        self._outcome.failed[cell.key] = text
+        self._reporter.update(cell, "failed", text)
+
     def _end(self, cell: PlanCell) -> None:
         """A worker that ended without an error has finished, or has stopped because of the deadline."""
+        if self._place.remote and cell.column != TRAINING and self._own_records(cell).exists():
+            try:
+                merge_records(self._plan.out / "records", [self._own_records(cell)])
+            except MaxmahalError as error:
+                self._fail(cell, str(error))
+                return
         state = cell.look()
         if state.kind == "done" and cell.column == TRAINING:
             self._trained.add(cell.row)
         self._reporter.update(cell, "done" if state.kind == "done" else "stopped", state.detail)
+
+    def _own_records(self, cell: PlanCell) -> Path:
+        return self._plan.out / "records" / cell.key
 
     def _stop_all(self) -> None:
         for key, (cell, worker) in list(self._running.items()):
@@ -161,7 +205,7 @@ class _Runner:
         if left is not None and left <= 0:
             self._reporter.note("There was no time left for the report.")
             return
-        worker = Worker(f"{self._plan.grid.name}--report", job, self._logs, threads=threads_each(1))
+        worker = Worker(f"{self._plan.grid.name}--report", job, self._logs, Place(LocalProcess, 1, threads_each(1)))
         try:
             code = worker.wait(left)
         finally:

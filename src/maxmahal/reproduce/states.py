@@ -119,7 +119,7 @@ def _recorded(
     # From the text: SQLite may read the last bit of the radius otherwise than Python wrote it.
     radius = parse_epsilon(told["epsilon"], largest=math.inf)
     key = name, suite, seed, samples, told["norm"], radius
-    return Recorded(key, told["version"], same["model"], planned, done, bool(finished))
+    return Recorded(key, told["version"], same["model"], planned, done, bool(finished) and planned == done)
 
 
 def evaluation_state(

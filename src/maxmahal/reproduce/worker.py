@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from maxmahal.errors import MaxmahalError
@@ -66,11 +67,12 @@ class WorkerLines(SilentReporter):
 def run_job(job: Job) -> None:
     """Train, evaluate or report with the public functions of the library."""
     arguments = dict(job.arguments)
+    until = None if job.until is None else time.monotonic() + job.until - time.time()
     if job.kind == "train":
         settings = from_table(Settings, arguments.pop("settings"))
-        train_model(settings, **arguments, resume=True, reporter=WorkerLines(), until=job.until)
+        train_model(settings, **arguments, resume=True, reporter=WorkerLines(), until=until)
     elif job.kind == "evaluate":
-        evaluate_models(**arguments, reporter=WorkerLines(), until=job.until)
+        evaluate_models(**arguments, reporter=WorkerLines(), until=until)
     else:
         write_report(**arguments)
 

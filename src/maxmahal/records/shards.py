@@ -1,0 +1,229 @@
+"""One evaluation in shards: each process writes a file of its own, and merging them gives the records of one process.
+
+A shard keeps its records in memory and replaces its file as a whole. So the file needs no locks, is consistent whenever
+it is read, and works on every file system, such as those that many hosts share, on which SQLite's WAL does not.
+"""
+
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from maxmahal.errors import SettingsError
+from maxmahal.files import user_path, write_atomically
+from maxmahal.records.schema import FILE, RecordsError, open_copy, open_for_reading, parse_body, record_errors
+from maxmahal.records.store import Identity, Store
+from maxmahal.records.types import Finding
+from maxmahal.settings import Table
+
+T = TypeVar("T")
+_COPIED = ("findings", "stages", "chunks", "records", "pictures", "points")
+_PATTERN = re.compile(r"(\d+)/(\d+)")
+_FILE_NAME = re.compile(r"shard-(\d+)-of-(\d+)\.sqlite")
+_SHARE = 20  # of its time, a shard spends one part at most on writing its file
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The share of one process: of ``count`` shards, number ``index`` computes every ``count``-th chunk."""
+
+    index: int
+    """From 0; people count from 1."""
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index + 1}/{self.count}"
+
+    @property
+    def file(self) -> str:
+        """The name of its file of records."""
+        return f"shard-{self.index + 1}-of-{self.count}.sqlite"
+
+    def has(self, chunk: int) -> bool:
+        """Whether that chunk belongs to it."""
+        return chunk % self.count == self.index
+
+    @classmethod
+    def parse(cls, text: str, environment: Mapping[str, str] = os.environ) -> "Shard":
+        """Of "2/8", or with "auto" from the variables of a Slurm array or of torchrun."""
+        if text == "auto":
+            return cls._of(environment)
+        match = _PATTERN.fullmatch(text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise SettingsError(
+                f"--shard {text} is not a shard; write for example 1/8 for the first of eight, 8/8 for the last one."
+            )
+        return cls(int(match[1]) - 1, int(match[2]))
+
+    @classmethod
+    def _of(cls, environment: Mapping[str, str]) -> "Shard":
+        def number(name: str, default: int | None = None) -> int:
+            value = environment.get(name, "")
+            if not value.isdecimal():
+                if default is not None and not value:
+                    return default
+                raise SettingsError(f"--shard auto needs the variable {name}, which is '{value}'; write --shard 1/8.")
+            return int(value)
+
+        if "SLURM_ARRAY_TASK_ID" in environment:
+            first, step = number("SLURM_ARRAY_TASK_MIN", 0), number("SLURM_ARRAY_TASK_STEP", 1)
+            index, count = (number("SLURM_ARRAY_TASK_ID") - first) // max(step, 1), number("SLURM_ARRAY_TASK_COUNT")
+        elif "RANK" in environment:
+            index, count = number("RANK"), number("WORLD_SIZE")
+        else:
+            raise SettingsError(
+                "--shard auto reads SLURM_ARRAY_TASK_ID or RANK, and neither is set; write for example --shard 1/8."
+            )
+        return cls.parse(f"{index + 1}/{count}")
+
+
+class FileStore(Store):
+    """Records in memory, written to ``path`` as a whole after a chunk and at the end."""
+
+    def __init__(self, path: Path, option_defaults: Callable[[str], Table] = lambda _: {}) -> None:
+        super().__init__(path.parent, option_defaults, connection=open_copy(path))
+        self.path = path
+        self._changed, self._due = False, 0.0
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        if self._changed:
+            self._write()
+        super().close()
+
+    def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        result = super()._commit(work)
+        self._changed = True
+        if time.monotonic() >= self._due:
+            self._write()
+        return result
+
+    def _write(self) -> None:
+        started = time.monotonic()
+        _write(self._connection, self.path)
+        self._changed = False
+        now = time.monotonic()
+        self._due = now + _SHARE * (now - started)
+
+
+def _write(connection: sqlite3.Connection, path: Path) -> None:
+    content = connection.serialize()
+    write_atomically(path, lambda temporary: temporary.write_bytes(content), path.parent)
+
+
+def findings_of_first(folder: Path, shard: Shard, identity: Identity, same: Table) -> list[Finding]:
+    """The findings of the first shard, if its file is there: they are the same for all shards."""
+    first = folder / Shard(0, shard.count).file
+    if not first.exists():
+        return []
+    with closing(FileStore(first)) as other:
+        known = other.find(identity)
+        return other.findings(known[0]) if known is not None and known[1]["same"] == same else []
+
+
+def merge_records(folder: str | Path, others: Sequence[str | Path] = ()) -> list[str]:
+    """Collect the shards of a folder, and the records and shards of ``others``, in its file of records.
+
+    Merging again changes nothing. Returns one line per evaluation: that it is complete, or what is missing.
+    """
+    out = user_path(folder)
+    sources = [source for each in (out, *map(user_path, others)) for source in _sources(each)]
+    if not sources:
+        raise RecordsError(
+            f"There are no records in {out}; `maxmahal evaluate ... --shard 1/8 --out {out}` makes some."
+        )
+    connection = open_copy(None)
+    with closing(Store(out, connection=connection)) as store:
+        for source in sources:
+            _take(store, connection, source)
+        if (out / f"{FILE}-wal").exists():
+            raise RecordsError(f"Another process writes {out / FILE}; wait until it has ended, then merge again.")
+        _write(connection, out / FILE)
+        counts = {int(match[2]) for source in sources if (match := _FILE_NAME.fullmatch(source.name))}
+        return _states(connection, counts)
+
+
+def _sources(folder: Path) -> list[Path]:
+    shards = {path: match for path in folder.glob("shard-*.sqlite") if (match := _FILE_NAME.fullmatch(path.name))}
+    ordered = sorted(shards, key=lambda path: (int(shards[path][2]), int(shards[path][1])))
+    return [path for path in (folder / FILE, *ordered) if path.exists()]
+
+
+def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
+    """Copy the evaluations of a file; what is known already stays as it is."""
+    with record_errors(source):
+        with closing(open_for_reading(source)) as checked:
+            query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations ORDER BY id"
+            rows = checked.execute(query).fetchall()
+        connection.execute("ATTACH ? AS source", (str(source),))
+        try:
+            for number, name, data, suite, seed, samples, text, finished, plane in rows:
+                body = parse_body("evaluations", text)
+                identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
+                if difference := _difference(store, connection, identity, body, number):
+                    raise RecordsError(
+                        f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
+                        f"({difference}); move it away, or repeat it with the model, data and settings of the others."
+                    )
+                known = store.begin(identity, body)
+                query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
+                connection.execute(query, (finished, plane, known))
+                _copy(connection, number, known)
+                store.count_samples(known)
+        finally:
+            connection.execute("DETACH source")
+
+
+def _difference(store: Store, connection: sqlite3.Connection, identity: Identity, body: Table, number: int) -> str:
+    """Why an evaluation of the attached file is not a part of the one that is known by the same name."""
+    known = store.find(identity)
+    if known is None:
+        return ""
+    if difference := store.difference(known[1], body):
+        return difference
+    mine, theirs = ([each.get(key) for key in ("block", "chunk")] for each in (body, known[1]))
+    if mine != theirs:
+        return f"chunks of {mine[0] or mine[1]} samples and not of {theirs[0] or theirs[1]}"
+    query = (
+        "SELECT ours.name FROM source.stages AS ours JOIN main.stages AS known USING (position) WHERE "
+        "ours.evaluation = ? AND known.evaluation = ? AND (ours.name, ours.skipped) != (known.name, known.skipped)"
+    )
+    other = connection.execute(query, (number, known[0])).fetchone()
+    return f"the plan of stage {other[0]}" if other else ""
+
+
+def _copy(connection: sqlite3.Connection, number: int, known: int) -> None:
+    """The rows of one evaluation, under the number that it has here."""
+    # Rows of a chunk that is known are known, too: a chunk is recorded as a whole.
+    for table in _COPIED:
+        columns = [name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})")][1:]
+        names = ", ".join(columns)
+        connection.execute(
+            f"INSERT OR IGNORE INTO main.{table} SELECT ?, {names} FROM source.{table} WHERE evaluation = ?",
+            (known, number),
+        )
+
+
+def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:
+    """What is missing of each evaluation; ``counts`` are the numbers of shards of the files."""
+    lines = []
+    query = "SELECT id, name, suite, samples, finished FROM evaluations ORDER BY id"
+    for number, name, suite, samples, finished in connection.execute(query).fetchall():
+        query = "SELECT position, IFNULL(chunks, 0) FROM stages WHERE evaluation = ? AND skipped = ''"
+        stages = connection.execute(query, (number,)).fetchall()
+        planned = {(stage, chunk) for stage, many in stages for chunk in range(many)}
+        query = "SELECT stage, number FROM chunks WHERE evaluation = ?"
+        missing = planned - set(connection.execute(query, (number,)).fetchall())
+        state = "complete."
+        if missing or not finished:
+            what = f"{len(missing)} of {len(planned)} chunks" if missing else "the last stages"
+            indices = sorted({chunk % count for count in counts for _, chunk in missing}) if len(counts) == 1 else []
+            shards = "".join(f", {Shard(index, *counts)}" for index in indices).replace(",", ", of", 1)
+            state = f"{what} are missing{shards}; run the unfinished shards again, then merge again."
+        lines.append(f"{name}, {suite}, {samples:,} samples: {state}")
+    return lines

@@ -1,0 +1,248 @@
+"""An evaluation in shards and merged is the evaluation of one process, row for row; what does not fit is refused."""
+
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from masked_models import Scaled
+from small_evaluations_helpers import Noisy, classifier, curved, everything, labelled_by, rows, small_suite, stage
+from torch import nn
+
+from maxmahal.errors import ArgumentError, SettingsError
+from maxmahal.evaluate import evaluate_model, evaluate_models, evaluation
+from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.files import StorageError
+from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, shards
+from maxmahal.records.schema import FILE
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+SHORT = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", queries=6))
+LOOKING = replace(SHORT, diagnose=True, mend=True)
+COUNT = 3
+
+
+def part(index: int, count: int = COUNT) -> str:
+    return f"{index + 1}/{count}"
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """Everything but when, how fast and by which command."""
+    found = everything(folder)
+    found["evaluations"] = rows(folder, "evaluations", "name, data, suite, seed, samples, finished, plane")
+    found["chunks"] = rows(folder, "chunks", "evaluation, stage, number, forward, backward, queries, device")
+    return found
+
+
+def same_as_one_process(model: nn.Module, tmp_path: Path, order: list[int] | None = None, **arguments: Any) -> None:
+    arguments = {"data": labelled_by(model), **arguments}
+    whole = evaluate_model(model, out=tmp_path / "whole", **arguments)
+    assert whole.finished
+    for index in range(COUNT) if order is None else order:
+        own = evaluate_model(model, out=tmp_path / "parts", shard=part(index), **arguments)
+        assert not own.finished, "a shard alone is not an evaluation"
+    (line,) = merge_records(tmp_path / "parts")
+    assert line.endswith("complete.")
+    assert told(tmp_path / "parts") == told(tmp_path / "whole")
+    before = everything(tmp_path / "parts")
+    assert merge_records(tmp_path / "parts") == [line]
+    assert everything(tmp_path / "parts") == before, "merging again changes nothing"
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_shards_of_every_kind_of_stage(tmp_path: Path, order: list[int]) -> None:
+    same_as_one_process(classifier(), tmp_path, order, suite=small_suite(), save_images=True)
+    images = [sorted(path.name for path in (tmp_path / out / "images").rglob("*.*")) for out in ("whole", "parts")]
+    assert images[0] == images[1] != []
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_warnings_add_the_same_attacks_to_every_shard(tmp_path: Path, order: list[int]) -> None:
+    """The model saturates; the last shard looks for itself where the first has not begun."""
+    model = Scaled(curved(), 1e6).eval()
+    same_as_one_process(model, tmp_path, order, suite=LOOKING)
+    (found,) = read_evaluations(tmp_path / "parts")
+    added = [each for each in found.stages if each.origin == "diagnosis" and not each.skipped]
+    assert added, "the test needs a warning that adds an attack"
+
+
+def test_a_stochastic_model(tmp_path: Path) -> None:
+    same_as_one_process(Noisy().eval(), tmp_path, suite=LOOKING)
+
+
+def test_only_the_first_shard_looks_for_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = curved()
+    asked: list[str] = []
+    inner = evaluation.EvaluationRun._findings
+
+    def counted(self: Any, missing: dict[str, int]) -> Any:
+        asked.append(str(self.shard))
+        return inner(self, missing)
+
+    monkeypatch.setattr(evaluation.EvaluationRun, "_findings", counted)
+    for index in range(COUNT):
+        evaluate_model(model, labelled_by(model), out=tmp_path, suite=LOOKING, shard=part(index))
+    assert asked == ["1/3"]
+
+
+def test_a_shard_that_stops_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = curved()
+    data = labelled_by(model)
+    inner, left = evaluation.run_stage, [3]
+
+    def run_stage(*arguments: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return inner(*arguments)
+
+    monkeypatch.setattr(evaluation, "run_stage", run_stage)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, shard="1/2")
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, shard="2/2")
+    (line,) = merge_records(tmp_path / "parts")
+    assert "chunks are missing, of 1/2;" in line
+    evaluate_model(model, data, out=tmp_path / "whole", suite=SHORT)
+    computed = []
+    monkeypatch.setattr(evaluation, "run_stage", lambda *arguments: computed.append(1) or inner(*arguments))
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, shard="1/2")
+    chunks = rows(tmp_path / "whole", "chunks", "stage, number, forward")
+    assert len(computed) == sum(forward > 0 and number % 2 == 0 for _, number, forward in chunks) - 2
+    assert merge_records(tmp_path / "parts")[0].endswith("complete.")
+    assert told(tmp_path / "parts") == told(tmp_path / "whole")
+
+
+def test_one_process_computes_what_shards_left(tmp_path: Path) -> None:
+    model = classifier()
+    data = labelled_by(model)
+    evaluate_model(model, data, out=tmp_path / "whole", suite=SHORT)
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, shard="2/3")
+    assert "of 1/3, 3/3;" in merge_records(tmp_path / "parts")[0]
+    assert evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT).finished
+    assert told(tmp_path / "parts") == told(tmp_path / "whole")
+
+
+def test_folders_of_hosts_that_share_nothing(tmp_path: Path) -> None:
+    models = {"a": curved(), "b": curved(1)}
+    data = labelled_by(models["a"])
+    evaluate_models(models, data, out=tmp_path / "whole", suite=SHORT, transfer=True)
+    for index in range(2):
+        evaluate_models(models, data, out=tmp_path / f"host-{index}", suite=SHORT, transfer=True, shard=part(index, 2))
+    lines = merge_records(tmp_path / "new", [tmp_path / "host-1", tmp_path / "host-0"])
+    assert [line.rpartition(" ")[2] for line in lines] == ["complete."] * 2
+    assert told(tmp_path / "new") == told(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "part_of_sentence"),
+    [
+        ({"target": curved(1)}, "model was"),
+        ({"data": labelled_by(curved(), seed=1)}, "data was"),
+        ({"suite": replace(SHORT, stages=(stage("apgd", "apgd", steps=4), *SHORT.stages[1:]))}, "steps was 3"),
+    ],
+)
+def test_shards_of_another_evaluation_are_refused(
+    tmp_path: Path, changes: dict[str, Any], part_of_sentence: str
+) -> None:
+    arguments = {"target": curved(), "data": labelled_by(curved()), "suite": SHORT}
+    for index, own in enumerate((arguments, arguments | changes)):
+        evaluate_models({"m": own["target"]}, own["data"], out=tmp_path, suite=own["suite"], shard=part(index, 2))
+    with pytest.raises(RecordsError, match=rf"shard-2-of-2.sqlite cannot be merged.*'m' differs.*{part_of_sentence}"):
+        merge_records(tmp_path)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_chunks_of_another_size_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = curved()
+    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, shard="1/2")
+    monkeypatch.setattr(evaluation, "AT_ONCE", {"cpu": 2})
+    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, shard="2/2")
+    with pytest.raises(RecordsError, match="chunks of 10 samples and not of 5"):
+        merge_records(tmp_path)
+
+
+def test_other_plans_are_refused(tmp_path: Path) -> None:
+    model = curved()
+    for index in range(2):
+        evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, shard=part(index, 2))
+    with closing(shards.FileStore(tmp_path / "shard-2-of-2.sqlite")) as store:
+        store._commit(lambda connection: connection.execute("UPDATE stages SET skipped = 'No.' WHERE position = 2"))
+    with pytest.raises(RecordsError, match="the plan of stage square"):
+        merge_records(tmp_path)
+
+
+def test_nothing_to_merge_and_records_that_are_being_written(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match="There are no records in"):
+        merge_records(tmp_path)
+    model = curved()
+
+    class Merging(SilentReporter):
+        def chunk(self, samples: int, robust: float) -> None:
+            with pytest.raises(RecordsError, match="Another process writes"):
+                merge_records(tmp_path)
+
+    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, shard="1/2")
+    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, reporter=Merging())
+    assert merge_records(tmp_path)[0].endswith("complete.")
+
+
+def test_a_shard_has_no_side_files_and_leads_nowhere(tmp_path: Path) -> None:
+    model, out = curved(), tmp_path / "out"
+
+    class Listing(SilentReporter):
+        def chunk(self, samples: int, robust: float) -> None:
+            assert [path.name for path in out.iterdir()] == ["shard-1-of-2.sqlite"]
+            assert read_evaluations(out / "shard-1-of-2.sqlite"), "whole at every moment"
+
+    evaluate_model(model, labelled_by(model), out=out, suite=SHORT, shard="1/2", reporter=Listing())
+    shutil.move(out / "shard-1-of-2.sqlite", tmp_path / "outside.sqlite")
+    (out / "shard-1-of-2.sqlite").symlink_to(tmp_path / "outside.sqlite")
+    (tmp_path / "outside.sqlite").unlink()
+    with pytest.raises(StorageError, match="a link leads out of"):
+        evaluate_model(model, labelled_by(model), out=out, suite=SHORT, shard="1/2")
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "a/b", "1/2/3", ""])
+def test_a_shard_that_is_none(text: str) -> None:
+    with pytest.raises(SettingsError, match="1/8 for the first of eight"):
+        Shard.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "4"}, Shard(3, 4)),
+        ({"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1"}, Shard(3, 4)),
+        (
+            {
+                **{"SLURM_ARRAY_TASK_ID": "14", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "10"},
+                **{"SLURM_ARRAY_TASK_STEP": "2", "RANK": "0", "WORLD_SIZE": "1"},
+            },
+            Shard(2, 3),
+        ),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, Shard(0, 2)),
+    ],
+)
+def test_shards_of_arrays_and_ranks(variables: dict[str, str], expected: Shard) -> None:
+    assert Shard.parse("auto", variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "part_of_sentence"),
+    [
+        ({}, "neither is set"),
+        ({"RANK": "1"}, "WORLD_SIZE"),
+        ({"SLURM_ARRAY_TASK_ID": "x", "SLURM_ARRAY_TASK_COUNT": "2"}, "SLURM_ARRAY_TASK_ID, which is 'x'"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "3/2 is not a shard"),
+    ],
+)
+def test_variables_that_say_nothing(variables: dict[str, str], part_of_sentence: str) -> None:
+    with pytest.raises(SettingsError, match=part_of_sentence):
+        Shard.parse("auto", variables)
+
+
+def test_a_shard_needs_a_folder() -> None:
+    with pytest.raises(ArgumentError, match="shard needs a folder"):
+        evaluate_model(curved(), labelled_by(curved()), suite=SHORT, shard="1/2")
