@@ -112,4 +112,5 @@ def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[P
         dist.init_process_group(backend, store=attempt, rank=rank, world_size=count, device_id=gpu)
     yield Processes(rank, count, joined=True)
     if ours:  # not after an error: it could wait for processes that have ended
+        dist.barrier()  # so that none leaves while another still reads its messages
         dist.destroy_process_group()
