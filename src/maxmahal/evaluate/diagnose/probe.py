@@ -14,7 +14,7 @@ from maxmahal.attacks.apgd import AutoDescent
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
 from maxmahal.attacks.model_outputs import model_errors
-from maxmahal.attacks.objectives import MARGIN
+from maxmahal.attacks.objectives import MARGIN, zero_is_success
 from maxmahal.attacks.oracle import default_batch_size
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
@@ -24,6 +24,7 @@ from maxmahal.records import Finding
 PROBE_SIZE = 200  # a share of 5 % is ten samples, and all checks together cost a fraction of a suite
 _DRAWS = 4  # per pass of a stochastic model: enough for a comparison
 _FEWEST = 3  # samples: one or two are chance, whatever share of a small probe they are
+_PATIENCE = 10  # steps between the checks of APGD, as in strict
 _SQUARE_START = 0.8  # the share of the pixels in the first windows, as in the paper
 
 
@@ -154,7 +155,9 @@ def auto_descent(
     among: Bool[Tensor, " n"] | None = None,
 ) -> Bool[Tensor, " n"]:
     """Which samples APGD breaks from the start of that number; with ``among``, only those are attacked."""
-    return _fooled(probe, AutoDescent(threat or probe.threat, steps, probe.keyed("apgd", start)), objective, among)
+    patience = _PATIENCE if zero_is_success(objective) else None
+    method = AutoDescent(threat or probe.threat, steps, probe.keyed("apgd", start), patience=patience)
+    return _fooled(probe, method, objective, among)
 
 
 def plain_descent(
