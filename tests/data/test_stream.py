@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from maxmahal.data import check_dataset, decode, load_dataset
-from maxmahal.data.decode import Place, Sizing, decode_all
+from maxmahal.data.decode import ImageSource, Sizing, decode_all
 from maxmahal.data.stream import StreamedData
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
@@ -130,8 +130,8 @@ def test_tars_are_read_in_order_without_unpacking(tars: Path, images: np.ndarray
 
 
 def test_processes_decode_what_this_process_would(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [Place(str(path)) for path in sorted(folder.rglob("*.png"))]
-    places[5] = Place("bytes", content=Path(places[5].name).read_bytes())
+    places = [ImageSource(str(path)) for path in sorted(folder.rglob("*.png"))]
+    places[5] = ImageSource("bytes", content=Path(places[5].name).read_bytes())
     elsewhere = list(decode_all(places, colour=True, sizing=Sizing(5, 4)))
     monkeypatch.setattr(decode, "_FEW", COUNT)
     assert list(decode_all(places, colour=True, sizing=Sizing(5, 4))) == elsewhere
@@ -150,7 +150,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
 
 
 def test_a_killed_process_is_replaced(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
-    places = [Place(str(path)) for path in sorted(folder.rglob("*.png"))]
+    places = [ImageSource(str(path)) for path in sorted(folder.rglob("*.png"))]
     before = list(decode_all(places, colour=True, sizing=None))
     killed = list(workers)
     for worker in killed:
@@ -165,7 +165,7 @@ def test_a_process_that_always_ends_is_one_sentence(folder: Path, monkeypatch: p
     command = [sys.executable, "-c", "pass"]
     monkeypatch.setattr(decode, "_start", lambda: subprocess.Popen(command, stdin=pipe, stdout=pipe))
     monkeypatch.setattr(decode, "_OWN", type("Empty", (), {})())
-    task = ([tuple(Place("a.png"))], True, None)
+    task = ([tuple(ImageSource("a.png"))], True, None)
     assert str(decode._ask(task)).startswith("The process that decodes images was ended twice, at a.png or a little")
 
 
@@ -186,13 +186,13 @@ def test_images_are_scaled_and_cut(tmp_path: Path) -> None:
     wide = np.repeat(np.arange(12, dtype=np.uint8)[None] * 20, 8, axis=0)
     path = tmp_path / "0.png"
     path.write_bytes(png(wide))
-    cut = decode.decode(Place(str(path)), sizing=Sizing(8, 6))
+    cut = decode.decode(ImageSource(str(path)), sizing=Sizing(8, 6))
     assert np.array_equal(np.frombuffer(cut.content, np.uint8).reshape(6, 6), wide[1:7, 3:9])
     tall = Image.fromarray(wide.T).resize((16, 24), Image.Resampling.BICUBIC).crop((0, 4, 16, 20))
     path.write_bytes(png(wide.T.copy()))
-    assert decode.decode(Place(str(path)), sizing=Sizing(16, 16, True)).content == tall.tobytes()
+    assert decode.decode(ImageSource(str(path)), sizing=Sizing(16, 16, True)).content == tall.tobytes()
     with pytest.raises(DataError, match="it is 1x90000 pixels, and would be 256x23040000"):
-        decode.decode(Place("thin", content=png(np.zeros((90_000, 1), np.uint8))), sizing=Sizing(256, 224))
+        decode.decode(ImageSource("thin", content=png(np.zeros((90_000, 1), np.uint8))), sizing=Sizing(256, 224))
 
 
 def test_sizes_are_a_part_of_the_name(folder: Path, tars: Path) -> None:

@@ -30,7 +30,7 @@ _TASK = 16  # images that a worker decodes at once
 _MOST_WORKERS = 16
 
 
-class Place(NamedTuple):
+class ImageSource(NamedTuple):
     """Where an image is: a file, ``size`` bytes of a file from ``offset`` on, or ``content`` itself."""
 
     name: str
@@ -63,7 +63,7 @@ class DecodedImage(NamedTuple):
         return self.channels, self.height, self.width
 
 
-def decode(place: Place, colour: bool | None = None, sizing: Sizing | None = None) -> DecodedImage:
+def decode(place: ImageSource, colour: bool | None = None, sizing: Sizing | None = None) -> DecodedImage:
     """One image; if ``colour`` is None, the file decides whether it is grey."""
     with reading(Path(place.name), _WAY_OUT):
         if place.content is not None:
@@ -120,7 +120,7 @@ def _resize(image: Any, sizing: Sizing) -> Any:
     return image.resize((width, height), method).crop((left, top, left + sizing.crop, top + sizing.crop))
 
 
-def decode_all(places: Sequence[Place], colour: bool, sizing: Sizing | None) -> Iterator[DecodedImage]:
+def decode_all(places: Sequence[ImageSource], colour: bool, sizing: Sizing | None) -> Iterator[DecodedImage]:
     """The images in their order."""
     if len(places) <= _FEW:
         yield from (decode(place, colour, sizing) for place in places)
@@ -187,7 +187,7 @@ def _serve() -> None:
         except EOFError:
             return
         try:
-            found = [decode(Place(*place), colour, sizing and Sizing(*sizing)) for place in places]
+            found = [decode(ImageSource(*place), colour, sizing and Sizing(*sizing)) for place in places]
             answer: list[tuple[Any, ...]] | str = [tuple(each) for each in found]
         except DataError as error:
             answer = str(error)

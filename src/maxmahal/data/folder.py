@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from maxmahal.data.decode import Place, Sizing
+from maxmahal.data.decode import ImageSource, Sizing
 from maxmahal.data.source import Split
 from maxmahal.data.stream import StreamedData
 from maxmahal.data.tars import TARS, load_tars
@@ -40,7 +40,12 @@ def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: S
     labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(found) for found, _ in counted]))
     first = folder / files[0] if folder == train else train / classes[0] / _images(train / classes[0], needed=True)[0]
     data = StreamedData.describe(
-        name, labels, classes, lambda number: Place(f"{folder}/{files[number]}"), first=Place(str(first)), sizing=sizing
+        name,
+        labels,
+        classes,
+        lambda number: ImageSource(f"{folder}/{files[number]}"),
+        first=ImageSource(str(first)),
+        sizing=sizing,
     )
     return data.select(torch.tensor(_listed(root, listed, folder, files))) if listed else data
 

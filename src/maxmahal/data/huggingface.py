@@ -3,7 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 from maxmahal.data.arrays import as_labels, numbered_classes
-from maxmahal.data.decode import Place, Sizing
+from maxmahal.data.decode import ImageSource, Sizing
 from maxmahal.data.source import Split
 from maxmahal.data.stream import StreamedData
 from maxmahal.errors import DataError
@@ -53,10 +53,10 @@ def from_huggingface(data: HuggingFaceData, name: str = "", sizing: Sizing | Non
     names = getattr(kinds[label], "names", None) or numbered_classes(int(labels.max()), name)
     encoded = data.select_columns([image]).cast_column(image, library.Image(decode=False))
 
-    def place(number: int) -> Place:
+    def place(number: int) -> ImageSource:
         found = encoded[number][image]
         if found["bytes"] is None and found["path"]:
-            return Place(found["path"])
-        return Place(f"{name}, image {number}", content=found["bytes"] or b"")
+            return ImageSource(found["path"])
+        return ImageSource(f"{name}, image {number}", content=found["bytes"] or b"")
 
     return StreamedData.describe(name, labels, names, place, sizing=sizing)

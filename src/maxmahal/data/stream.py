@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.data.decode import Place, Sizing, decode, decode_all
+from maxmahal.data.decode import ImageSource, Sizing, decode, decode_all
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
 
@@ -22,7 +22,7 @@ class StreamedData(ImageData):
     A subset stays on disk, too. The sample ids are the numbers that ``place`` takes.
     """
 
-    place: Callable[[int], Place]
+    place: Callable[[int], ImageSource]
     """Where the image of that number is."""
     first_name: str
     """What sets the size of the images."""
@@ -34,9 +34,9 @@ class StreamedData(ImageData):
         name: str,
         labels: Int[Tensor, " n"],
         class_names: Sequence[str],
-        place: Callable[[int], Place],
+        place: Callable[[int], ImageSource],
         *,
-        first: Place | None = None,
+        first: ImageSource | None = None,
         sizing: Sizing | None = None,
     ) -> "StreamedData":
         """Only one image is read, ``first`` or number 0: it sets the size, and whether the data are grey."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from maxmahal.data.arrays import as_labels, numbered_classes
-from maxmahal.data.decode import Place, Sizing
+from maxmahal.data.decode import ImageSource, Sizing
 from maxmahal.data.source import Split
 from maxmahal.data.stream import StreamedData
 from maxmahal.errors import DataError
@@ -42,9 +42,9 @@ def load_tars(name: str, paths: Sequence[Path], sizing: Sizing | None = None) ->
     table = np.array(index, dtype=np.int64)
     labels = as_labels(table[:, 3], len(table), f"{name}: the .cls of the tars")
 
-    def place(number: int) -> Place:
+    def place(number: int) -> ImageSource:
         tar, offset, size, _ = table[number].tolist()
-        return Place(f"{paths[tar]} (its image at byte {offset})", str(paths[tar]), offset, size)
+        return ImageSource(f"{paths[tar]} (its image at byte {offset})", str(paths[tar]), offset, size)
 
     return StreamedData.describe(name, labels, numbered_classes(int(labels.max()), name), place, sizing=sizing)
 

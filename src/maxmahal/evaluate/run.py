@@ -137,8 +137,7 @@ def evaluate_models(
         common = (some.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
         bodies = {}
         for name, model in models.items():
-            device = model.device if workers is None else workers.device
-            block = chunk_size(device, chosen, some.image_shape, hurried=hurried)
+            block = chunk_size((workers or model).device, chosen, some.image_shape, hurried=hurried)
             bodies[Identity(name, *common)] = describe(model, block=block)
         listener = reporter or SilentReporter()
         shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
