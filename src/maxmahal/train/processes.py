@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from maxmahal.errors import MaxmahalError, SettingsError
 
@@ -106,8 +108,8 @@ def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[P
     ours = not dist.is_initialized()
     if ours:
         # torchrun keeps its store when it starts processes again, and the addresses in it are those of ended ones.
-        store, _, _ = next(dist.rendezvous("env://"))
-        attempt = dist.PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT')}/{count}", store)
+        store, _, _ = next(rendezvous("env://"))
+        attempt = PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT')}/{count}", store)
         backend, gpu = ("nccl", device) if device.type == "cuda" else ("gloo", None)
         dist.init_process_group(backend, store=attempt, rank=rank, world_size=count, device_id=gpu)
     yield Processes(rank, count, joined=True)
