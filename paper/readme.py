@@ -85,9 +85,6 @@ def _scored(row: Values) -> str:
 
 def engine() -> Values:
     """How fast training is on a GPU, beside a plain float32 loop in the same run."""
-    path = BENCHMARKS / "train_engine_cuda.json"
-    if not path.exists():
-        return {"study": None}
     study = record("train_engine_cuda", BENCHMARKS)
     fastest = fastest_plain(study["rows"])
     return {"study": study, "fastest": fastest, "kind_of": kind_of, "bfloat16": bfloat16_cost(published())}
@@ -161,13 +158,9 @@ def strict() -> Values:
             rows = [found for each in chosen if (found := each.stage(stage.name)) is not None and not found.skipped]
             cells.append(f"{sum(row.broke for row in rows):,} of {sum(row.samples for row in rows):,}")
         body.append([stage.title, *cells])
-    versions = sorted({each.suite_version for each in recorded})
-    return {
-        "gradients": sum(cost.backward for cost in costs),
-        "versions": versions,
-        "runs": len(recorded),
-        "table": markdown_table(["attack", "with adversarial training", "without"], body),
-    }
+    versions, gradients = sorted({each.suite_version for each in recorded}), sum(cost.backward for cost in costs)
+    table = markdown_table(["attack", "with adversarial training", "without"], body)
+    return {"gradients": gradients, "versions": versions, "runs": len(recorded), "table": table}
 
 
 BLOCKS: dict[str, Callable[[], Values]] = {
@@ -176,6 +169,7 @@ BLOCKS: dict[str, Callable[[], Values]] = {
     "peers": peers,
     "speed": speed,
     "engine": engine,
+    "resnet18": lambda: {"studies": [record(f"train_resnet18_{who}_cuda", BENCHMARKS) for who in ("plain", "engine")]},
     "classes": classes,
     "masked": masked,
     "trust": masked,
@@ -184,7 +178,7 @@ BLOCKS: dict[str, Callable[[], Values]] = {
 }
 """What may be between markers of the README and of docs/suites.md, each with its template."""
 PAGES = {
-    "performance": ("speed", "engine", "classes"),
+    "performance": ("speed", "engine", "resnet18", "classes"),
     "peers": ("peers",),
     "false-robustness": ("masked", "honesty", "convergence"),
 }

@@ -477,7 +477,8 @@ def judge_convergence(results: Published, benchmark: Benchmark) -> Judgement:
     if sce is None or mmc is None or not training.is_finished(sce) or not training.is_finished(mmc):
         return not_measured("finished trainings of SCE and MMC-10", strong="no attack")
     runs, last = (sce, mmc), training.steady_epochs(sce)
-    if not all(map(training.tested, runs)) or _schedule(sce) != _schedule(mmc):
+    same = {(len(run.epochs), training.steady_epochs(run), training.train_setting(run, "batch_size")) for run in runs}
+    if not all(map(training.tested, runs)) or len(same) > 1:
         return not_measured(
             "test errors of SCE and MMC-10 over the same epochs with one batch size", strong="no attack"
         )
@@ -516,10 +517,6 @@ def _first(ours: int | None, theirs: int | None) -> str | None:
     if ours is None or theirs is None:
         return "first" if ours is not None else "behind" if theirs is not None else None
     return "tied" if abs(ours - theirs) <= training.AROUND else "first" if ours < theirs else "behind"
-
-
-def _schedule(run: RunSummary) -> tuple[object, ...]:
-    return (len(run.epochs), training.steady_epochs(run), training.train_setting(run, "batch_size"))
 
 
 def judge_white_box(results: Published, benchmark: Benchmark) -> Judgement:

@@ -79,11 +79,6 @@ def state_of(run: RunSummary) -> str:
     return "" if is_finished(run) else f"{len(run.epochs)} of {train_setting(run, 'epochs') or '?'} epochs"
 
 
-def finished_runs(results: Published) -> list[RunSummary]:
-    """The finished trainings that are no trials."""
-    return [run for run in results.runs if is_finished(run) and not run.name.startswith(TUNING)]
-
-
 def unfinished(results: Published) -> list[str]:
     """Trainings without an end, each with its epochs."""
     runs = [run for run in results.runs if not run.name.startswith(TUNING) and not is_finished(run)]

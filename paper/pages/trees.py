@@ -243,8 +243,10 @@ def draw_effects(results: Results, judged: Sequence[Judged]) -> str:
     titles = {arm.name: arm.title for arm in results.study.arms}
     ends = [end for each in judged for end in each.difference.interval]
     names = {float(place): NAMES[metric] for place, metric in enumerate(metrics)}
+    counts = sorted({each.difference.n for each in judged})
+    seeds = " to ".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
     chart = Chart(
-        f"Difference to MMC ({results.study.epsilon}): mean and 95 % interval over {_seeds(judged)} on the same images",
+        f"Difference to MMC ({results.study.epsilon}): mean and 95 % interval over {seeds} seeds on the same images",
         Axis("measure", -0.5, len(metrics) - 0.5, at=tuple(names), text=lambda place: names[place]),
         Axis("points; above 0 is better", min(*ends, 0.0) - 0.5, max(*ends, 0.0) + 0.5),
         width=90 + max(_SLOT, _LETTER * max(map(len, names.values()))) * len(metrics),
@@ -311,11 +313,6 @@ def draw_curves(results: Results) -> str:
         chart.line([float(epoch) for epoch in range(1, len(curve) + 1)], curve, slot % SERIES)
     legend = [Key(f"s{slot % SERIES}", titles[arm]) for slot, arm in enumerate(curves)]
     return arranged(chart.title, [chart], legend=legend).file()
-
-
-def _seeds(judged: Sequence[Judged]) -> str:
-    counts = sorted({each.difference.n for each in judged})
-    return f"{' to '.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} seeds"
 
 
 def _how(gaps: Sequence[scan.Apart], metric: Metric) -> str:
