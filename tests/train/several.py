@@ -1,4 +1,4 @@
-"""What each of several processes does for test_processes.py: some steps together, and the same steps alone.
+"""What each of several processes does for test_several_processes.py: some steps together, and the same steps alone.
 
 In float64: there the two differ by less than 1e-10, and any mistake by far more. In float32 the rounding of one step
 grows in the next ones as that of another number of threads does.
