@@ -31,12 +31,12 @@ def wait_for_chunks(out: Path, chunks: int, process: Started) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_costs_the_chunk_under_way(evaluations: Evaluations, tmp_path: Path, number: int) -> None:
     process = evaluations.start(tmp_path / "out")
-    wait_for_chunks(tmp_path / "out", 15, process)
+    wait_for_chunks(tmp_path / "out", 4, process)
     process.send_signal(number)
     process.communicate()
     assert process.returncode not in (0, None)
     before = len(rows(tmp_path / "out")["chunks"])
-    assert 15 <= before < len(evaluations.undisturbed["chunks"])
+    assert 4 <= before < len(evaluations.undisturbed["chunks"])
     evaluations.assert_ends_as_if_undisturbed(tmp_path / "out")
 
 
