@@ -19,6 +19,7 @@ from processes import COMMAND_LINE, Ended, Started
 
 Make = Callable[..., Settings]
 ATTACK = ["method.steps=2", "method.epsilon=0.1", "method.step_size=0.05"]
+SKIPPING = "model.backbone=tests.train.several:skipping"
 CASES = {
     "standard": ["digits-mmc"],
     "center": ["digits-center", "train.ema=0.9"],
@@ -31,8 +32,9 @@ CASES = {
     "trades": ["digits-trades-sce", *ATTACK],
     "pairing": ["digits-pairing-mmc", *ATTACK],
     "local-statistics": ["digits-mmc", "train.sync_batch_norm=false"],
+    "skipped-layers": ["digits-mmc", "train.sync_batch_norm=false", "train.decay=weights", SKIPPING],
 }
-QUICK = ("center-alone", "crafted-in-training-mode", "awp", "local-statistics")
+QUICK = ("center-alone", "crafted-in-training-mode", "awp", "local-statistics", "skipped-layers")
 
 
 def ended(started: list[Started]) -> list[Ended]:
