@@ -5,6 +5,7 @@ grows in the next ones as that of another number of threads does.
 """
 
 import json
+import math
 import os
 import socket
 import sys
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from maxmahal.data import ImageData
+from maxmahal.imports import only_named
 from maxmahal.models import Classifier
 from maxmahal.train import Settings, load_settings, new_classifier
 from maxmahal.train.loop import batches
@@ -38,6 +40,24 @@ def start(count: int, code: str, *arguments: object, **environment: str) -> list
     common |= {"TORCHELASTIC_RUN_ID": "test", "GLOO_SOCKET_IFNAME": "lo", **environment}
     words = {name: str(value) for name, value in common.items()}
     return [Started(code, *arguments, **words, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(count)]
+
+
+class Skipping(nn.Module):
+    """A network that skips layers: parts of even and of odd size take another one, and none takes the third."""
+
+    def __init__(self, inputs: int, features: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(inputs, inputs) for _ in range(3))
+        self.last = nn.Linear(inputs, features)
+
+    def forward(self, images: Tensor) -> Tensor:
+        flat = images.flatten(1)
+        features: Tensor = self.last(flat + self.layers[len(images) % 2](flat))
+        return features
+
+
+def skipping(image_shape: tuple[int, int, int], feature_dim: int) -> nn.Module:
+    return Skipping(math.prod(image_shape), feature_dim)
 
 
 def take_steps(settings: Settings, data: ImageData, processes: Processes) -> tuple[list[float], dict[str, Tensor]]:
@@ -98,7 +118,11 @@ def step_by_hand(model: Classifier, optimiser: torch.optim.SGD, parts: list[Batc
 
 def main() -> None:
     """Arguments: a preset and its overrides. Compares, and leaves the largest difference in the file ``RESULT``."""
-    settings = load_settings(sys.argv[1], sys.argv[2:])
+    with only_named(sys.argv):
+        compare(load_settings(sys.argv[1], sys.argv[2:]))
+
+
+def compare(settings: Settings) -> None:
     dist.init_process_group("gloo")
     processes = Processes(dist.get_rank(), dist.get_world_size(), joined=True)
     data = load_splits(settings.data, None, "cpu").train

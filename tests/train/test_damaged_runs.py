@@ -18,8 +18,9 @@ from maxmahal.evaluate import evaluate_model, read_evaluations
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.records.schema import FILE
 from maxmahal.reproduce.states import training_state
-from maxmahal.train import Settings, load_model, load_settings, train_model
+from maxmahal.train import RunFolder, Settings, load_model, load_settings, train_model
 from maxmahal.train.checkpoint import read_tensors, save_tensors
+from maxmahal.train.presets import resumed_settings
 from maxmahal.train.tensorboard import open_log
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -129,6 +130,34 @@ def test_a_state_of_wrong_types_is_a_sentence(changes: dict[str, Any], run: Path
     forge(run / "state.safetensors", "progress", lambda progress: progress.update(changes))
     with pytest.raises(CheckpointError, match=r"state\.safetensors has damaged metadata"):
         train_model(settings, run, resume=True)
+
+
+def test_a_run_of_an_earlier_version_with_settings_that_are_gone_is_read_and_resumed(
+    run: Path, settings: Settings, tmp_path: Path
+) -> None:
+    retired = {"own_kernels": 64, "tune": True}
+
+    def in_state(progress: Any) -> None:
+        begun = json.loads(progress["settings"])
+        begun["cuda"].update(retired)
+        progress["settings"] = json.dumps(begun)
+
+    forge(run / "last.safetensors", "model", lambda card: card["settings"]["cuda"].update(retired))
+    forge(run / "state.safetensors", "progress", in_state)
+    toml = (run / "settings.toml").read_text()
+    (run / "settings.toml").write_text(toml.replace("[cuda]\n", "[cuda]\nown_kernels = 64\ntune = true\n"))
+    assert load_model(run).card.settings == settings
+    assert load_settings(run / "settings.toml") == settings
+    assert training_state(run, settings).share == 1
+    (run / "result.json").unlink()
+    overrides = [*SMALL, f"data.source={settings.data.source}"]
+    assert resumed_settings("digits-mmc", overrides, RunFolder(run)) == settings
+    train_model(settings, run, resume=True)
+    # What a user writes is another matter.
+    shutil.copy(run / "settings.toml", tmp_path / "mine.toml")
+    for preset, changes in ((tmp_path / "mine.toml", []), (run / "settings.toml", ["cuda.tune=true"])):
+        with pytest.raises(SettingsError, match=r"'cuda\.(own_kernels|tune)' is not a setting"):
+            load_settings(preset, changes)
 
 
 def test_a_momentum_of_another_shape_is_a_sentence(run: Path, settings: Settings) -> None:

@@ -7,18 +7,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
 from several import start
 
 from maxmahal.errors import SettingsError
+from maxmahal.settings import to_table, to_toml
 from maxmahal.train import RunFolder, Settings, train_model
-from maxmahal.train.processes import Processes, own_device
+from maxmahal.train.processes import ProcessError, Processes, own_device
 from processes import COMMAND_LINE, Ended, Started
 
 Make = Callable[..., Settings]
 ATTACK = ["method.steps=2", "method.epsilon=0.1", "method.step_size=0.05"]
+SKIPPING = "model.backbone=tests.train.several:skipping"
 CASES = {
     "standard": ["digits-mmc"],
     "center": ["digits-center", "train.ema=0.9"],
@@ -31,8 +34,9 @@ CASES = {
     "trades": ["digits-trades-sce", *ATTACK],
     "pairing": ["digits-pairing-mmc", *ATTACK],
     "local-statistics": ["digits-mmc", "train.sync_batch_norm=false"],
+    "skipped-layers": ["digits-mmc", "train.sync_batch_norm=false", "train.decay=weights", SKIPPING],
 }
-QUICK = ("center-alone", "crafted-in-training-mode", "awp", "local-statistics")
+QUICK = ("center-alone", "crafted-in-training-mode", "awp", "local-statistics", "skipped-layers")
 
 
 def ended(started: list[Started]) -> list[Ended]:
@@ -74,7 +78,7 @@ def test_the_first_process_writes_and_a_run_is_resumed_with_more(tiny_npz: Path,
     left, killed = ended(two)
     assert killed.returncode == -signal.SIGKILL
     assert left.returncode == 2, left.stderr
-    assert left.stderr.startswith("maxmahal: Another process of this training has ended")
+    assert left.stderr.startswith("maxmahal: The processes of this training cannot exchange")
     assert left.stderr.count("\n") == 1
 
     first, *others = ended(start(3, COMMAND_LINE, *words))
@@ -88,6 +92,31 @@ def test_the_first_process_writes_and_a_run_is_resumed_with_more(tiny_npz: Path,
     assert result["processes"] == 2
     assert result["last"]["test_accuracy"] > 0.9
     assert result["best"]["validation_pgd10"] == max(line["validation_pgd10"] for line in folder.read_metrics())
+
+
+def test_all_processes_end_when_one_alone_sees_that_training_diverged(tiny_settings: Make, tmp_path: Path) -> None:
+    """Only the second one's features overflow, in its first step."""
+    code = (
+        "import os, sys; from maxmahal.cli import main; from maxmahal.models import Classifier\n"
+        "features = Classifier.features\n"
+        "overflow = lambda *given: features(*given) * (float('inf') if os.environ['RANK'] == '1' else 1)\n"
+        "Classifier.features = overflow; main()"
+    )
+    settings = tiny_settings("digits-mmc", "train.epochs=1", "train.sync_batch_norm=false")
+    (tmp_path / "mine.toml").write_text(to_toml(to_table(settings)))
+    words = ["train", tmp_path / "mine.toml", "--out", tmp_path / "run", "--device", "cpu"]
+    for each in ended(start(2, code, *words)):
+        assert each.returncode == 2
+        assert "Training diverged in epoch 1" in each.stderr
+    assert RunFolder(tmp_path / "run").diverged_at(settings) == 1
+
+
+def test_a_message_that_fails_says_why() -> None:
+    with (
+        patch("torch.distributed.all_reduce", side_effect=RuntimeError("too large\nfor this machine")),
+        pytest.raises(ProcessError, match=r"^[^\n]*\(too large for this machine\)[^\n]*--resume[^\n]*$"),
+    ):
+        Processes(0, 2, joined=True).add_up([torch.ones(1)])
 
 
 def test_a_folder_that_only_one_process_can_read_is_refused(tiny_settings: Make, tmp_path: Path) -> None:

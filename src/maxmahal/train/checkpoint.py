@@ -22,7 +22,7 @@ from maxmahal.imports import names_a_function, nothing_named, only_named
 from maxmahal.models import Classifier
 from maxmahal.settings import from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
-from maxmahal.train.config import Settings
+from maxmahal.train.config import Settings, drop_retired
 from maxmahal.train.device import pick_device
 from maxmahal.version import __version__
 
@@ -118,7 +118,8 @@ def parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
         )
     try:
         with nothing_named():  # a name that cannot be imported does not make a file damaged
-            card = from_table(ModelCard, parse_json(metadata["model"]))
+            table = parse_json(metadata["model"])
+            card = from_table(ModelCard, {**table, "settings": drop_retired(table["settings"])})
         if len(card.image_shape) != 3 or not all(0 < side <= _LARGEST_SIDE for side in card.image_shape):
             raise SettingsError(f"image_shape is {card.image_shape}")
         return card

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -19,6 +19,8 @@ from maxmahal.train.methods import METHODS
 
 _COMPONENTS = ("loss", "centers", "method")
 MOST_FEATURES = 100_000  # far beyond any network here; more is a typo
+RETIRED = (("cuda", "own_kernels"), ("cuda", "tune"))
+"""Settings of earlier versions that run folders and checkpoints may name; they affected speed and rounding only."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.method.build(METHODS)  # runs the method's own checks
+
+
+def drop_retired(table: Any) -> Any:
+    """The table of settings out of a file that this package wrote, without those that it has no longer."""
+    for section, key in RETIRED:
+        if isinstance(table, dict) and isinstance(table.get(section), dict):
+            table[section].pop(key, None)
+    return table
 
 
 def what_counts(settings: Settings) -> Table:

@@ -7,7 +7,7 @@ from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.imports import named_functions, only_named
 from maxmahal.settings import Table, fold_overrides, from_table, merge, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
-from maxmahal.train.config import Settings
+from maxmahal.train.config import Settings, drop_retired
 from maxmahal.train.folder import RunFolder
 from maxmahal.train.state import load_progress
 
@@ -63,7 +63,9 @@ def _table(path: Path, seen: tuple[Path, ...] = ()) -> Table:
     if path in seen:
         circle = " -> ".join(each.stem for each in (*seen, path))
         raise SettingsError(f"Presets extend each other in a circle: {circle}.")
-    table = read_toml(path)
+    table, folder = read_toml(path), RunFolder(path.parent)
+    if path == folder.settings and folder.metrics.exists():
+        table = drop_retired(table)
     parent = table.pop("extends", None)
     if parent is None:
         return table

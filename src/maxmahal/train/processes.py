@@ -19,7 +19,7 @@ from maxmahal.errors import MaxmahalError, SettingsError
 
 
 class ProcessError(MaxmahalError):
-    """Another process of the training has ended."""
+    """A message between the processes of a training failed, mostly because one of them has ended."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,10 @@ def sum_over_processes(tensor: Tensor) -> None:
     try:
         dist.all_reduce(tensor)
     except RuntimeError as error:  # of gloo; nccl ends the process instead
+        reason = " ".join(str(error).split())[:200]
         raise ProcessError(
-            "Another process of this training has ended, and its own message says why; run the same command with "
-            "--resume to continue after the last finished epoch."
+            f"The processes of this training cannot exchange tensors ({reason}); if one of them has ended, its own "
+            "message says why. Run the same command with --resume to continue after the last finished epoch."
         ) from error
 
 

@@ -12,6 +12,7 @@ from maxmahal.files import parse_json
 from maxmahal.models import Classifier
 from maxmahal.settings import Table, from_table
 from maxmahal.train.checkpoint import fill, read_tensors, save_tensors
+from maxmahal.train.config import drop_retired
 from maxmahal.train.optimiser import WeightAverage, momentum_tensors, restore_momentum
 
 FORMAT = "maxmahal-state-1"
@@ -32,7 +33,7 @@ class RunProgress:
     @property
     def table(self) -> Table:
         """The settings that the run began with."""
-        begun: Table = parse_json(self.settings)
+        begun: Table = drop_retired(parse_json(self.settings))
         return begun
 
 

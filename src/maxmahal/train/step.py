@@ -39,6 +39,7 @@ class Step:
         self._optimiser, self._method, self._average = optimiser, method, average
         self._processes = processes
         self._apart = self._join() if processes.joined else []
+        self._used: list[float] = []
         self.setup_seconds = 0.0
         """Time for compiling and recording, not for training."""
 
@@ -85,6 +86,8 @@ class Step:
     def _join(self) -> list[Tensor]:
         """Let the processes compute one step; returns the buffers whose changes are averaged after it."""
         self._original.head.add_up = self._processes.add_up
+        # One process must not stop while the others wait for its messages: the sum of the losses tells all of them.
+        self._original.head._check_values = lambda features, labels: None  # type: ignore[method-assign]  # noqa: ARG005
         # After the network was copied for crafting: a batch norm with a forward of its own cannot be folded.
         whole = synchronise_batch_norm(self._original) if self._train.sync_batch_norm else []
         known = {id(buffer) for buffer in whole}
@@ -95,10 +98,20 @@ class Step:
         """Loss and gradients of the whole batch; buffers change by the mean of their changes."""
         share = samples / self._train.batch_size
         changes = [share * (buffer - old) for buffer, old in zip(self._apart, before, strict=True)]
-        gradients = [each.grad for each in self._original.parameters() if each.grad is not None]
-        self._processes.add_up([loss, *gradients, *changes])
+        self._processes.add_up([loss, *self._gradients(loss), *changes])
         for buffer, old, change in zip(self._apart, before, changes, strict=True):
             buffer.copy_(old + change)
+
+    def _gradients(self, loss: Tensor) -> list[Tensor]:
+        """Of the same parameters in all processes, which may skip different layers: those that any of them used."""
+        trained = [each for each in self._original.parameters() if each.requires_grad]
+        if not (loss.is_cuda and torch.cuda.is_current_stream_capturing()):  # a recording trains those of the last step
+            used = torch.tensor([float(each.grad is not None) for each in trained], device=loss.device)
+            self._processes.add_up([used])
+            self._used = used.tolist()
+        for each, count in zip(trained, self._used, strict=True):
+            each.grad = None if not count else torch.zeros_like(each) if each.grad is None else each.grad
+        return [each.grad for each in trained if each.grad is not None]
 
     def _perturbs(self, batch: Batch) -> bool:
         return self._train.awp > 0 and batch.progress > self._train.awp_start
