@@ -195,6 +195,24 @@ def test_images_are_scaled_and_cut(tmp_path: Path) -> None:
         decode.decode(ImageSource("thin", content=png(np.zeros((90_000, 1), np.uint8))), sizing=Sizing(256, 224))
 
 
+@pytest.mark.parametrize("side", [16, 160])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_side_is_not_taken_for_a_number_of_bits(kind: str, mode: str, side: int) -> None:
+    for size in ((side, 9), (9, side)):
+        stream = io.BytesIO()
+        Image.new(mode, size, 99).save(stream, format=kind)
+        found = decode.decode(ImageSource("plain", content=stream.getvalue()))
+        assert (found.width, found.height, found.channels) == (*size, len(mode))
+
+
+def test_sixteen_bits_are_refused_at_any_size() -> None:
+    for side in (5, 16):
+        content = png(np.full((side, side), 40_000, np.uint16))
+        with pytest.raises(DataError, match="its pixels have 16 bits"):
+            decode.decode(ImageSource("deep", content=content))
+
+
 def test_sizes_are_a_part_of_the_name(folder: Path, tars: Path) -> None:
     save = Image.fromarray(np.zeros((9, 7, 3), np.uint8)).save
     save(folder / "c" / "odd.png")

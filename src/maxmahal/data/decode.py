@@ -90,7 +90,7 @@ def _decode(
                 grey = image.mode in _GREY_MODES
                 if image.format == "PNG" and getattr(image, "is_animated", False):
                     raise ValueError("it is animated, and one image was expected")
-                if "16" in str(image.tile):  # the names of its layouts: Pillow would drop half of the bits
+                if "16" in str([tile[3] for tile in image.tile]):  # its layouts: Pillow would drop half of the bits
                     raise ValueError("its pixels have 16 bits, and are not 8-bit grey or colour")
                 if not grey and image.mode not in _COLOUR_MODES:
                     raise ValueError(f"its pixels are '{image.mode}', not 8-bit grey or colour")
