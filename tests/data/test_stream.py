@@ -182,6 +182,24 @@ def test_a_worker_imports_neither_torch_nor_numpy() -> None:
     assert not {"torch", "numpy"} & set(found.stdout.decode().split())
 
 
+def test_a_system_without_forks_can_decode() -> None:
+    missing = "import os, random; del os.register_at_fork; __name__ = 'decode'"  # random itself asks for os.fork
+    program = f"{missing}; exec(open({decode.__file__!r}).read())"
+    subprocess.run([sys.executable, "-P", "-c", program], check=True)
+
+
+@pytest.mark.parametrize(("asked", "workers"), [("2", 2), ("3,1", 3), ("99", 8), ("0", 8), ("many", 8), (None, 8)])
+def test_there_are_no_more_workers_than_threads_asked_for(
+    asked: str | None, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    with decode._threads.__wrapped__() as threads:
+        assert threads._max_workers == workers
+
+
 def test_images_are_scaled_and_cut(tmp_path: Path) -> None:
     wide = np.repeat(np.arange(12, dtype=np.uint8)[None] * 20, 8, axis=0)
     path = tmp_path / "0.png"
