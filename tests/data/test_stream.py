@@ -302,7 +302,7 @@ BAD = {
     "a link": (member("0.png", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "'0.png' is a link or no plain file"),
     "a hard link": (member("0.png", type=tarfile.LNKTYPE, linkname="1.png"), "is a link or no plain file"),
     "a device": (member("0.png", type=tarfile.CHRTYPE), "is a link or no plain file"),
-    "no class": (member("a/0.png", b"x"), "'a/0' needs a .cls with the number of its class; it has no such file"),
+    "no class": (member("a/0.png", b"x"), "'a/0' needs a .cls with the number of its class, .*; it has no such file"),
     "a long header": (member("0.png", pax_headers={"comment": "x" * (2 << 20)}), "a header of 2.* bytes is too long"),
     "nothing": (lambda _: None, "holds no images"),
 }
@@ -314,6 +314,42 @@ def test_what_a_tar_may_not_hold(add: Callable[[tarfile.TarFile], None], reason:
         add(tar)
     with pytest.raises(DataError, match=rf"bad\.tar .*{reason}.*; write it again as an uncompressed tar"):
         load_dataset(tmp_path / "bad.tar", "test")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"0.cls": b"9" * 20}, "'/0' needs a .cls .*of at most 18 digits; it has 999"),
+        ({"0.cls": b"9" * 19}, "'/0' needs a .cls .*of at most 18 digits; it has 999"),
+        ({"0.cls": b"0" * 20 + b"7"}, "'/0' needs a .cls .*of at most 18 digits; it has 000"),
+        ({"0.cls": b"0" + b" " * 30 + b"7"}, "'/0' needs a .cls .*of at most 18 digits; it has 0 "),
+        ({"0.jpg": b"x"}, "'0.jpg' is the second image of its key"),
+        ({"0.JPEG": b"x"}, "'0.JPEG' is the second image of its key"),
+        ({"1.0.png": b"x", "1.cls": b"0"}, "'/1.0' needs a .cls .*; it has no such file"),
+    ],
+)
+def test_no_image_or_label_of_a_tar_is_lost_silently(more: dict[str, bytes], reason: str, tmp_path: Path) -> None:
+    files = {"0.png": png(np.zeros((4, 4), np.uint8)), "0.cls": b"0"}
+    with pytest.raises(DataError, match=rf"bad\.tar .*{reason}.*; write it again as an uncompressed tar"):
+        load_dataset(write_tar(tmp_path / "bad.tar", files | more), "test")
+
+
+def test_keys_of_a_tar_may_hold_dots(tmp_path: Path) -> None:
+    files = {}
+    for shade, key in enumerate(("x", "x.1", "v1.0/y")):
+        files |= {f"{key}.png": png(np.full((4, 4), shade, np.uint8)), f"{key}.cls": b"%d" % shade}
+    data = load_dataset(write_tar(tmp_path / "a.tar", files | {"x.mask.png": b"x", "._x.png": b"x"}), "test")
+    assert data.labels.tolist() == data.images[:, 0, 0, 0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("twice", ["0.png", "0.cls"])
+def test_a_repeated_key_of_a_tar_is_refused(twice: str, tmp_path: Path) -> None:
+    files = {"0.png": png(np.zeros((4, 4), np.uint8)), "0.cls": b"0"}
+    path = write_tar(tmp_path / "bad.tar", files)
+    with tarfile.open(path, "a") as tar:
+        member(twice, files[twice])(tar)
+    with pytest.raises(DataError, match=rf"bad\.tar .*'{twice}' is the second (image|label) of its key"):
+        load_dataset(path, "test")
 
 
 def test_damaged_tars_are_named(tars: Path, tmp_path: Path) -> None:
