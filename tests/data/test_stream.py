@@ -335,7 +335,7 @@ def test_no_image_or_label_of_a_tar_is_lost_silently(more: dict[str, bytes], rea
 
 
 def test_keys_of_a_tar_may_hold_dots(tmp_path: Path) -> None:
-    files = {}
+    files: dict[str, bytes] = {}
     for shade, key in enumerate(("x", "x.1", "v1.0/y")):
         files |= {f"{key}.png": png(np.full((4, 4), shade, np.uint8)), f"{key}.cls": b"%d" % shade}
     data = load_dataset(write_tar(tmp_path / "a.tar", files | {"x.mask.png": b"x", "._x.png": b"x"}), "test")
