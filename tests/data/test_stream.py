@@ -182,6 +182,24 @@ def test_a_worker_imports_neither_torch_nor_numpy() -> None:
     assert not {"torch", "numpy"} & set(found.stdout.decode().split())
 
 
+def test_a_system_without_forks_can_decode() -> None:
+    missing = "import os, random; del os.register_at_fork; __name__ = 'decode'"  # random itself asks for os.fork
+    program = f"{missing}; exec(open({decode.__file__!r}).read())"
+    subprocess.run([sys.executable, "-P", "-c", program], check=True)
+
+
+@pytest.mark.parametrize(("asked", "workers"), [("2", 2), ("3,1", 3), ("99", 8), ("0", 8), ("many", 8), (None, 8)])
+def test_there_are_no_more_workers_than_threads_asked_for(
+    asked: str | None, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    with decode._threads.__wrapped__() as threads:
+        assert threads._max_workers == workers
+
+
 def test_images_are_scaled_and_cut(tmp_path: Path) -> None:
     wide = np.repeat(np.arange(12, dtype=np.uint8)[None] * 20, 8, axis=0)
     path = tmp_path / "0.png"
@@ -193,6 +211,24 @@ def test_images_are_scaled_and_cut(tmp_path: Path) -> None:
     assert decode.decode(ImageSource(str(path)), sizing=Sizing(16, 16, True)).content == tall.tobytes()
     with pytest.raises(DataError, match="it is 1x90000 pixels, and would be 256x23040000"):
         decode.decode(ImageSource("thin", content=png(np.zeros((90_000, 1), np.uint8))), sizing=Sizing(256, 224))
+
+
+@pytest.mark.parametrize("side", [16, 160])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_side_is_not_taken_for_a_number_of_bits(kind: str, mode: str, side: int) -> None:
+    for size in ((side, 9), (9, side)):
+        stream = io.BytesIO()
+        Image.new(mode, size, 99).save(stream, format=kind)
+        found = decode.decode(ImageSource("plain", content=stream.getvalue()))
+        assert (found.width, found.height, found.channels) == (*size, len(mode))
+
+
+def test_sixteen_bits_are_refused_at_any_size() -> None:
+    for side in (5, 16):
+        content = png(np.full((side, side), 40_000, np.uint16))
+        with pytest.raises(DataError, match="its pixels have 16 bits"):
+            decode.decode(ImageSource("deep", content=content))
 
 
 def test_sizes_are_a_part_of_the_name(folder: Path, tars: Path) -> None:
@@ -266,7 +302,7 @@ BAD = {
     "a link": (member("0.png", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "'0.png' is a link or no plain file"),
     "a hard link": (member("0.png", type=tarfile.LNKTYPE, linkname="1.png"), "is a link or no plain file"),
     "a device": (member("0.png", type=tarfile.CHRTYPE), "is a link or no plain file"),
-    "no class": (member("a/0.png", b"x"), "'a/0' needs a .cls with the number of its class; it has no such file"),
+    "no class": (member("a/0.png", b"x"), "'a/0' needs a .cls with the number of its class, .*; it has no such file"),
     "a long header": (member("0.png", pax_headers={"comment": "x" * (2 << 20)}), "a header of 2.* bytes is too long"),
     "nothing": (lambda _: None, "holds no images"),
 }
@@ -278,6 +314,42 @@ def test_what_a_tar_may_not_hold(add: Callable[[tarfile.TarFile], None], reason:
         add(tar)
     with pytest.raises(DataError, match=rf"bad\.tar .*{reason}.*; write it again as an uncompressed tar"):
         load_dataset(tmp_path / "bad.tar", "test")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"0.cls": b"9" * 20}, "'/0' needs a .cls .*of at most 18 digits; it has 999"),
+        ({"0.cls": b"9" * 19}, "'/0' needs a .cls .*of at most 18 digits; it has 999"),
+        ({"0.cls": b"0" * 20 + b"7"}, "'/0' needs a .cls .*of at most 18 digits; it has 000"),
+        ({"0.cls": b"0" + b" " * 30 + b"7"}, "'/0' needs a .cls .*of at most 18 digits; it has 0 "),
+        ({"0.jpg": b"x"}, "'0.jpg' is the second image of its key"),
+        ({"0.JPEG": b"x"}, "'0.JPEG' is the second image of its key"),
+        ({"1.0.png": b"x", "1.cls": b"0"}, "'/1.0' needs a .cls .*; it has no such file"),
+    ],
+)
+def test_no_image_or_label_of_a_tar_is_lost_silently(more: dict[str, bytes], reason: str, tmp_path: Path) -> None:
+    files = {"0.png": png(np.zeros((4, 4), np.uint8)), "0.cls": b"0"}
+    with pytest.raises(DataError, match=rf"bad\.tar .*{reason}.*; write it again as an uncompressed tar"):
+        load_dataset(write_tar(tmp_path / "bad.tar", files | more), "test")
+
+
+def test_keys_of_a_tar_may_hold_dots(tmp_path: Path) -> None:
+    files: dict[str, bytes] = {}
+    for shade, key in enumerate(("x", "x.1", "v1.0/y")):
+        files |= {f"{key}.png": png(np.full((4, 4), shade, np.uint8)), f"{key}.cls": b"%d" % shade}
+    data = load_dataset(write_tar(tmp_path / "a.tar", files | {"x.mask.png": b"x", "._x.png": b"x"}), "test")
+    assert data.labels.tolist() == data.images[:, 0, 0, 0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("twice", ["0.png", "0.cls"])
+def test_a_repeated_key_of_a_tar_is_refused(twice: str, tmp_path: Path) -> None:
+    files = {"0.png": png(np.zeros((4, 4), np.uint8)), "0.cls": b"0"}
+    path = write_tar(tmp_path / "bad.tar", files)
+    with tarfile.open(path, "a") as tar:
+        member(twice, files[twice])(tar)
+    with pytest.raises(DataError, match=rf"bad\.tar .*'{twice}' is the second (image|label) of its key"):
+        load_dataset(path, "test")
 
 
 def test_damaged_tars_are_named(tars: Path, tmp_path: Path) -> None:

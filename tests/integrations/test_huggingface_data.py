@@ -78,3 +78,39 @@ def test_what_cannot_be_used_is_one_sentence(datasets: ModuleType) -> None:
     broken = [{"bytes": stream.getvalue(), "path": None}] * 5
     with pytest.raises(DataError, match=r"image 0 is damaged \(it is not a PNG or JPEG image"):
         load_dataset(make(datasets, picture=broken), "test")
+
+
+def test_a_row_without_an_image_is_one_sentence(datasets: ModuleType) -> None:
+    for number in (0, 3):
+        pictures = [None if row == number else Image.fromarray(image) for row, image in enumerate(IMAGES)]
+        with pytest.raises(DataError, match=rf"image {number} is damaged \(it has neither bytes nor a path\)"):
+            load_dataset(make(datasets, picture=pictures), "test")
+
+
+def test_a_path_leads_to_no_file_outside_of_the_data_set(
+    datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in ("own/cat", "own/dog", "hub/datasets--a--b"):
+        Path(place).mkdir(parents=True)
+        Image.fromarray(IMAGES[0]).save(f"{place}/0.png")
+    Image.fromarray(IMAGES[1]).save("private.png")
+    pixels = torch.from_numpy(IMAGES[0]).permute(2, 0, 1)
+    assert torch.equal(load_dataset("hf:own:train", "test").images, pixels.expand(2, -1, -1, -1)), "its own files"
+
+    Path("other").mkdir()
+    Path("other/link.png").symlink_to(tmp_path / "private.png")
+    for path in (f"{tmp_path}/private.png", "private.png", "other/../private.png", "other/link.png"):
+        data = make(datasets, picture=[{"bytes": None, "path": path}] * 5)
+        reason = r"image 0 is damaged \(it is a file outside of the data set\); save the images in the data set"
+        with pytest.raises(DataError, match=reason):
+            load_dataset(data, "test")
+        data.to_parquet("other/test-0.parquet")  # type: ignore[attr-defined]
+        with pytest.raises(DataError, match=f"hf:other, {reason}"):
+            load_dataset("hf:other", "test")
+    with pytest.raises(DataError, match=r"image 0 is damaged \(.*null byte"):
+        load_dataset(make(datasets, picture=[{"bytes": None, "path": "a\0b"}] * 5), "test")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    cached = make(datasets, picture=[{"bytes": None, "path": "hub/datasets--a--b/0.png"}] * 5)
+    assert torch.equal(load_dataset(cached, "test").images[4], pixels), "what the library has downloaded"

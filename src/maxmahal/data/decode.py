@@ -90,7 +90,7 @@ def _decode(
                 grey = image.mode in _GREY_MODES
                 if image.format == "PNG" and getattr(image, "is_animated", False):
                     raise ValueError("it is animated, and one image was expected")
-                if "16" in str(image.tile):  # the names of its layouts: Pillow would drop half of the bits
+                if "16" in str([tile[3] for tile in image.tile]):  # its layouts: Pillow would drop half of the bits
                     raise ValueError("its pixels have 16 bits, and are not 8-bit grey or colour")
                 if not grey and image.mode not in _COLOUR_MODES:
                     raise ValueError(f"its pixels are '{image.mode}', not 8-bit grey or colour")
@@ -135,12 +135,15 @@ def decode_all(places: Sequence[ImageSource], colour: bool, sizing: Sizing | Non
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """One thread for each worker process."""
+    """One thread for each worker process; OMP_NUM_THREADS is the share of a rank or job."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(min(available, _MOST_WORKERS), "decode")
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    most = int(asked) if asked.isdecimal() and int(asked) else _MOST_WORKERS
+    return ThreadPoolExecutor(min(available, most, _MOST_WORKERS), "decode")
 
 
-os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads
 _OWN = threading.local()
 
 

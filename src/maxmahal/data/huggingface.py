@@ -1,5 +1,6 @@
 """Data sets of Hugging Face's library ``datasets``, whose files are memory-mapped: by name, or as Python objects."""
 
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from maxmahal.data.arrays import as_labels, numbered_classes
@@ -7,10 +8,12 @@ from maxmahal.data.decode import ImageSource, Sizing
 from maxmahal.data.source import Split
 from maxmahal.data.stream import StreamedData
 from maxmahal.errors import DataError
+from maxmahal.files import reading
 from maxmahal.imports import optional
 
 PREFIX = "hf:"
 _INSTALL = "pip install 'maxmahal[datasets]'"
+_WAY_OUT = "save the images in the data set as bytes, or give the folder of the images."
 
 
 @runtime_checkable
@@ -32,11 +35,16 @@ def load_huggingface(name: str, text: str, split: Split, sizing: Sizing | None =
     wanted = wanted or ("validation" if split == "test" and "test" not in parts else split)
     if wanted not in parts:
         raise DataError(f"{name} has no split '{wanted}'; write {PREFIX}{path}:SPLIT, one of {', '.join(parts)}.")
-    return from_huggingface(parts[wanted], name, sizing)
+    return from_huggingface(parts[wanted], name, sizing, path)
 
 
-def from_huggingface(data: HuggingFaceData, name: str = "", sizing: Sizing | None = None) -> StreamedData:
-    """The first column of images, with the first of class labels, or the column ``label``."""
+def from_huggingface(
+    data: HuggingFaceData, name: str = "", sizing: Sizing | None = None, folder: str | None = None
+) -> StreamedData:
+    """The first column of images, with the first of class labels, or the column ``label``.
+
+    Files are read only in ``folder`` and where the library downloads to: a data set may name any other.
+    """
     library = optional("datasets", _INSTALL)
     if not isinstance(data, library.Dataset):
         raise DataError(
@@ -53,10 +61,19 @@ def from_huggingface(data: HuggingFaceData, name: str = "", sizing: Sizing | Non
     names = getattr(kinds[label], "names", None) or numbered_classes(int(labels.max()), name)
     encoded = data.select_columns([image]).cast_column(image, library.Image(decode=False))
 
+    hub = optional("huggingface_hub", _INSTALL).constants.HF_HUB_CACHE
+    known = [Path(each).resolve() for each in (hub, library.config.EXTRACTED_DATASETS_PATH, folder) if each]
+
     def place(number: int) -> ImageSource:
-        found = encoded[number][image]
-        if found["bytes"] is None and found["path"]:
+        found = encoded[number][image] or {"bytes": None, "path": None}
+        title = f"{name}, image {number}"
+        with reading(Path(title), _WAY_OUT):
+            if found["bytes"] is not None:
+                return ImageSource(title, content=found["bytes"])
+            if not found["path"]:
+                raise ValueError("it has neither bytes nor a path")
+            if not any(Path(found["path"]).resolve().is_relative_to(each) for each in known):
+                raise ValueError("it is a file outside of the data set")
             return ImageSource(found["path"])
-        return ImageSource(f"{name}, image {number}", content=found["bytes"] or b"")
 
     return StreamedData.describe(name, labels, names, place, sizing=sizing)

@@ -20,7 +20,7 @@ from maxmahal.files import opened, reading
 TARS = (".tar", ".tar.gz", ".tgz")  # the last two are refused: no image in them can be read alone
 _WAY_OUT = "write it again as an uncompressed tar of KEY.jpg or KEY.png and KEY.cls, with the number of the class."
 _MOST_HEADER = 1 << 20  # bytes; a long name has a few hundred
-_MOST_DIGITS = 20
+_MOST_DIGITS = 18  # int64 holds any such number
 _IMAGES = frozenset({"png", "jpg", "jpeg"})
 
 
@@ -51,24 +51,32 @@ def load_tars(name: str, paths: Sequence[Path], sizing: Sizing | None = None) ->
 
 def _images(path: Path) -> Iterator[tuple[int, int, int]]:
     """The offset, the size and the label of each image."""
-    images, labels = {}, {}
+    images: dict[tuple[str, str], tuple[int, int]] = {}
+    labels: dict[tuple[str, str], bytes] = {}
     with opened(path) as stream:
         for member in _members(stream):
             folder, _, file = member.name.rpartition("/")
-            stem, _, ending = file.partition(".")
-            if ending.lower() in _IMAGES:
+            stem, _, ending = file.rpartition(".")
+            image = ending.lower() in _IMAGES
+            if file.startswith(".") or not (image or ending == "cls"):  # macOS adds ._KEY.jpg
+                continue
+            if (folder, stem) in (images if image else labels):
+                raise ValueError(f"{member.name[:100]!r} is the second {'image' if image else 'label'} of its key")
+            if image:
                 images[folder, stem] = member.offset_data, member.size
-            elif ending == "cls":
+            else:
                 stream.seek(member.offset_data)
-                labels[folder, stem] = stream.read(min(member.size, _MOST_DIGITS))
-    for key, image in images.items():
-        label = labels.get(key, b"no such file")
-        if not label.strip().isdigit():
-            name = "/".join(key)[:100]
+                labels[folder, stem] = stream.read(min(member.size, _MOST_DIGITS + 1))
+    for (folder, stem), place in images.items():
+        label = labels.get((folder, stem), b"no such file")
+        if (folder, stem) not in labels and "." in stem and (folder, stem.partition(".")[0]) in images:
+            continue  # such as KEY.mask.png, which describes KEY.jpg
+        if len(label) > _MOST_DIGITS or not label.strip().isdigit():
             raise ValueError(
-                f"{name!r} needs a .cls with the number of its class; it has {label.decode(errors='replace')}"
+                f"{f'{folder}/{stem}'[:100]!r} needs a .cls with the number of its class, of at most {_MOST_DIGITS} "
+                f"digits; it has {label.decode(errors='replace')}"
             )
-        yield *image, int(label)
+        yield *place, int(label)
 
 
 def _members(stream: io.BufferedReader) -> Iterator[tarfile.TarInfo]:
