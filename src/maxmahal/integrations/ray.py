@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from maxmahal.data import ImageData
-from maxmahal.errors import ArgumentError, DataError
+from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.diagnose import CHECKS
 from maxmahal.evaluate.durations import duration
 from maxmahal.evaluate.environment import describe_device
@@ -38,6 +38,7 @@ from maxmahal.settings import Table
 
 ray = optional("ray", "pip install 'maxmahal[ray]'")
 LOOK = 1.0  # seconds between looks at the clock and at the size of the cluster
+RESOURCES = {"cpu": "CPU", "cuda": "GPU"}
 MOST_DEATHS = 20  # in a row: then it is not chance that workers die
 
 
@@ -107,15 +108,23 @@ class Task:
     key: Any = None
 
 
+def _pick_device(device: str) -> str:
+    """The kind of device that the cluster gives to each worker."""
+    kind, gpus = device.partition(":")[0], ray.cluster_resources().get("GPU", 0)
+    if kind not in ("auto", *RESOURCES):
+        raise SettingsError(f"--device {device} is not supported; use auto, cpu or cuda.")
+    if kind == "cuda" and gpus < 1:
+        raise ArgumentError("--device cuda was asked for, but the Ray cluster has no GPU; use --device cpu.")
+    return "cuda" if kind != "cpu" and gpus >= 1 else "cpu"
+
+
 class Workers:
     """As many workers as the cluster has room for."""
 
     def __init__(self, device: str) -> None:
-        on_gpus = device.startswith("cuda") or (device == "auto" and bool(ray.cluster_resources().get("GPU")))
-        self.device = torch.device("cuda" if on_gpus else "cpu")
-        self._resource = "GPU" if on_gpus else "CPU"
-        needs = {"num_gpus": 1} if on_gpus else {"num_cpus": 1}
-        self._make = ray.remote(ChunkWorker).options(**needs)
+        self.device = torch.device(_pick_device(device))
+        self._resource = RESOURCES[self.device.type]
+        self._make = ray.remote(ChunkWorker).options(**{f"num_{self._resource.lower()}s": 1})
         self._subject: tuple[Any, ...] = ()
         self._starting: dict[Any, Any] = {}
         self._busy: dict[Any, tuple[Any, Task]] = {}
@@ -304,10 +313,13 @@ class RayProcess:
 
 
 @contextmanager
-def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int]]:
-    """How to launch a job on the cluster, how many run at once, and the threads of each."""
+def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int, str]]:
+    """How to launch a job on the cluster, how many run at once, and the threads and the device of each."""
     with connected():
-        room = ray.cluster_resources()
-        count = jobs or max(1, int(room.get("CPU" if device == "cpu" else "GPU", 1)))
-        options = {} if device == "cpu" else {"num_gpus": 1}
-        yield partial(RayProcess, execute, options), count, max(1, int(room.get("CPU", 1)) // count)
+        room, kind = ray.cluster_resources(), _pick_device(device)
+        count = jobs or max(1, int(room.get(RESOURCES[kind], 1)))
+        options = {} if kind == "cpu" else {"num_gpus": 1}
+        # A job runs on one node: asked for more threads than any has, Ray would wait for ever.
+        most = [node["Resources"].get("CPU", 1) for node in ray.nodes() if RESOURCES[kind] in node["Resources"]]
+        threads = max(1, int(min(room.get("CPU", 1) // count, max(most, default=1))))
+        yield partial(RayProcess, execute, options), count, threads, kind

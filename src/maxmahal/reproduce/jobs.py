@@ -95,6 +95,8 @@ class Place:
     """How many run at once."""
     threads: int
     """Of each job."""
+    device: str = "cpu"
+    """Of each job: cpu or cuda."""
     remote: bool = False
     """Whether jobs run on other hosts, which share the folder of the grid and nothing else."""
 

@@ -71,26 +71,25 @@ def run_plan(
     They run on this machine, on the cluster of ``on="ray"``, or as jobs of ``on="slurm"``; other hosts must share the
     folder of the grid.
     """
-    if on is not None and on not in PLACES:
-        raise SettingsError(f"--on {on} is unknown; {did_you_mean(on, PLACES)}")
-    if jobs is not None and jobs < 1:
-        raise SettingsError(f"--jobs must be at least 1; got {jobs}.")
-    if plan.missing_data:
-        raise DataError(plan.missing_data)
-    with _there(on, plan.device, jobs) if on else _here(plan.device, jobs) as place:
+    with open_place(on, plan.device, jobs) as place:
+        if plan.missing_data:
+            raise DataError(plan.missing_data)
         return _Runner(plan, place, deadline, GridLines(quiet=True) if reporter is None else reporter).run()
 
 
 @contextmanager
-def _there(on: str, device: str, jobs: int | None) -> Iterator[Place]:
-    with integration(PLACES[on]).open_place(execute, device, jobs) as (launch, count, threads):
-        yield Place(launch, count, threads, remote=True)
-
-
-@contextmanager
-def _here(device: str, jobs: int | None) -> Iterator[Place]:
-    count = default_jobs(device) if jobs is None else jobs
-    yield Place(LocalProcess, count, threads_each(count))
+def open_place(on: str | None, device: str, jobs: int | None) -> Iterator[Place]:
+    """This machine, or the cluster ``on``, which may have devices that this machine does not have."""
+    if on is not None and on not in PLACES:
+        raise SettingsError(f"--on {on} is unknown; {did_you_mean(on, PLACES)}")
+    if jobs is not None and jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1; got {jobs}.")
+    if on is None:
+        count = default_jobs(device) if jobs is None else jobs
+        yield Place(LocalProcess, count, threads_each(count), device)
+        return
+    with integration(PLACES[on]).open_place(execute, device, jobs) as there:
+        yield Place(*there, remote=True)
 
 
 class _Runner:

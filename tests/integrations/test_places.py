@@ -1,0 +1,73 @@
+"""Where the jobs of a grid run, on clusters that are not there: their libraries are asked as little as possible."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from maxmahal.cli.reproduce import reproduce_command
+from maxmahal.errors import MaxmahalError
+from maxmahal.imports import integration
+from maxmahal.reproduce.runner import open_place
+
+
+@pytest.fixture
+def ray(library: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
+    """Ray, connected to a cluster of nodes with these resources."""
+    library("ray")
+
+    def connect(*nodes: dict[str, float], **more: Any) -> ModuleType:
+        names = {name for node in nodes for name in node}
+        calls: dict[str, Any] = {
+            "is_initialized": lambda: True,
+            "cluster_resources": lambda: {name: sum(node.get(name, 0) for node in nodes) for name in names},
+            "nodes": lambda: [{"Resources": node} for node in nodes],
+            **more,
+        }
+        module = integration("ray")
+        for name, call in calls.items():
+            monkeypatch.setattr(module.ray, name, call)
+        return module
+
+    return connect
+
+
+def planned(folder: Path, capsys: pytest.CaptureFixture[str], on: str, device: str, jobs: int | None = None) -> str:
+    reproduce_command("digits", folder, dry_run=True, on=on, device=device, jobs=jobs)
+    return capsys.readouterr().out
+
+
+def test_slurm_is_told_the_device_and_says_how_many_jobs_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], library: Callable[[str], ModuleType]
+) -> None:
+    library("submitit")
+    assert " on 64 workers." in planned(tmp_path, capsys, "slurm", "cuda")
+    assert " on 1 worker." in planned(tmp_path, capsys, "slurm", "cpu", jobs=1)
+    with pytest.raises(MaxmahalError, match="--on slurm needs --device cuda or --device cpu"):
+        planned(tmp_path, capsys, "slurm", "auto")
+
+
+def test_ray_says_which_devices_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ray: Callable[..., ModuleType]
+) -> None:
+    ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0})
+    for device in ("auto", "cuda"):
+        assert "(cuda), 4 at once" in planned(tmp_path, capsys, "ray", device)
+    assert "(cpu), 16 at once" in planned(tmp_path, capsys, "ray", "cpu")
+    with pytest.raises(MaxmahalError, match="--device tpu is not supported"):
+        planned(tmp_path, capsys, "ray", "tpu")
+
+
+def test_a_gpu_that_ray_does_not_have_is_refused(ray: Callable[..., ModuleType]) -> None:
+    module = ray({"CPU": 4.0})
+    for asked in (lambda: open_place("ray", "cuda", None), lambda: module.open_workers("cuda")):
+        with pytest.raises(MaxmahalError, match="the Ray cluster has no GPU; use --device cpu"), asked():
+            pass
+
+
+def test_a_job_needs_no_more_threads_than_a_node_of_its_kind_has(ray: Callable[..., ModuleType]) -> None:
+    ray({"CPU": 64.0}, {"CPU": 4.0, "GPU": 1.0})
+    with open_place("ray", "auto", None) as place:
+        assert (place.jobs, place.threads, place.device) == (1, 4, "cuda")
