@@ -1,6 +1,7 @@
 """Where the jobs of a grid run, on clusters that are not there: their libraries are asked as little as possible."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from maxmahal.cli.reproduce import reproduce_command
 from maxmahal.errors import MaxmahalError
 from maxmahal.imports import integration
+from maxmahal.reproduce.jobs import Job, Place, Worker
 from maxmahal.reproduce.runner import open_place
 
 
@@ -71,3 +73,60 @@ def test_a_job_needs_no_more_threads_than_a_node_of_its_kind_has(ray: Callable[.
     ray({"CPU": 64.0}, {"CPU": 4.0, "GPU": 1.0})
     with open_place("ray", "auto", None) as place:
         assert (place.jobs, place.threads, place.device) == (1, 4, "cuda")
+
+
+class Calls:
+    """A task of Ray, each call of which ends with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.made: list[object] = []
+        self.asked: dict[str, object] = {}
+        self._error = error
+
+    def options(self, **options: object) -> "Calls":
+        self.asked = options
+        return self
+
+    def remote(self, *arguments: object) -> object:
+        self.made.append(arguments)
+        return len(self.made)
+
+    def get(self, _: object) -> int:
+        raise self._error
+
+
+def failed(folder: Path, module: ModuleType, calls: Calls) -> str:
+    launch = partial(module.RayProcess, lambda *_: 0, {})
+    worker = Worker("job", Job("train", {}), folder / "logs", Place(launch, 1, 1))
+    assert worker.wait(0.0) == 1
+    assert calls.asked["max_retries"] == 0
+    return worker.last_line()
+
+
+def test_a_job_whose_worker_dies_restarts_a_few_times_and_says_why(
+    tmp_path: Path, ray: Callable[..., ModuleType]
+) -> None:
+    """Not by Ray's own retries: one that is killed for memory would restart for ever."""
+    error = pytest.importorskip("ray").exceptions.OutOfMemoryError("Task was killed due to memory.\nSome advice.")
+    calls = Calls(error)
+    module = ray(remote=lambda _: calls, wait=lambda calls, timeout: (calls, []), get=calls.get)
+    assert failed(tmp_path, module, calls) == "Task was killed due to memory."
+    assert len(calls.made) == 1 + module.MOST_RESTARTS
+    assert "Some advice." in (tmp_path / "logs" / "job.log").read_text()
+
+
+def test_a_job_that_cannot_run_on_its_node_says_why(tmp_path: Path, ray: Callable[..., ModuleType]) -> None:
+    text = 'ray::execute()\n  File "jobs.py", line 1\nFileNotFoundError: [Errno 2] No such file or directory: /grid'
+    calls = Calls(pytest.importorskip("ray").exceptions.RayTaskError("execute", text, FileNotFoundError()))
+    module = ray(remote=lambda _: calls, wait=lambda calls, timeout: (calls, []), get=calls.get)
+    assert failed(tmp_path, module, calls).endswith("FileNotFoundError: [Errno 2] No such file or directory: /grid")
+    assert len(calls.made) == 1
+
+
+def test_a_job_of_slurm_that_fails_says_why(tmp_path: Path, library: Callable[[str], ModuleType]) -> None:
+    """By submitit's local executor."""
+    library("submitit")
+    process = partial(integration("submitit").SlurmProcess, int, 0)  # a job that cannot be called
+    worker = Worker("job", Job("train", {}), tmp_path / "logs", Place(process, 1, 1))
+    assert worker.wait(None) == 1
+    assert worker.last_line().startswith("TypeError: int() takes at most 2 arguments")

@@ -39,6 +39,7 @@ from maxmahal.settings import Table
 ray = optional("ray", "pip install 'maxmahal[ray]'")
 LOOK = 1.0  # seconds between looks at the clock and at the size of the cluster
 RESOURCES = {"cpu": "CPU", "cuda": "GPU"}
+MOST_RESTARTS = 3  # of a job whose worker died
 MOST_DEATHS = 20  # in a row: then it is not chance that workers die
 
 
@@ -293,19 +294,25 @@ class _Blocks:
 
 
 class RayProcess:
-    """A job of a grid as a task of Ray, which starts it again if its worker or node dies: a job resumes its work."""
+    """A job of a grid as a task of Ray; it starts again if its worker or node dies, and resumes its work."""
 
     def __init__(self, execute: Callable[..., int], options: Table, spec: Path, log: Path, threads: int) -> None:
-        task = ray.remote(execute).options(**options, num_cpus=threads, max_retries=-1)
-        self._call = task.remote(str(Path.cwd()), str(spec), str(log), threads)
+        # Ray itself would restart a job that is killed for its memory without end, whatever the number of retries.
+        task = ray.remote(execute).options(**options, num_cpus=threads, max_retries=0)
+        self._start = partial(task.remote, str(Path.cwd()), str(spec), str(log), threads)
+        self._call, self._restarts = self._start(), MOST_RESTARTS
 
     def wait(self, seconds: float | None) -> int | None:
         """The exit status, or None if it still runs after ``seconds``."""
         ready, _ = ray.wait([self._call], timeout=seconds)
         try:
             return int(ray.get(self._call)) if ready else None
-        except ray.exceptions.RayError:
-            return 1
+        except ray.exceptions.RayError as error:
+            if isinstance(error, ray.exceptions.RayTaskError) or not self._restarts:
+                raise ArgumentError(str(error)) from error
+            self._restarts -= 1
+            self._call = self._start()
+            return self.wait(seconds)
 
     def stop(self) -> None:
         """End it, if it has not ended."""

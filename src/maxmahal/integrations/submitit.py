@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from maxmahal.errors import SettingsError
+from maxmahal.errors import ArgumentError, SettingsError
 from maxmahal.imports import optional
 
 submitit = optional("submitit", "pip install 'maxmahal[slurm]'")
@@ -34,8 +34,8 @@ class SlurmProcess:
             return None
         try:
             return int(self._job.result())
-        except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError):
-            return 1
+        except submitit.core.utils.UncompletedJobError as error:
+            raise ArgumentError(str(error)) from error
 
     def stop(self) -> None:
         """End it, if it has not ended."""
