@@ -1,5 +1,6 @@
 """Where the jobs of a grid run, on clusters that are not there: their libraries are asked as little as possible."""
 
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -7,9 +8,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from maxmahal.cli.reproduce import reproduce_command
 from maxmahal.errors import MaxmahalError
+from maxmahal.evaluate import evaluate_models
+from maxmahal.evaluate.evaluation import _OutOfTimeError
+from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.imports import integration
 from maxmahal.reproduce.jobs import Job, Place, Worker
 from maxmahal.reproduce.runner import open_place
@@ -130,3 +135,71 @@ def test_a_job_of_slurm_that_fails_says_why(tmp_path: Path, library: Callable[[s
     worker = Worker("job", Job("train", {}), tmp_path / "logs", Place(process, 1, 1))
     assert worker.wait(None) == 1
     assert worker.last_line().startswith("TypeError: int() takes at most 2 arguments")
+
+
+def test_images_are_not_saved_on_other_machines(tmp_path: Path) -> None:
+    with pytest.raises(MaxmahalError, match="--save-images writes on the machine that attacks; leave out --on ray"):
+        evaluate_models(["zoo:digits-mmc"], out=tmp_path, on="ray", save_images=True)
+
+
+SUITE = """
+version = 1
+about = "two attacks"
+epsilon = "0.1"
+chunk = 10
+diagnose = false
+
+[[stage]]
+name = "first"
+title = "the first"
+attack = "fgsm"
+scope = "all"
+
+[[stage]]
+name = "second"
+title = "the second"
+attack = "pgd"
+objective = "margin"
+steps = 2
+scope = "all"
+"""
+
+
+def test_an_evaluation_on_ray_that_runs_out_of_time_tells_what_is_left(
+    tmp_path: Path, ray: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three chunks of clean images, three of the first attack and one of the second."""
+    module = ray({"CPU": 1.0})
+
+    class Here(module.Workers):  # type: ignore[misc, name-defined]
+        left, count = 7, 1
+
+        def hold(self, given: Any, models: Any, data: Any) -> Any:
+            self.worker = module.ChunkWorker()
+            self.worker.load(".", [], pickle.dumps((given, *module._fingerprints(models, data))))
+            return partial(module.RayRun, workers=self)
+
+        def run(self, waiting: Any, check_time: Any) -> Any:
+            while waiting:
+                if not self.left:
+                    raise _OutOfTimeError
+                task, self.left = waiting.popleft(), self.left - 1
+                yield task, getattr(self.worker, task.method)(*task.arguments)
+
+    monkeypatch.setattr(module, "Workers", Here)
+    (tmp_path / "two.toml").write_text(SUITE)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)).eval()
+    notes: list[str] = []
+    reporter = SilentReporter()
+    monkeypatch.setattr(reporter, "note", notes.append)
+    (found,) = evaluate_models(
+        {"model": model},
+        (torch.randint(256, (30, 1, 4, 4), dtype=torch.uint8), torch.arange(30) % 3),
+        out=tmp_path / "out",
+        suite=tmp_path / "two.toml",
+        reporter=reporter,
+        on="ray",
+    )
+    assert notes[-1].endswith("Left to do: the second.")
+    assert [stage.planned for stage in found.stages] == [30, 30, 10]

@@ -231,15 +231,19 @@ class RayRun(EvaluationRun):
         self.reporter.stage(title, progress.planned, progress.done)
         tasks = deque(task for number in range(progress.count) if (task := progress.next_task(number)) is not None)
         begun, before = time.monotonic(), progress.done
-        for task, (output, device) in self.workers.run(tasks, lambda: self._check_time(0.0)):
-            position, number = task.key
-            progress.record(position, number, output, device)
-            following = progress.next_task(number)
-            tasks.extend([] if following is None else [following])
-            fresh, seconds = progress.done - before, time.monotonic() - begun
-            left = duration(max(seconds / fresh * (progress.planned - progress.done), 1.0))
-            self.reporter.within(0.0, f"{self.workers.count} workers, about {left} left")
-        self.store.count_samples(self.number)
+        try:
+            for task, (output, device) in self.workers.run(tasks, lambda: self._check_time(0.0)):
+                position, number = task.key
+                progress.record(position, number, output, device)
+                following = progress.next_task(number)
+                tasks.extend([] if following is None else [following])
+                fresh, seconds = progress.done - before, time.monotonic() - begun
+                left = duration(max(seconds / fresh * (progress.planned - progress.done), 1.0))
+                self.reporter.within(0.0, f"{self.workers.count} workers, about {left} left")
+        finally:
+            for stage in progress.unfinished()[:1]:
+                self._forecast.begin(stage, 0, 0.0)
+            self.store.count_samples(self.number)
 
 
 class _Blocks:
@@ -260,6 +264,10 @@ class _Blocks:
         self.planned = sum(len(part) for parts in self._parts.values() for part in parts)
         recorded = ((position, number) for position, numbers in self._recorded.items() for number in numbers)
         self.done = sum(len(self._parts[position][number]) for position, number in recorded)
+
+    def unfinished(self) -> list[Stage]:
+        """The stages that lack a chunk."""
+        return [stage for at, stage in self._stages.items() if len(self._recorded[at]) < len(self._parts[at])]
 
     def next_task(self, number: int) -> Task | None:
         """The next chunk of a block; None at its end."""
