@@ -305,8 +305,8 @@ def test_a_job_elsewhere_continues_what_this_machine_began(
     connection.close()
 
     @contextmanager
-    def open_place(*_: object) -> Iterator[tuple[object, int, int]]:
-        yield LocalProcess, 1, 1
+    def open_place(*_: object) -> Iterator[tuple[object, int, int, str]]:
+        yield LocalProcess, 1, 1, "cpu"
 
     monkeypatch.setattr(runner, "integration", lambda _: SimpleNamespace(open_place=open_place))
     plan = make_plan(before.grid, tmp_path / "out")

@@ -91,8 +91,8 @@ def open_place(on: str | None, device: str, jobs: int | None) -> Iterator[Place]
         count = default_jobs(device) if jobs is None else jobs
         yield Place(LocalProcess, count, threads_each(count), device)
         return
-    with integration(PLACES[on]).open_place(execute, device, jobs) as there:
-        yield Place(*there, remote=True)
+    with integration(PLACES[on]).open_place(execute, device, jobs) as (launch, count, threads, where):
+        yield Place(launch, count, threads, where, remote=True)
 
 
 class _Runner:
