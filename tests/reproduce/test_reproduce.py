@@ -2,21 +2,24 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_grids import GRID, write_grid
 
 from maxmahal.evaluate import evaluate_models, read_evaluations
-from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan
-from maxmahal.reproduce.jobs import threads_each
+from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, result_lines, run_plan, runner
+from maxmahal.reproduce.jobs import LocalProcess, threads_each
 from maxmahal.reproduce.reporter import CellEvent, GridLines
 from maxmahal.reproduce.runner import Deadline
 from maxmahal.reproduce.states import CellState
@@ -284,3 +287,30 @@ def test_a_grid_that_attacks_nothing_ends_in_its_curves(undisturbed: tuple[GridP
     text = outcome.page.read_text()
     assert "Test error against training time" in text
     assert "false robustness" not in text
+
+
+def test_a_job_elsewhere_continues_what_this_machine_began(
+    undisturbed: tuple[GridPlan, GridOutcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time limit makes the chunks smaller than those that the job would choose."""
+    before, _ = undisturbed
+    shutil.copytree(before.out / "models", tmp_path / "out" / "models")
+    cell = next(cell for cell in make_plan(before.grid, tmp_path / "out").cells if cell.key == "sce--short-30")
+    run_job(replace(cell.job, until=time.time() + 600))
+    connection = sqlite3.connect(tmp_path / "out" / "records" / "records.sqlite")
+    connection.execute("UPDATE evaluations SET finished = 0")
+    for table in ("chunks", "records", "pictures", "points"):
+        connection.execute(f"DELETE FROM {table} WHERE stage = 2")
+    connection.commit()
+    connection.close()
+
+    @contextmanager
+    def open_place(*_: object) -> Iterator[tuple[object, int, int, str]]:
+        yield LocalProcess, 1, 1, "cpu"
+
+    monkeypatch.setattr(runner, "integration", lambda _: SimpleNamespace(open_place=open_place))
+    plan = make_plan(before.grid, tmp_path / "out")
+    assert [cell.key for cell in plan.cells if cell.state.kind == "half"] == ["sce--short-30"]
+    outcome = run_plan(plan, on="ray")
+    assert (outcome.failed, outcome.left) == ({}, [])
+    assert len(records(tmp_path / "out")) == len(records(before.out))

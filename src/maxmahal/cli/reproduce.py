@@ -64,18 +64,19 @@ def reproduce_command(
         return
     if str(out) == ".":
         raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
-    where = str(pick_device(device))
-    plan = reproduce.make_plan(
-        reproduce.load_grid(grid), out, device=where, overrides=overrides or [], data_dir=data_dir
-    )
-    if dry_run:
-        _print(console, reproduce.plan_lines(plan, jobs or reproduce.default_jobs(plan.device), on=on))
-        return
-    live = GridProgress(console) if console.is_terminal and not quiet else None
-    lines = reproduce.GridLines(lambda line: print_line(console, line), quiet=quiet)
-    reporter: maxmahal.reproduce.GridReporter = live or lines
-    with live or nullcontext():
-        outcome = reproduce.run_plan(plan, jobs=jobs, deadline=deadline, reporter=reporter, on=on)
+    where = device if on else str(pick_device(device))
+    with reproduce.runner.open_place(on, where, jobs) as place:
+        plan = reproduce.make_plan(
+            reproduce.load_grid(grid), out, device=place.device, overrides=overrides or [], data_dir=data_dir
+        )
+        if dry_run:
+            _print(console, reproduce.plan_lines(plan, place.jobs, on=on))
+            return
+        live = GridProgress(console) if console.is_terminal and not quiet else None
+        lines = reproduce.GridLines(lambda line: print_line(console, line), quiet=quiet)
+        reporter: maxmahal.reproduce.GridReporter = live or lines
+        with live or nullcontext():
+            outcome = reproduce.run_plan(plan, jobs=jobs, deadline=deadline, reporter=reporter, on=on)
     _print(console, reproduce.result_lines(plan, outcome))
     if not outcome.ok:
         raise typer.Exit(1)

@@ -190,6 +190,8 @@ def _check_arguments(
         raise SettingsError(f"--on {on} is unknown; write --on ray, or leave it out.")
     if on is not None and shard is not None:
         raise SettingsError("--on ray divides the work itself; leave out --shard.")
+    if on is not None and save_images:
+        raise SettingsError("--save-images writes on the machine that attacks; leave out --on ray.")
     if out is None and (save_images or until is not None or shard is not None):
         kept = "save_images" if save_images else "until" if shard is None else "shard"
         raise ArgumentError(f"{kept} needs a folder that keeps what is done; name one with out.")

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from maxmahal.data import ImageData
-from maxmahal.errors import ArgumentError, DataError
+from maxmahal.errors import ArgumentError, DataError, SettingsError
 from maxmahal.evaluate.diagnose import CHECKS
 from maxmahal.evaluate.durations import duration
 from maxmahal.evaluate.environment import describe_device
@@ -38,6 +38,8 @@ from maxmahal.settings import Table
 
 ray = optional("ray", "pip install 'maxmahal[ray]'")
 LOOK = 1.0  # seconds between looks at the clock and at the size of the cluster
+RESOURCES = {"cpu": "CPU", "cuda": "GPU"}
+MOST_RESTARTS = 3  # of a job whose worker died
 MOST_DEATHS = 20  # in a row: then it is not chance that workers die
 
 
@@ -107,15 +109,23 @@ class Task:
     key: Any = None
 
 
+def _pick_device(device: str) -> str:
+    """The kind of device that the cluster gives to each worker."""
+    kind, gpus = device.partition(":")[0], ray.cluster_resources().get("GPU", 0)
+    if kind not in ("auto", *RESOURCES):
+        raise SettingsError(f"--device {device} is not supported; use auto, cpu or cuda.")
+    if kind == "cuda" and gpus < 1:
+        raise ArgumentError("--device cuda was asked for, but the Ray cluster has no GPU; use --device cpu.")
+    return "cuda" if kind != "cpu" and gpus >= 1 else "cpu"
+
+
 class Workers:
     """As many workers as the cluster has room for."""
 
     def __init__(self, device: str) -> None:
-        on_gpus = device.startswith("cuda") or (device == "auto" and bool(ray.cluster_resources().get("GPU")))
-        self.device = torch.device("cuda" if on_gpus else "cpu")
-        self._resource = "GPU" if on_gpus else "CPU"
-        needs = {"num_gpus": 1} if on_gpus else {"num_cpus": 1}
-        self._make = ray.remote(ChunkWorker).options(**needs)
+        self.device = torch.device(_pick_device(device))
+        self._resource = RESOURCES[self.device.type]
+        self._make = ray.remote(ChunkWorker).options(**{f"num_{self._resource.lower()}s": 1})
         self._subject: tuple[Any, ...] = ()
         self._starting: dict[Any, Any] = {}
         self._busy: dict[Any, tuple[Any, Task]] = {}
@@ -221,15 +231,19 @@ class RayRun(EvaluationRun):
         self.reporter.stage(title, progress.planned, progress.done)
         tasks = deque(task for number in range(progress.count) if (task := progress.next_task(number)) is not None)
         begun, before = time.monotonic(), progress.done
-        for task, (output, device) in self.workers.run(tasks, lambda: self._check_time(0.0)):
-            position, number = task.key
-            progress.record(position, number, output, device)
-            following = progress.next_task(number)
-            tasks.extend([] if following is None else [following])
-            fresh, seconds = progress.done - before, time.monotonic() - begun
-            left = duration(max(seconds / fresh * (progress.planned - progress.done), 1.0))
-            self.reporter.within(0.0, f"{self.workers.count} workers, about {left} left")
-        self.store.count_samples(self.number)
+        try:
+            for task, (output, device) in self.workers.run(tasks, lambda: self._check_time(0.0)):
+                position, number = task.key
+                progress.record(position, number, output, device)
+                following = progress.next_task(number)
+                tasks.extend([] if following is None else [following])
+                fresh, seconds = progress.done - before, time.monotonic() - begun
+                left = duration(max(seconds / fresh * (progress.planned - progress.done), 1.0))
+                self.reporter.within(0.0, f"{self.workers.count} workers, about {left} left")
+        finally:
+            for stage in progress.unfinished()[:1]:
+                self._forecast.begin(stage, 0, 0.0)
+            self.store.count_samples(self.number)
 
 
 class _Blocks:
@@ -250,6 +264,10 @@ class _Blocks:
         self.planned = sum(len(part) for parts in self._parts.values() for part in parts)
         recorded = ((position, number) for position, numbers in self._recorded.items() for number in numbers)
         self.done = sum(len(self._parts[position][number]) for position, number in recorded)
+
+    def unfinished(self) -> list[Stage]:
+        """The stages that lack a chunk."""
+        return [stage for at, stage in self._stages.items() if len(self._recorded[at]) < len(self._parts[at])]
 
     def next_task(self, number: int) -> Task | None:
         """The next chunk of a block; None at its end."""
@@ -284,19 +302,25 @@ class _Blocks:
 
 
 class RayProcess:
-    """A job of a grid as a task of Ray, which starts it again if its worker or node dies: a job resumes its work."""
+    """A job of a grid as a task of Ray; it starts again if its worker or node dies, and resumes its work."""
 
     def __init__(self, execute: Callable[..., int], options: Table, spec: Path, log: Path, threads: int) -> None:
-        task = ray.remote(execute).options(**options, num_cpus=threads, max_retries=-1)
-        self._call = task.remote(str(Path.cwd()), str(spec), str(log), threads)
+        # Ray itself would restart a job that is killed for its memory without end, whatever the number of retries.
+        task = ray.remote(execute).options(**options, num_cpus=threads, max_retries=0)
+        self._start = partial(task.remote, str(Path.cwd()), str(spec), str(log), threads)
+        self._call, self._restarts = self._start(), MOST_RESTARTS
 
     def wait(self, seconds: float | None) -> int | None:
         """The exit status, or None if it still runs after ``seconds``."""
         ready, _ = ray.wait([self._call], timeout=seconds)
         try:
             return int(ray.get(self._call)) if ready else None
-        except ray.exceptions.RayError:
-            return 1
+        except ray.exceptions.RayError as error:
+            if isinstance(error, ray.exceptions.RayTaskError) or not self._restarts:
+                raise ArgumentError(str(error)) from error
+            self._restarts -= 1
+            self._call = self._start()
+            return self.wait(seconds)
 
     def stop(self) -> None:
         """End it, if it has not ended."""
@@ -304,10 +328,13 @@ class RayProcess:
 
 
 @contextmanager
-def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int]]:
-    """How to launch a job on the cluster, how many run at once, and the threads of each."""
+def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int, str]]:
+    """How to launch a job on the cluster, how many run at once, and the threads and the device of each."""
     with connected():
-        room = ray.cluster_resources()
-        count = jobs or max(1, int(room.get("CPU" if device == "cpu" else "GPU", 1)))
-        options = {} if device == "cpu" else {"num_gpus": 1}
-        yield partial(RayProcess, execute, options), count, max(1, int(room.get("CPU", 1)) // count)
+        room, kind = ray.cluster_resources(), _pick_device(device)
+        count = jobs or max(1, int(room.get(RESOURCES[kind], 1)))
+        options = {} if kind == "cpu" else {"num_gpus": 1}
+        # A job runs on one node: asked for more threads than any has, Ray would wait for ever.
+        most = [node["Resources"].get("CPU", 1) for node in ray.nodes() if RESOURCES[kind] in node["Resources"]]
+        threads = max(1, int(min(room.get("CPU", 1) // count, max(most, default=1))))
+        yield partial(RayProcess, execute, options), count, threads, kind

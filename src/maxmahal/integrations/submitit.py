@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from maxmahal.errors import ArgumentError, SettingsError
 from maxmahal.imports import optional
 
 submitit = optional("submitit", "pip install 'maxmahal[slurm]'")
@@ -33,8 +34,8 @@ class SlurmProcess:
             return None
         try:
             return int(self._job.result())
-        except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError):
-            return 1
+        except submitit.core.utils.UncompletedJobError as error:
+            raise ArgumentError(str(error)) from error
 
     def stop(self) -> None:
         """End it, if it has not ended."""
@@ -43,7 +44,11 @@ class SlurmProcess:
 
 
 @contextmanager
-def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int]]:
-    """How to launch a job, how many are in the queue at once, and the threads of each."""
-    on_gpu = device != "cpu"
-    yield partial(SlurmProcess, execute, int(on_gpu)), jobs or AT_ONCE, CORES if on_gpu else 1
+def open_place(execute: Callable[..., int], device: str, jobs: int | None) -> Iterator[tuple[Any, int, int, str]]:
+    """How to launch a job, how many are in the queue at once, and the threads and the device of each."""
+    if device not in ("cpu", "cuda"):
+        raise SettingsError(
+            "--on slurm needs --device cuda or --device cpu, because this host does not see the others."
+        )
+    on_gpu = device == "cuda"
+    yield partial(SlurmProcess, execute, int(on_gpu)), jobs or AT_ONCE, CORES if on_gpu else 1, device

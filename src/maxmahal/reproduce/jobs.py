@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
+from maxmahal.errors import MaxmahalError
 from maxmahal.files import storage_errors, writable, write_text_atomically
 from maxmahal.settings import Table
 
@@ -30,6 +32,7 @@ PROGRESS = "progress: "  # the prefix of a worker's lines that its parent shows
 END_WITH_PARENT = "--end-with-parent"
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _TAIL = 20_000  # bytes of a log that are read
+_ERRORS = re.compile(r"^ *[\w.]*(?:Error|Exception): .+", re.MULTILINE)  # the last lines of tracebacks
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -37,7 +40,7 @@ class Process(Protocol):
     """A job that runs somewhere."""
 
     def wait(self, seconds: float | None) -> int | None:
-        """The exit status, or None if it still runs after ``seconds``."""
+        """The exit status, or None if it still runs after ``seconds``; an error if it was not run to its end."""
 
     def stop(self) -> None:
         """End it, if it has not ended."""
@@ -95,6 +98,8 @@ class Place:
     """How many run at once."""
     threads: int
     """Of each job."""
+    device: str = "cpu"
+    """Of each job: cpu or cuda."""
     remote: bool = False
     """Whether jobs run on other hosts, which share the folder of the grid and nothing else."""
 
@@ -127,7 +132,14 @@ class Worker:
 
     def wait(self, seconds: float | None) -> int | None:
         """The exit status, or None if it still runs after ``seconds``."""
-        return self._process.wait(seconds)
+        try:
+            return self._process.wait(seconds)
+        except MaxmahalError as error:  # of the cluster: the job could write nothing
+            text = str(error.__cause__ or error)
+            told = _ERRORS.findall(text) or text.splitlines()[:1]
+            with storage_errors(self._log), self._log.open("ab") as file:
+                file.write("\n".join(["", text, *told[-1:], ""]).encode())
+            return 1
 
     def _lines(self) -> list[str]:
         with self._log.open("rb") as file:

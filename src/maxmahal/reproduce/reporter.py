@@ -69,7 +69,7 @@ def plan_lines(plan: GridPlan, jobs: int = 1, *, on: str | None = None) -> list[
     possible = "" if all(cell.state.kind == "done" for cell in plan.cells) else "that can be done "
     several = f", {jobs} at once" if jobs > 1 else ""
     total = f"about {duration(plan.seconds)} of work to do on this device ({plan.device}){several}"
-    total += f": about {duration(makespan(plan, jobs))} on {jobs} workers" if on else ""
+    total += f": about {duration(makespan(plan, jobs))} on {jobs} worker{'s' * (jobs > 1)}" if on else ""
     lines.append(f"In all: {total}." if plan.seconds else f"In all: everything {possible}is done.")
     if in_zoo := [cell for cell in plan.cells if cell.zoo and not cell.state.ended]:
         trainings = sum(cell.column == TRAINING for cell in plan.cells)

@@ -10,6 +10,8 @@ from pathlib import Path
 from maxmahal.errors import DataError, MaxmahalError, SettingsError, did_you_mean
 from maxmahal.imports import integration
 from maxmahal.records import merge_records
+from maxmahal.records.schema import FILE
+from maxmahal.records.shards import Shard
 from maxmahal.reproduce.devices import shared_gpu
 from maxmahal.reproduce.jobs import LocalProcess, Place, Worker, execute, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
@@ -18,6 +20,7 @@ from maxmahal.settings import Table
 
 POLL = 0.2  # seconds between checks of the workers
 PLACES = {"ray": "ray", "slurm": "submitit"}  # the integrations that run jobs elsewhere
+WHOLE = Shard(0, 1)  # the one that an evaluation elsewhere consists of
 JOBS = {"cpu": 1, "cuda": 3}  # default number of workers; one small training leaves most of a large GPU idle
 _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
@@ -71,26 +74,25 @@ def run_plan(
     They run on this machine, on the cluster of ``on="ray"``, or as jobs of ``on="slurm"``; other hosts must share the
     folder of the grid.
     """
-    if on is not None and on not in PLACES:
-        raise SettingsError(f"--on {on} is unknown; {did_you_mean(on, PLACES)}")
-    if jobs is not None and jobs < 1:
-        raise SettingsError(f"--jobs must be at least 1; got {jobs}.")
-    if plan.missing_data:
-        raise DataError(plan.missing_data)
-    with _there(on, plan.device, jobs) if on else _here(plan.device, jobs) as place:
+    with open_place(on, plan.device, jobs) as place:
+        if plan.missing_data:
+            raise DataError(plan.missing_data)
         return _Runner(plan, place, deadline, GridLines(quiet=True) if reporter is None else reporter).run()
 
 
 @contextmanager
-def _there(on: str, device: str, jobs: int | None) -> Iterator[Place]:
-    with integration(PLACES[on]).open_place(execute, device, jobs) as (launch, count, threads):
-        yield Place(launch, count, threads, remote=True)
-
-
-@contextmanager
-def _here(device: str, jobs: int | None) -> Iterator[Place]:
-    count = default_jobs(device) if jobs is None else jobs
-    yield Place(LocalProcess, count, threads_each(count))
+def open_place(on: str | None, device: str, jobs: int | None) -> Iterator[Place]:
+    """This machine, or the cluster ``on``, which may have devices that this machine does not have."""
+    if on is not None and on not in PLACES:
+        raise SettingsError(f"--on {on} is unknown; {did_you_mean(on, PLACES)}")
+    if jobs is not None and jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1; got {jobs}.")
+    if on is None:
+        count = default_jobs(device) if jobs is None else jobs
+        yield Place(LocalProcess, count, threads_each(count), device)
+        return
+    with integration(PLACES[on]).open_place(execute, device, jobs) as (launch, count, threads, where):
+        yield Place(launch, count, threads, where, remote=True)
 
 
 class _Runner:
@@ -147,7 +149,8 @@ class _Runner:
         if cell.column == TRAINING:
             changes = {"sharing": 1 if self._place.remote else self._jobs}
         elif self._place.remote:  # hosts cannot write one file of records together
-            changes = {"out": str(self._own_records(cell)), "shard": "1/1"}
+            changes = {"out": str(self._own_records(cell)), "shard": str(WHOLE)}
+            self._hand_over(cell)
         job = replace(cell.job, until=until, arguments=cell.job.arguments | changes)
         worker = Worker(cell.key, job, self._logs, self._place)
         self._running[cell.key] = cell, worker
@@ -189,6 +192,13 @@ class _Runner:
 
     def _own_records(self, cell: PlanCell) -> Path:
         return self._plan.out / "records" / cell.key
+
+    def _hand_over(self, cell: PlanCell) -> None:
+        """Let a job continue what this machine began: chunks of another size could not be merged."""
+        own = self._own_records(cell)
+        if cell.look().kind == "half" and not (own / WHOLE.file).exists():
+            merge_records(own, [self._plan.out / "records"])
+            (own / FILE).rename(own / WHOLE.file)
 
     def _stop_all(self) -> None:
         for key, (cell, worker) in list(self._running.items()):
