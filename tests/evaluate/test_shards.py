@@ -4,6 +4,7 @@ import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.files import StorageError
 from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, shards
 from maxmahal.records.schema import FILE
+from maxmahal.records.store import Store
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SHORT = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", queries=6))
+SMALL = replace(SHORT, stages=SHORT.stages[:1])
 LOOKING = replace(SHORT, diagnose=True, mend=True)
 COUNT = 3
 
@@ -151,7 +154,7 @@ def test_shards_of_another_evaluation_are_refused(
         evaluate_models({"m": own["target"]}, own["data"], out=tmp_path, suite=own["suite"], shard=part(index, 2))
     with pytest.raises(RecordsError, match=rf"shard-2-of-2.sqlite cannot be merged.*'m' differs.*{part_of_sentence}"):
         merge_records(tmp_path)
-    assert not (tmp_path / FILE).exists()
+    assert not read_evaluations(tmp_path)
 
 
 def test_chunks_of_another_size_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,19 +176,67 @@ def test_other_plans_are_refused(tmp_path: Path) -> None:
         merge_records(tmp_path)
 
 
-def test_nothing_to_merge_and_records_that_are_being_written(tmp_path: Path) -> None:
+def test_nothing_to_merge(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match="There are no records in"):
         merge_records(tmp_path)
+    (tmp_path / "empty").mkdir()
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SHORT, shard="1/2")
+    for name in ("typo", "empty"):
+        with pytest.raises(RecordsError, match=f"There are no records in .*{name}"):
+            merge_records(tmp_path, [tmp_path / name])
+    assert not (tmp_path / FILE).exists()
+
+
+def test_merging_while_an_evaluation_writes(tmp_path: Path) -> None:
     model = curved()
+    data = labelled_by(model)
 
     class Merging(SilentReporter):
         def chunk(self, samples: int, robust: float) -> None:
-            with pytest.raises(RecordsError, match="Another process writes"):
-                merge_records(tmp_path)
+            merge_records(tmp_path / "parts")
 
-    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, shard="1/2")
-    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, reporter=Merging())
-    assert merge_records(tmp_path)[0].endswith("complete.")
+    evaluate_model(model, data, out=tmp_path / "whole", suite=SHORT)
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, shard="2/3")
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, reporter=Merging())
+    assert merge_records(tmp_path / "parts")[0].endswith("complete.")
+    assert told(tmp_path / "parts") == told(tmp_path / "whole")
+
+
+def test_merging_loses_nothing_that_is_recorded_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inner = curved(), shards._copy
+    data = labelled_by(model)
+    evaluate_models({"old": model}, data, out=tmp_path, suite=SMALL)
+    evaluate_models({"part": model}, data, out=tmp_path, suite=SMALL, shard="1/1")
+    columns = "data, suite, seed, samples, body"
+    query = f"INSERT INTO evaluations (name, {columns}) SELECT 'meanwhile', {columns} FROM evaluations LIMIT 1"
+
+    def record() -> None:
+        with closing(Store(tmp_path)) as store:
+            store._commit(lambda connection: connection.execute(query))
+
+    writer = Thread(target=record)
+
+    def copy(*arguments: Any) -> None:
+        if not writer.ident:
+            writer.start()
+            writer.join(0.5)  # it waits for the merge
+        inner(*arguments)
+
+    monkeypatch.setattr(shards, "_copy", copy)
+    merge_records(tmp_path)
+    writer.join()
+    assert {each.name for each in read_evaluations(tmp_path)} == {"old", "part", "meanwhile"}
+
+
+def test_a_merge_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+    merge_records(tmp_path)
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="2/2")
+    before = everything(tmp_path)
+    monkeypatch.setattr(Store, "count_samples", lambda *_: [][0])
+    with pytest.raises(IndexError):
+        merge_records(tmp_path)
+    assert everything(tmp_path) == before
 
 
 def test_a_shard_has_no_side_files_and_leads_nowhere(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ from typing import TypeVar
 
 from maxmahal.errors import SettingsError
 from maxmahal.files import user_path, write_atomically
-from maxmahal.records.schema import FILE, RecordsError, open_copy, open_for_reading, parse_body, record_errors
+from maxmahal.records.schema import (
+    FILE,
+    RecordsError,
+    open_copy,
+    open_for_reading,
+    open_for_writing,
+    parse_body,
+    record_errors,
+)
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Finding
 from maxmahal.settings import Table
@@ -105,15 +113,11 @@ class FileStore(Store):
 
     def _write(self) -> None:
         started = time.monotonic()
-        _write(self._connection, self.path)
+        content = self._connection.serialize()
+        write_atomically(self.path, lambda temporary: temporary.write_bytes(content), self.path.parent)
         self._changed = False
         now = time.monotonic()
         self._due = now + _SHARE * (now - started)
-
-
-def _write(connection: sqlite3.Connection, path: Path) -> None:
-    content = connection.serialize()
-    write_atomically(path, lambda temporary: temporary.write_bytes(content), path.parent)
 
 
 def findings_of_first(folder: Path, shard: Shard, identity: Identity, same: Table) -> list[Finding]:
@@ -132,18 +136,23 @@ def merge_records(folder: str | Path, others: Sequence[str | Path] = ()) -> list
     Merging again changes nothing. Returns one line per evaluation: that it is complete, or what is missing.
     """
     out = user_path(folder)
-    sources = [source for each in (out, *map(user_path, others)) for source in _sources(each)]
+    sources = _sources(out)
+    for other in map(user_path, others):
+        if not (found := _sources(other)):
+            raise RecordsError(f"There are no records in {other}; name a folder that holds records or shards.")
+        sources += found
     if not sources:
         raise RecordsError(
             f"There are no records in {out}; `maxmahal evaluate ... --shard 1/8 --out {out}` makes some."
         )
-    connection = open_copy(None)
-    with closing(Store(out, connection=connection)) as store:
+    target = out / FILE
+    # Not in WAL mode, if the file is not in it yet: that does not work on every file system.
+    connection = open_for_writing(out, wal=False)
+    with closing(Store(out, connection=connection)) as store, record_errors(target), connection:
+        connection.execute("BEGIN IMMEDIATE")  # one transaction: other processes wait for it, and an error undoes it
         for source in sources:
-            _take(store, connection, source)
-        if (out / f"{FILE}-wal").exists():
-            raise RecordsError(f"Another process writes {out / FILE}; wait until it has ended, then merge again.")
-        _write(connection, out / FILE)
+            if not source.samefile(target):
+                _take(store, connection, source)
         counts = {int(match[2]) for source in sources if (match := _FILE_NAME.fullmatch(source.name))}
         return _states(connection, counts)
 
@@ -156,31 +165,29 @@ def _sources(folder: Path) -> list[Path]:
 
 def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
     """Copy the evaluations of a file; what is known already stays as it is."""
-    with record_errors(source):
-        with closing(open_for_reading(source)) as checked:
+    with closing(open_for_reading(source)) as theirs:
+        with record_errors(source):
+            theirs.execute("BEGIN")  # one snapshot of all tables
             query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations ORDER BY id"
-            rows = checked.execute(query).fetchall()
-        connection.execute("ATTACH ? AS source", (str(source),))
-        try:
-            for number, name, data, suite, seed, samples, text, finished, plane in rows:
-                body = parse_body("evaluations", text)
-                identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
-                if difference := _difference(store, connection, identity, body, number):
-                    raise RecordsError(
-                        f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
-                        f"({difference}); move it away, or repeat it with the model, data and settings of the others."
-                    )
-                known = store.begin(identity, body)
-                query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
-                connection.execute(query, (finished, plane, known))
-                _copy(connection, number, known)
-                store.count_samples(known)
-        finally:
-            connection.execute("DETACH source")
+            rows = [(*row, parse_body("evaluations", row[6])) for row in theirs.execute(query).fetchall()]
+        for number, name, data, suite, seed, samples, _, finished, plane, body in rows:
+            identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
+            if difference := _difference(store, (connection, theirs), identity, body, number):
+                raise RecordsError(
+                    f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
+                    f"({difference}); move it away, or repeat it with the model, data and settings of the others."
+                )
+            known = store.begin(identity, body)
+            query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
+            connection.execute(query, (finished, plane, known))
+            _copy(connection, theirs, number, known)
+            store.count_samples(known)
 
 
-def _difference(store: Store, connection: sqlite3.Connection, identity: Identity, body: Table, number: int) -> str:
-    """Why an evaluation of the attached file is not a part of the one that is known by the same name."""
+def _difference(
+    store: Store, connections: Sequence[sqlite3.Connection], identity: Identity, body: Table, number: int
+) -> str:
+    """Why an evaluation of another file is not a part of the one that is known by the same name."""
     known = store.find(identity)
     if known is None:
         return ""
@@ -189,24 +196,21 @@ def _difference(store: Store, connection: sqlite3.Connection, identity: Identity
     mine, theirs = ([each.get(key) for key in ("block", "chunk")] for each in (body, known[1]))
     if mine != theirs:
         return f"chunks of {mine[0] or mine[1]} samples and not of {theirs[0] or theirs[1]}"
-    query = (
-        "SELECT ours.name FROM source.stages AS ours JOIN main.stages AS known USING (position) WHERE "
-        "ours.evaluation = ? AND known.evaluation = ? AND (ours.name, ours.skipped) != (known.name, known.skipped)"
+    query = "SELECT position, name, skipped FROM stages WHERE evaluation = ?"
+    ours, others = (
+        {position: stage for position, *stage in connection.execute(query, (each,))}
+        for connection, each in zip(connections, (known[0], number), strict=True)
     )
-    other = connection.execute(query, (number, known[0])).fetchone()
-    return f"the plan of stage {other[0]}" if other else ""
+    return next((f"the plan of stage {others[at][0]}" for at in others if ours.get(at, others[at]) != others[at]), "")
 
 
-def _copy(connection: sqlite3.Connection, number: int, known: int) -> None:
+def _copy(connection: sqlite3.Connection, theirs: sqlite3.Connection, number: int, known: int) -> None:
     """The rows of one evaluation, under the number that it has here."""
     # Rows of a chunk that is known are known, too: a chunk is recorded as a whole.
     for table in _COPIED:
-        columns = [name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})")][1:]
-        names = ", ".join(columns)
-        connection.execute(
-            f"INSERT OR IGNORE INTO main.{table} SELECT ?, {names} FROM source.{table} WHERE evaluation = ?",
-            (known, number),
-        )
+        columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        rows = theirs.execute(f"SELECT ?, {', '.join(columns[1:])} FROM {table} WHERE evaluation = ?", (known, number))
+        connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
 
 
 def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:

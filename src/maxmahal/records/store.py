@@ -173,8 +173,9 @@ class Store:
     def count_samples(self, evaluation: int) -> None:
         """Record how many samples the stages have whose chunks were computed elsewhere."""
         query = (
-            "UPDATE stages SET planned = (SELECT COUNT(*) FROM records WHERE records.evaluation = stages.evaluation "
-            "AND records.stage = stages.position) WHERE evaluation = ? AND chunks IS NOT NULL"
+            "UPDATE stages SET planned = MAX(IFNULL(planned, 0), (SELECT COUNT(*) FROM records WHERE "
+            "records.evaluation = stages.evaluation AND records.stage = stages.position)) "
+            "WHERE evaluation = ? AND chunks IS NOT NULL"
         )
         self._commit(lambda connection: connection.execute(query, (evaluation,)))
 
@@ -273,7 +274,10 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """One transaction; the lock is taken at once, so that two writers wait for each other."""
+        """One transaction, or a part of an open one; the lock is taken at once, so that two writers wait."""
+        if self._connection.in_transaction:
+            with record_errors(self.path):
+                return work(self._connection)
         with record_errors(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             return work(connection)
