@@ -16,7 +16,7 @@ from maxmahal.errors import ArgumentError, SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, evaluation
 from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.files import StorageError
-from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, shards
+from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, schema, shards
 from maxmahal.records.schema import FILE
 from maxmahal.records.store import Store
 
@@ -239,6 +239,27 @@ def test_a_merge_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     assert everything(tmp_path) == before
 
 
+def test_a_number_of_chunks_costs_no_memory(tmp_path: Path) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+    file = tmp_path / "shard-1-of-2.sqlite"
+    for samples, many in ((0, 2**40), (2**60, 2**60)):
+        with closing(shards.FileStore(file)) as store:
+            store._commit(lambda c, many=many: c.execute("UPDATE stages SET chunks = ? WHERE position = 1", (many,)))
+            store._commit(lambda c, more=samples: c.execute("UPDATE evaluations SET samples = samples + ?", (more,)))
+        if not samples:
+            with pytest.raises(RecordsError, match="more chunks than samples"):
+                merge_records(tmp_path)
+    file.rename(tmp_path / f"shard-1-of-{10**8}.sqlite")
+    assert f"3/{10**8}" in merge_records(tmp_path)[0]
+
+
+def test_a_large_shard_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+    monkeypatch.setattr(schema, "_MOST_BYTES", 1 << 10)
+    with pytest.raises(RecordsError, match="divide it into more shards"):
+        evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+
+
 def test_a_shard_has_no_side_files_and_leads_nowhere(tmp_path: Path) -> None:
     model, out = curved(), tmp_path / "out"
 
@@ -255,24 +276,22 @@ def test_a_shard_has_no_side_files_and_leads_nowhere(tmp_path: Path) -> None:
         evaluate_model(model, labelled_by(model), out=out, suite=SHORT, shard="1/2")
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "a/b", "1/2/3", ""])
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "a/b", "1/2/3", "", "1/9999999999"])
 def test_a_shard_that_is_none(text: str) -> None:
     with pytest.raises(SettingsError, match="1/8 for the first of eight"):
         Shard.parse(text)
 
 
+def array(task: int, first: int, last: int, count: int | None = None) -> dict[str, str]:
+    values = {"ID": task, "MIN": first, "MAX": last, "COUNT": last - first + 1 if count is None else count}
+    return {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in values.items()}
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "4"}, Shard(3, 4)),
-        ({"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1"}, Shard(3, 4)),
-        (
-            {
-                **{"SLURM_ARRAY_TASK_ID": "14", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "10"},
-                **{"SLURM_ARRAY_TASK_STEP": "2", "RANK": "0", "WORLD_SIZE": "1"},
-            },
-            Shard(2, 3),
-        ),
+        (array(3, 0, 3), Shard(3, 4)),
+        (array(4, 1, 4), Shard(3, 4)),
         ({"RANK": "0", "WORLD_SIZE": "2"}, Shard(0, 2)),
     ],
 )
@@ -285,7 +304,12 @@ def test_shards_of_arrays_and_ranks(variables: dict[str, str], expected: Shard) 
     [
         ({}, "neither is set"),
         ({"RANK": "1"}, "WORLD_SIZE"),
-        ({"SLURM_ARRAY_TASK_ID": "x", "SLURM_ARRAY_TASK_COUNT": "2"}, "SLURM_ARRAY_TASK_ID, which is 'x'"),
+        (array(1, 0, 1) | {"SLURM_ARRAY_TASK_ID": "x"}, "SLURM_ARRAY_TASK_ID, which is 'x'"),
+        (array(5, 5, 5), "task 5 of 0-7 is 6/8"),
+        (array(0, 0, 0), "needs a whole Slurm array"),
+        (array(3, 3, 5, 2), "needs a whole Slurm array"),
+        (array(1, 1, 3, 2), "needs a whole Slurm array"),
+        (array(1, 0, 1) | {"RANK": "0", "WORLD_SIZE": "1"}, "no RANK beside it"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "3/2 is not a shard"),
     ],
 )

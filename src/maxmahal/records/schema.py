@@ -21,6 +21,7 @@ from maxmahal.files import StorageError, opened, parse_json, storage_errors, wri
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
 PATIENCE = 60.0  # seconds to wait for another process to finish its commit; one takes milliseconds
+_MOST_BYTES = 1 << 30  # of a copy in memory; SQLite lets it grow no further
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 _EVALUATIONS = """
@@ -160,7 +161,10 @@ def open_copy(path: Path) -> sqlite3.Connection:
         with _closed_on_error(connection):
             if path.exists():
                 with opened(path) as stream:
-                    connection.deserialize(stream.read())
+                    content = stream.read(_MOST_BYTES + 1)
+                if len(content) > _MOST_BYTES:
+                    raise RecordsError(f"{path} holds more than {_MOST_BYTES >> 20} MiB; divide it into more shards.")
+                connection.deserialize(content)
                 _check_tables(connection, path)
             else:
                 _create_tables(connection)

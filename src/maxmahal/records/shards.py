@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,9 +32,10 @@ from maxmahal.settings import Table
 
 T = TypeVar("T")
 _COPIED = ("findings", "stages", "chunks", "records", "pictures", "points")
-_PATTERN = re.compile(r"(\d+)/(\d+)")
-_FILE_NAME = re.compile(r"shard-(\d+)-of-(\d+)\.sqlite")
+_PATTERN = re.compile(r"(\d{1,9})/(\d{1,9})")
+_FILE_NAME = re.compile(r"shard-(\d{1,9})-of-(\d{1,9})\.sqlite")
 _SHARE = 20  # of its time, a shard spends one part at most on writing its file
+_NAMED = 50  # unfinished shards in a line
 
 
 @dataclass(frozen=True)
@@ -70,17 +72,20 @@ class Shard:
 
     @classmethod
     def _of(cls, environment: Mapping[str, str]) -> "Shard":
-        def number(name: str, default: int | None = None) -> int:
+        def number(name: str) -> int:
             value = environment.get(name, "")
             if not value.isdecimal():
-                if default is not None and not value:
-                    return default
                 raise SettingsError(f"--shard auto needs the variable {name}, which is '{value}'; write --shard 1/8.")
             return int(value)
 
         if "SLURM_ARRAY_TASK_ID" in environment:
-            first, step = number("SLURM_ARRAY_TASK_MIN", 0), number("SLURM_ARRAY_TASK_STEP", 1)
-            index, count = (number("SLURM_ARRAY_TASK_ID") - first) // max(step, 1), number("SLURM_ARRAY_TASK_COUNT")
+            first, last = number("SLURM_ARRAY_TASK_MIN"), number("SLURM_ARRAY_TASK_MAX")
+            index, count = number("SLURM_ARRAY_TASK_ID") - first, number("SLURM_ARRAY_TASK_COUNT")
+            if first > 1 or count != last - first + 1 or count == 1 or "RANK" in environment:
+                raise SettingsError(
+                    "--shard auto needs a whole Slurm array, such as --array=0-7, and no RANK beside it; to repeat "
+                    f"some of its tasks write --shard I/N, where task {first + index} of 0-7 is {first + index + 1}/8."
+                )
         elif "RANK" in environment:
             index, count = number("RANK"), number("WORLD_SIZE")
         else:
@@ -170,6 +175,9 @@ def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
             theirs.execute("BEGIN")  # one snapshot of all tables
             query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations ORDER BY id"
             rows = [(*row, parse_body("evaluations", row[6])) for row in theirs.execute(query).fetchall()]
+            query = "SELECT 1 FROM stages JOIN evaluations ON evaluation = id WHERE chunks NOT BETWEEN 0 AND samples"
+            if theirs.execute(query).fetchone():
+                raise ValueError("a stage has more chunks than samples")
         for number, name, data, suite, seed, samples, _, finished, plane, body in rows:
             identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
             if difference := _difference(store, (connection, theirs), identity, body, number):
@@ -216,18 +224,28 @@ def _copy(connection: sqlite3.Connection, theirs: sqlite3.Connection, number: in
 def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:
     """What is missing of each evaluation; ``counts`` are the numbers of shards of the files."""
     lines = []
+    count = min(counts) if len(counts) == 1 else 1
     query = "SELECT id, name, suite, samples, finished FROM evaluations ORDER BY id"
     for number, name, suite, samples, finished in connection.execute(query).fetchall():
         query = "SELECT position, IFNULL(chunks, 0) FROM stages WHERE evaluation = ? AND skipped = ''"
-        stages = connection.execute(query, (number,)).fetchall()
-        planned = {(stage, chunk) for stage, many in stages for chunk in range(many)}
-        query = "SELECT stage, number FROM chunks WHERE evaluation = ?"
-        missing = planned - set(connection.execute(query, (number,)).fetchall())
+        stages = dict(connection.execute(query, (number,)).fetchall())
+        query = (
+            "SELECT stage, number % ?, COUNT(*) FROM chunks JOIN stages ON chunks.evaluation = stages.evaluation "
+            "AND stage = position AND skipped = '' AND number < stages.chunks WHERE chunks.evaluation = ? GROUP BY 1, 2"
+        )
+        done = {(stage, index): many for stage, index, many in connection.execute(query, (count, number))}
+        planned = sum(stages.values())
+        missing = planned - sum(done.values())
         state = "complete."
         if missing or not finished:
-            what = f"{len(missing)} of {len(planned)} chunks" if missing else "the last stages"
-            indices = sorted({chunk % count for count in counts for _, chunk in missing}) if len(counts) == 1 else []
-            shards = "".join(f", {Shard(index, *counts)}" for index in indices).replace(",", ", of", 1)
+            what = f"{missing:,} of {planned:,} chunks" if missing else "the last stages"
+            unfinished = (
+                str(Shard(index, count))
+                for index in range(count)
+                if any(done.get((stage, index), 0) < len(range(index, many, count)) for stage, many in stages.items())
+            )
+            some = ", ".join(islice(unfinished, _NAMED)) if missing and len(counts) == 1 else ""
+            shards = f", of {some}" if some else ""
             state = f"{what} are missing{shards}; run the unfinished shards again, then merge again."
         lines.append(f"{name}, {suite}, {samples:,} samples: {state}")
     return lines
