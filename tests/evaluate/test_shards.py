@@ -15,6 +15,7 @@ from torch import nn
 from maxmahal.errors import ArgumentError, SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, evaluation
 from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.evaluate.suite import option_defaults
 from maxmahal.files import StorageError
 from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, schema, shards
 from maxmahal.records.schema import FILE
@@ -136,6 +137,43 @@ def test_folders_of_hosts_that_share_nothing(tmp_path: Path) -> None:
     lines = merge_records(tmp_path / "new", [tmp_path / "host-1", tmp_path / "host-0"])
     assert [line.rpartition(" ")[2] for line in lines] == ["complete."] * 2
     assert told(tmp_path / "new") == told(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("blind", [0, 1])
+def test_a_shard_adopts_the_warnings_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blind: int) -> None:
+    """Without a common folder, one of two finds nothing."""
+    model = Scaled(curved(), 1e6).eval()
+    arguments = {"data": labelled_by(model), "suite": replace(LOOKING, stages=SMALL.stages)}
+    inner = evaluation.EvaluationRun._findings
+
+    def blinded(self: Any, missing: dict[str, int]) -> Any:
+        return ((name, replace(found, flagged=False, adds=())) for name, found in inner(self, missing))
+
+    hosts = [tmp_path / "host-1", tmp_path / "host-2"]
+    for index, host in enumerate(hosts):
+        monkeypatch.setattr(evaluation.EvaluationRun, "_findings", blinded if index == blind else inner)
+        if not index:
+            evaluate_model(model, out=tmp_path / "whole", **arguments)
+        evaluate_model(model, out=host, shard=part(index, 2), **arguments)
+    with pytest.raises(RecordsError, match=r"host-2.*only one of them warns of .* beside the file of shard 1"):
+        merge_records(tmp_path / "all", hosts)
+    shutil.copy(hosts[0] / "shard-1-of-2.sqlite", hosts[1])
+    evaluate_model(model, out=hosts[1], shard="2/2", **arguments)
+    assert merge_records(tmp_path / "all", hosts)[0].endswith("complete.")
+    assert told(tmp_path / "all") == told(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("newer", [0, 1])
+def test_records_without_an_option_that_was_added_since(tmp_path: Path, newer: int) -> None:
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for folder in folders:
+        evaluate_model(curved(), labelled_by(curved()), out=folder, suite=SMALL)
+    with closing(Store(folders[1 - newer])) as store:
+        query = "UPDATE evaluations SET body = json_remove(body, '$.same.suite.stages.apgd.restarts')"
+        store._commit(lambda connection: connection.execute(query))
+    with pytest.raises(RecordsError, match="restarts"):
+        merge_records(folders[0], folders[1:])
+    assert merge_records(folders[0], folders[1:], option_defaults)[0].endswith("complete.")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from maxmahal.records.schema import (
     parse_body,
     record_errors,
 )
-from maxmahal.records.store import Identity, Store
+from maxmahal.records.store import Identity, Store, finding_from_json
 from maxmahal.records.types import Finding
 from maxmahal.settings import Table
 
@@ -135,7 +135,14 @@ def findings_of_first(folder: Path, shard: Shard, identity: Identity, same: Tabl
         return other.findings(known[0]) if known is not None and known[1]["same"] == same else []
 
 
-def merge_records(folder: str | Path, others: Sequence[str | Path] = ()) -> list[str]:
+def warnings_of(findings: Sequence[Finding]) -> dict[str, tuple[bool, tuple[str, ...]]]:
+    """What decides which attacks are added, for each check."""
+    return {finding.check: (finding.flagged, finding.adds) for finding in findings}
+
+
+def merge_records(
+    folder: str | Path, others: Sequence[str | Path] = (), option_defaults: Callable[[str], Table] = lambda _: {}
+) -> list[str]:
     """Collect the shards of a folder, and the records and shards of ``others``, in its file of records.
 
     Merging again changes nothing. Returns one line per evaluation: that it is complete, or what is missing.
@@ -153,7 +160,7 @@ def merge_records(folder: str | Path, others: Sequence[str | Path] = ()) -> list
     target = out / FILE
     # Not in WAL mode, if the file is not in it yet: that does not work on every file system.
     connection = open_for_writing(out, wal=False)
-    with closing(Store(out, connection=connection)) as store, record_errors(target), connection:
+    with closing(Store(out, option_defaults, connection=connection)) as store, record_errors(target), connection:
         connection.execute("BEGIN IMMEDIATE")  # one transaction: other processes wait for it, and an error undoes it
         for source in sources:
             if not source.samefile(target):
@@ -180,10 +187,13 @@ def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
                 raise ValueError("a stage has more chunks than samples")
         for number, name, data, suite, seed, samples, _, finished, plane, body in rows:
             identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
-            if difference := _difference(store, (connection, theirs), identity, body, number):
+            with record_errors(source):
+                difference = _difference(store, (connection, theirs), identity, body, number)
+            if difference:
                 raise RecordsError(
                     f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
-                    f"({difference}); move it away, or repeat it with the model, data and settings of the others."
+                    f"({difference}); move it away, or repeat it with the model, data and settings of the others, "
+                    "beside the file of shard 1."
                 )
             known = store.begin(identity, body)
             query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
@@ -204,6 +214,10 @@ def _difference(
     mine, theirs = ([each.get(key) for key in ("block", "chunk")] for each in (body, known[1]))
     if mine != theirs:
         return f"chunks of {mine[0] or mine[1]} samples and not of {theirs[0] or theirs[1]}"
+    found = connections[1].execute("SELECT body FROM findings WHERE evaluation = ?", (number,))
+    before, now = warnings_of(store.findings(known[0])), warnings_of([finding_from_json(text) for (text,) in found])
+    if check := next((check for check in before if before[check] != now.get(check, before[check])), ""):
+        return f"only one of them warns of {check}"
     query = "SELECT position, name, skipped FROM stages WHERE evaluation = ?"
     ours, others = (
         {position: stage for position, *stage in connection.execute(query, (each,))}
