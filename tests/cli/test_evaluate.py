@@ -167,6 +167,7 @@ def test_shards_of_a_slurm_array_are_merged(run, here: Path, monkeypatch: pytest
     assert run("evaluate", "clinets:make", *ARGUMENTS[:-1], "whole").code == 0
     monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "2")
     monkeypatch.setenv("SLURM_ARRAY_TASK_MIN", "1")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_MAX", "2")
     for task in ("1", "2"):
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
         done = run("evaluate", "clinets:make", *ARGUMENTS[:-1], "parts", "--shard", "auto")

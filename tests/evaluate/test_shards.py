@@ -4,6 +4,7 @@ import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -14,12 +15,15 @@ from torch import nn
 from maxmahal.errors import ArgumentError, SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, evaluation
 from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.evaluate.suite import option_defaults
 from maxmahal.files import StorageError
-from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, shards
+from maxmahal.records import RecordsError, Shard, merge_records, read_evaluations, schema, shards
 from maxmahal.records.schema import FILE
+from maxmahal.records.store import Store
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SHORT = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", queries=6))
+SMALL = replace(SHORT, stages=SHORT.stages[:1])
 LOOKING = replace(SHORT, diagnose=True, mend=True)
 COUNT = 3
 
@@ -135,6 +139,43 @@ def test_folders_of_hosts_that_share_nothing(tmp_path: Path) -> None:
     assert told(tmp_path / "new") == told(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("blind", [0, 1])
+def test_a_shard_adopts_the_warnings_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blind: int) -> None:
+    """Without a common folder, one of two finds nothing."""
+    model = Scaled(curved(), 1e6).eval()
+    arguments = {"data": labelled_by(model), "suite": replace(LOOKING, stages=SMALL.stages)}
+    inner = evaluation.EvaluationRun._findings
+
+    def blinded(self: Any, missing: dict[str, int]) -> Any:
+        return ((name, replace(found, flagged=False, adds=())) for name, found in inner(self, missing))
+
+    hosts = [tmp_path / "host-1", tmp_path / "host-2"]
+    for index, host in enumerate(hosts):
+        monkeypatch.setattr(evaluation.EvaluationRun, "_findings", blinded if index == blind else inner)
+        if not index:
+            evaluate_model(model, out=tmp_path / "whole", **arguments)
+        evaluate_model(model, out=host, shard=part(index, 2), **arguments)
+    with pytest.raises(RecordsError, match=r"host-2.*only one of them warns of .* beside the file of shard 1"):
+        merge_records(tmp_path / "all", hosts)
+    shutil.copy(hosts[0] / "shard-1-of-2.sqlite", hosts[1])
+    evaluate_model(model, out=hosts[1], shard="2/2", **arguments)
+    assert merge_records(tmp_path / "all", hosts)[0].endswith("complete.")
+    assert told(tmp_path / "all") == told(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("newer", [0, 1])
+def test_records_without_an_option_that_was_added_since(tmp_path: Path, newer: int) -> None:
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for folder in folders:
+        evaluate_model(curved(), labelled_by(curved()), out=folder, suite=SMALL)
+    with closing(Store(folders[1 - newer])) as store:
+        query = "UPDATE evaluations SET body = json_remove(body, '$.same.suite.stages.apgd.restarts')"
+        store._commit(lambda connection: connection.execute(query))
+    with pytest.raises(RecordsError, match="restarts"):
+        merge_records(folders[0], folders[1:])
+    assert merge_records(folders[0], folders[1:], option_defaults)[0].endswith("complete.")
+
+
 @pytest.mark.parametrize(
     ("changes", "part_of_sentence"),
     [
@@ -151,7 +192,7 @@ def test_shards_of_another_evaluation_are_refused(
         evaluate_models({"m": own["target"]}, own["data"], out=tmp_path, suite=own["suite"], shard=part(index, 2))
     with pytest.raises(RecordsError, match=rf"shard-2-of-2.sqlite cannot be merged.*'m' differs.*{part_of_sentence}"):
         merge_records(tmp_path)
-    assert not (tmp_path / FILE).exists()
+    assert not read_evaluations(tmp_path)
 
 
 def test_chunks_of_another_size_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,19 +214,88 @@ def test_other_plans_are_refused(tmp_path: Path) -> None:
         merge_records(tmp_path)
 
 
-def test_nothing_to_merge_and_records_that_are_being_written(tmp_path: Path) -> None:
+def test_nothing_to_merge(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match="There are no records in"):
         merge_records(tmp_path)
+    (tmp_path / "empty").mkdir()
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SHORT, shard="1/2")
+    for name in ("typo", "empty"):
+        with pytest.raises(RecordsError, match=f"There are no records in .*{name}"):
+            merge_records(tmp_path, [tmp_path / name])
+    assert not (tmp_path / FILE).exists()
+
+
+def test_merging_while_an_evaluation_writes(tmp_path: Path) -> None:
     model = curved()
+    data = labelled_by(model)
 
     class Merging(SilentReporter):
         def chunk(self, samples: int, robust: float) -> None:
-            with pytest.raises(RecordsError, match="Another process writes"):
-                merge_records(tmp_path)
+            merge_records(tmp_path / "parts")
 
-    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, shard="1/2")
-    evaluate_model(model, labelled_by(model), out=tmp_path, suite=SHORT, reporter=Merging())
-    assert merge_records(tmp_path)[0].endswith("complete.")
+    evaluate_model(model, data, out=tmp_path / "whole", suite=SHORT)
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, shard="2/3")
+    evaluate_model(model, data, out=tmp_path / "parts", suite=SHORT, reporter=Merging())
+    assert merge_records(tmp_path / "parts")[0].endswith("complete.")
+    assert told(tmp_path / "parts") == told(tmp_path / "whole")
+
+
+def test_merging_loses_nothing_that_is_recorded_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inner = curved(), shards._copy
+    data = labelled_by(model)
+    evaluate_models({"old": model}, data, out=tmp_path, suite=SMALL)
+    evaluate_models({"part": model}, data, out=tmp_path, suite=SMALL, shard="1/1")
+    columns = "data, suite, seed, samples, body"
+    query = f"INSERT INTO evaluations (name, {columns}) SELECT 'meanwhile', {columns} FROM evaluations LIMIT 1"
+
+    def record() -> None:
+        with closing(Store(tmp_path)) as store:
+            store._commit(lambda connection: connection.execute(query))
+
+    writer = Thread(target=record)
+
+    def copy(*arguments: Any) -> None:
+        if not writer.ident:
+            writer.start()
+            writer.join(0.5)  # it waits for the merge
+        inner(*arguments)
+
+    monkeypatch.setattr(shards, "_copy", copy)
+    merge_records(tmp_path)
+    writer.join()
+    assert {each.name for each in read_evaluations(tmp_path)} == {"old", "part", "meanwhile"}
+
+
+def test_a_merge_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+    merge_records(tmp_path)
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="2/2")
+    before = everything(tmp_path)
+    monkeypatch.setattr(Store, "count_samples", lambda *_: [][0])
+    with pytest.raises(IndexError):
+        merge_records(tmp_path)
+    assert everything(tmp_path) == before
+
+
+def test_a_number_of_chunks_costs_no_memory(tmp_path: Path) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+    file = tmp_path / "shard-1-of-2.sqlite"
+    for samples, many in ((0, 2**40), (2**60, 2**60)):
+        with closing(shards.FileStore(file)) as store:
+            store._commit(lambda c, many=many: c.execute("UPDATE stages SET chunks = ? WHERE position = 1", (many,)))
+            store._commit(lambda c, more=samples: c.execute("UPDATE evaluations SET samples = samples + ?", (more,)))
+        if not samples:
+            with pytest.raises(RecordsError, match="more chunks than samples"):
+                merge_records(tmp_path)
+    file.rename(tmp_path / f"shard-1-of-{10**8}.sqlite")
+    assert f"3/{10**8}" in merge_records(tmp_path)[0]
+
+
+def test_a_large_shard_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
+    monkeypatch.setattr(schema, "_MOST_BYTES", 1 << 10)
+    with pytest.raises(RecordsError, match="divide it into more shards"):
+        evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
 
 
 def test_a_shard_has_no_side_files_and_leads_nowhere(tmp_path: Path) -> None:
@@ -204,24 +314,22 @@ def test_a_shard_has_no_side_files_and_leads_nowhere(tmp_path: Path) -> None:
         evaluate_model(model, labelled_by(model), out=out, suite=SHORT, shard="1/2")
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "a/b", "1/2/3", ""])
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "a/b", "1/2/3", "", "1/9999999999"])
 def test_a_shard_that_is_none(text: str) -> None:
     with pytest.raises(SettingsError, match="1/8 for the first of eight"):
         Shard.parse(text)
 
 
+def array(task: int, first: int, last: int, count: int | None = None) -> dict[str, str]:
+    values = {"ID": task, "MIN": first, "MAX": last, "COUNT": last - first + 1 if count is None else count}
+    return {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in values.items()}
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "4"}, Shard(3, 4)),
-        ({"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1"}, Shard(3, 4)),
-        (
-            {
-                **{"SLURM_ARRAY_TASK_ID": "14", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "10"},
-                **{"SLURM_ARRAY_TASK_STEP": "2", "RANK": "0", "WORLD_SIZE": "1"},
-            },
-            Shard(2, 3),
-        ),
+        (array(3, 0, 3), Shard(3, 4)),
+        (array(4, 1, 4), Shard(3, 4)),
         ({"RANK": "0", "WORLD_SIZE": "2"}, Shard(0, 2)),
     ],
 )
@@ -234,7 +342,12 @@ def test_shards_of_arrays_and_ranks(variables: dict[str, str], expected: Shard) 
     [
         ({}, "neither is set"),
         ({"RANK": "1"}, "WORLD_SIZE"),
-        ({"SLURM_ARRAY_TASK_ID": "x", "SLURM_ARRAY_TASK_COUNT": "2"}, "SLURM_ARRAY_TASK_ID, which is 'x'"),
+        (array(1, 0, 1) | {"SLURM_ARRAY_TASK_ID": "x"}, "SLURM_ARRAY_TASK_ID, which is 'x'"),
+        (array(5, 5, 5), "task 5 of 0-7 is 6/8"),
+        (array(0, 0, 0), "needs a whole Slurm array"),
+        (array(3, 3, 5, 2), "needs a whole Slurm array"),
+        (array(1, 1, 3, 2), "needs a whole Slurm array"),
+        (array(1, 0, 1) | {"RANK": "0", "WORLD_SIZE": "1"}, "no RANK beside it"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "3/2 is not a shard"),
     ],
 )

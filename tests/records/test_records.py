@@ -346,6 +346,12 @@ def test_a_read_only_folder_can_be_read_but_not_written(whole: Path) -> None:
             call = "print([each.finished for each in read_evaluations(sys.argv[1])])"
             said = python(EVALUATE.format(plain=True, limit=0, call=call), folder / "full")
             assert said.stdout == "[True]\n", said
+            call = (
+                "import tempfile; from maxmahal.records import merge_records; own = tempfile.TemporaryDirectory(); "
+                "print(merge_records(own.name, [sys.argv[1]])[0][-9:]); own.cleanup()"
+            )
+            said = python(EVALUATE.format(plain=True, limit=0, call=call), folder / "full")
+            assert said.stdout == "complete.\n", said
             assert not list((folder / "empty").iterdir())
         finally:
             for path in (folder, *folder.rglob("*")):

@@ -107,7 +107,9 @@ def records_command(
     """Show, filter and export records, or merge the shards of an evaluation."""
     console = Console()
     if folders[0] == Path("merge") and len(folders) > 1:
-        for line in maxmahal.records.merge_records(folders[1], folders[2:]):
+        from maxmahal.evaluate.suite import option_defaults
+
+        for line in maxmahal.records.merge_records(folders[1], folders[2:], option_defaults):
             print_line(console, line)
         return
 

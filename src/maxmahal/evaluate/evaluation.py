@@ -29,7 +29,7 @@ from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
 from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
-from maxmahal.records.shards import Shard, findings_of_first
+from maxmahal.records.shards import Shard, findings_of_first, warnings_of
 from maxmahal.records.store import Identity, Store
 from maxmahal.records.types import Finding, Rating
 from maxmahal.settings import Table
@@ -286,8 +286,8 @@ class EvaluationRun(PlannedEvaluation):
         """The results of all checks; those already recorded, by the first shard too, are not repeated."""
         if self.shard is not None and self.shard.index:
             found = findings_of_first(self.store.path.parent, self.shard, self.identity, self._body["same"])
-            for position, finding in enumerate(found if len(found) == len(CHECKS) else []):
-                self.store.add_finding(self.number, position, finding)
+            if len(found) == len(CHECKS) and warnings_of(found) != warnings_of(self.store.findings(self.number)):
+                self.store.adopt(self.number, found)
         known = {finding.check for finding in self.store.findings(self.number)}
         missing = {name: position for position, name in enumerate(CHECKS) if name not in known}
         if missing:

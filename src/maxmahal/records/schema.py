@@ -21,6 +21,7 @@ from maxmahal.files import StorageError, opened, parse_json, storage_errors, wri
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
 PATIENCE = 60.0  # seconds to wait for another process to finish its commit; one takes milliseconds
+_MOST_BYTES = 1 << 30  # of a copy in memory; SQLite lets it grow no further
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 _EVALUATIONS = """
@@ -134,7 +135,7 @@ def _check_parts(value: Any, wanted: Any, where: str) -> None:
                     _check_parts(value.get(found), part, f"'{found}' in {where}")
 
 
-def open_for_writing(folder: Path) -> sqlite3.Connection:
+def open_for_writing(folder: Path, *, wal: bool = True) -> sqlite3.Connection:
     """The file of records in ``folder``, which is created if there is none."""
     path = folder / FILE
     with record_errors(path):
@@ -144,7 +145,8 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
             writable(folder / f"{FILE}{ending}", folder)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         with _closed_on_error(connection):
-            _switch_to_wal(connection)
+            if wal:
+                _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             _create_tables(connection)
             _check_tables(connection, path)
@@ -152,14 +154,17 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_copy(path: Path | None) -> sqlite3.Connection:
+def open_copy(path: Path) -> sqlite3.Connection:
     """The file of records ``path`` in memory: a snapshot, or empty tables if there is no file."""
-    with record_errors(path or Path(FILE)):
+    with record_errors(path):
         connection = sqlite3.connect(":memory:", isolation_level=None)
         with _closed_on_error(connection):
-            if path is not None and path.exists():
+            if path.exists():
                 with opened(path) as stream:
-                    connection.deserialize(stream.read())
+                    content = stream.read(_MOST_BYTES + 1)
+                if len(content) > _MOST_BYTES:
+                    raise RecordsError(f"{path} holds more than {_MOST_BYTES >> 20} MiB; divide it into more shards.")
+                connection.deserialize(content)
                 _check_tables(connection, path)
             else:
                 _create_tables(connection)

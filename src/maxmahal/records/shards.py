@@ -11,21 +11,31 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from maxmahal.errors import SettingsError
 from maxmahal.files import user_path, write_atomically
-from maxmahal.records.schema import FILE, RecordsError, open_copy, open_for_reading, parse_body, record_errors
-from maxmahal.records.store import Identity, Store
+from maxmahal.records.schema import (
+    FILE,
+    RecordsError,
+    open_copy,
+    open_for_reading,
+    open_for_writing,
+    parse_body,
+    record_errors,
+)
+from maxmahal.records.store import Identity, Store, finding_from_json
 from maxmahal.records.types import Finding
 from maxmahal.settings import Table
 
 T = TypeVar("T")
 _COPIED = ("findings", "stages", "chunks", "records", "pictures", "points")
-_PATTERN = re.compile(r"(\d+)/(\d+)")
-_FILE_NAME = re.compile(r"shard-(\d+)-of-(\d+)\.sqlite")
+_PATTERN = re.compile(r"(\d{1,9})/(\d{1,9})")
+_FILE_NAME = re.compile(r"shard-(\d{1,9})-of-(\d{1,9})\.sqlite")
 _SHARE = 20  # of its time, a shard spends one part at most on writing its file
+_NAMED = 50  # unfinished shards in a line
 
 
 @dataclass(frozen=True)
@@ -62,17 +72,20 @@ class Shard:
 
     @classmethod
     def _of(cls, environment: Mapping[str, str]) -> "Shard":
-        def number(name: str, default: int | None = None) -> int:
+        def number(name: str) -> int:
             value = environment.get(name, "")
             if not value.isdecimal():
-                if default is not None and not value:
-                    return default
                 raise SettingsError(f"--shard auto needs the variable {name}, which is '{value}'; write --shard 1/8.")
             return int(value)
 
         if "SLURM_ARRAY_TASK_ID" in environment:
-            first, step = number("SLURM_ARRAY_TASK_MIN", 0), number("SLURM_ARRAY_TASK_STEP", 1)
-            index, count = (number("SLURM_ARRAY_TASK_ID") - first) // max(step, 1), number("SLURM_ARRAY_TASK_COUNT")
+            first, last = number("SLURM_ARRAY_TASK_MIN"), number("SLURM_ARRAY_TASK_MAX")
+            index, count = number("SLURM_ARRAY_TASK_ID") - first, number("SLURM_ARRAY_TASK_COUNT")
+            if first > 1 or count != last - first + 1 or count == 1 or "RANK" in environment:
+                raise SettingsError(
+                    "--shard auto needs a whole Slurm array, such as --array=0-7, and no RANK beside it; to repeat "
+                    f"some of its tasks write --shard I/N, where task {first + index} of 0-7 is {first + index + 1}/8."
+                )
         elif "RANK" in environment:
             index, count = number("RANK"), number("WORLD_SIZE")
         else:
@@ -105,15 +118,11 @@ class FileStore(Store):
 
     def _write(self) -> None:
         started = time.monotonic()
-        _write(self._connection, self.path)
+        content = self._connection.serialize()
+        write_atomically(self.path, lambda temporary: temporary.write_bytes(content), self.path.parent)
         self._changed = False
         now = time.monotonic()
         self._due = now + _SHARE * (now - started)
-
-
-def _write(connection: sqlite3.Connection, path: Path) -> None:
-    content = connection.serialize()
-    write_atomically(path, lambda temporary: temporary.write_bytes(content), path.parent)
 
 
 def findings_of_first(folder: Path, shard: Shard, identity: Identity, same: Table) -> list[Finding]:
@@ -126,24 +135,36 @@ def findings_of_first(folder: Path, shard: Shard, identity: Identity, same: Tabl
         return other.findings(known[0]) if known is not None and known[1]["same"] == same else []
 
 
-def merge_records(folder: str | Path, others: Sequence[str | Path] = ()) -> list[str]:
+def warnings_of(findings: Sequence[Finding]) -> dict[str, tuple[bool, tuple[str, ...]]]:
+    """What decides which attacks are added, for each check."""
+    return {finding.check: (finding.flagged, finding.adds) for finding in findings}
+
+
+def merge_records(
+    folder: str | Path, others: Sequence[str | Path] = (), option_defaults: Callable[[str], Table] = lambda _: {}
+) -> list[str]:
     """Collect the shards of a folder, and the records and shards of ``others``, in its file of records.
 
     Merging again changes nothing. Returns one line per evaluation: that it is complete, or what is missing.
     """
     out = user_path(folder)
-    sources = [source for each in (out, *map(user_path, others)) for source in _sources(each)]
+    sources = _sources(out)
+    for other in map(user_path, others):
+        if not (found := _sources(other)):
+            raise RecordsError(f"There are no records in {other}; name a folder that holds records or shards.")
+        sources += found
     if not sources:
         raise RecordsError(
             f"There are no records in {out}; `maxmahal evaluate ... --shard 1/8 --out {out}` makes some."
         )
-    connection = open_copy(None)
-    with closing(Store(out, connection=connection)) as store:
+    target = out / FILE
+    # Not in WAL mode, if the file is not in it yet: that does not work on every file system.
+    connection = open_for_writing(out, wal=False)
+    with closing(Store(out, option_defaults, connection=connection)) as store, record_errors(target), connection:
+        connection.execute("BEGIN IMMEDIATE")  # one transaction: other processes wait for it, and an error undoes it
         for source in sources:
-            _take(store, connection, source)
-        if (out / f"{FILE}-wal").exists():
-            raise RecordsError(f"Another process writes {out / FILE}; wait until it has ended, then merge again.")
-        _write(connection, out / FILE)
+            if not source.samefile(target):
+                _take(store, connection, source)
         counts = {int(match[2]) for source in sources if (match := _FILE_NAME.fullmatch(source.name))}
         return _states(connection, counts)
 
@@ -156,31 +177,35 @@ def _sources(folder: Path) -> list[Path]:
 
 def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
     """Copy the evaluations of a file; what is known already stays as it is."""
-    with record_errors(source):
-        with closing(open_for_reading(source)) as checked:
+    with closing(open_for_reading(source)) as theirs:
+        with record_errors(source):
+            theirs.execute("BEGIN")  # one snapshot of all tables
             query = "SELECT id, name, data, suite, seed, samples, body, finished, plane FROM evaluations ORDER BY id"
-            rows = checked.execute(query).fetchall()
-        connection.execute("ATTACH ? AS source", (str(source),))
-        try:
-            for number, name, data, suite, seed, samples, text, finished, plane in rows:
-                body = parse_body("evaluations", text)
-                identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
-                if difference := _difference(store, connection, identity, body, number):
-                    raise RecordsError(
-                        f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
-                        f"({difference}); move it away, or repeat it with the model, data and settings of the others."
-                    )
-                known = store.begin(identity, body)
-                query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
-                connection.execute(query, (finished, plane, known))
-                _copy(connection, number, known)
-                store.count_samples(known)
-        finally:
-            connection.execute("DETACH source")
+            rows = [(*row, parse_body("evaluations", row[6])) for row in theirs.execute(query).fetchall()]
+            query = "SELECT 1 FROM stages JOIN evaluations ON evaluation = id WHERE chunks NOT BETWEEN 0 AND samples"
+            if theirs.execute(query).fetchone():
+                raise ValueError("a stage has more chunks than samples")
+        for number, name, data, suite, seed, samples, _, finished, plane, body in rows:
+            identity = Identity(name, data, suite, seed, samples, body["same"]["suite"]["norm"], body["radius"])
+            with record_errors(source):
+                difference = _difference(store, (connection, theirs), identity, body, number)
+            if difference:
+                raise RecordsError(
+                    f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
+                    f"({difference}); move it away, or repeat it with the model, data and settings of the others, "
+                    "beside the file of shard 1."
+                )
+            known = store.begin(identity, body)
+            query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
+            connection.execute(query, (finished, plane, known))
+            _copy(connection, theirs, number, known)
+            store.count_samples(known)
 
 
-def _difference(store: Store, connection: sqlite3.Connection, identity: Identity, body: Table, number: int) -> str:
-    """Why an evaluation of the attached file is not a part of the one that is known by the same name."""
+def _difference(
+    store: Store, connections: Sequence[sqlite3.Connection], identity: Identity, body: Table, number: int
+) -> str:
+    """Why an evaluation of another file is not a part of the one that is known by the same name."""
     known = store.find(identity)
     if known is None:
         return ""
@@ -189,41 +214,52 @@ def _difference(store: Store, connection: sqlite3.Connection, identity: Identity
     mine, theirs = ([each.get(key) for key in ("block", "chunk")] for each in (body, known[1]))
     if mine != theirs:
         return f"chunks of {mine[0] or mine[1]} samples and not of {theirs[0] or theirs[1]}"
-    query = (
-        "SELECT ours.name FROM source.stages AS ours JOIN main.stages AS known USING (position) WHERE "
-        "ours.evaluation = ? AND known.evaluation = ? AND (ours.name, ours.skipped) != (known.name, known.skipped)"
+    found = connections[1].execute("SELECT body FROM findings WHERE evaluation = ?", (number,))
+    before, now = warnings_of(store.findings(known[0])), warnings_of([finding_from_json(text) for (text,) in found])
+    if check := next((check for check in before if before[check] != now.get(check, before[check])), ""):
+        return f"only one of them warns of {check}"
+    query = "SELECT position, name, skipped FROM stages WHERE evaluation = ?"
+    ours, others = (
+        {position: stage for position, *stage in connection.execute(query, (each,))}
+        for connection, each in zip(connections, (known[0], number), strict=True)
     )
-    other = connection.execute(query, (number, known[0])).fetchone()
-    return f"the plan of stage {other[0]}" if other else ""
+    return next((f"the plan of stage {others[at][0]}" for at in others if ours.get(at, others[at]) != others[at]), "")
 
 
-def _copy(connection: sqlite3.Connection, number: int, known: int) -> None:
+def _copy(connection: sqlite3.Connection, theirs: sqlite3.Connection, number: int, known: int) -> None:
     """The rows of one evaluation, under the number that it has here."""
     # Rows of a chunk that is known are known, too: a chunk is recorded as a whole.
     for table in _COPIED:
-        columns = [name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})")][1:]
-        names = ", ".join(columns)
-        connection.execute(
-            f"INSERT OR IGNORE INTO main.{table} SELECT ?, {names} FROM source.{table} WHERE evaluation = ?",
-            (known, number),
-        )
+        columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        rows = theirs.execute(f"SELECT ?, {', '.join(columns[1:])} FROM {table} WHERE evaluation = ?", (known, number))
+        connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
 
 
 def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:
     """What is missing of each evaluation; ``counts`` are the numbers of shards of the files."""
     lines = []
+    count = min(counts) if len(counts) == 1 else 1
     query = "SELECT id, name, suite, samples, finished FROM evaluations ORDER BY id"
     for number, name, suite, samples, finished in connection.execute(query).fetchall():
         query = "SELECT position, IFNULL(chunks, 0) FROM stages WHERE evaluation = ? AND skipped = ''"
-        stages = connection.execute(query, (number,)).fetchall()
-        planned = {(stage, chunk) for stage, many in stages for chunk in range(many)}
-        query = "SELECT stage, number FROM chunks WHERE evaluation = ?"
-        missing = planned - set(connection.execute(query, (number,)).fetchall())
+        stages = dict(connection.execute(query, (number,)).fetchall())
+        query = (
+            "SELECT stage, number % ?, COUNT(*) FROM chunks JOIN stages ON chunks.evaluation = stages.evaluation "
+            "AND stage = position AND skipped = '' AND number < stages.chunks WHERE chunks.evaluation = ? GROUP BY 1, 2"
+        )
+        done = {(stage, index): many for stage, index, many in connection.execute(query, (count, number))}
+        planned = sum(stages.values())
+        missing = planned - sum(done.values())
         state = "complete."
         if missing or not finished:
-            what = f"{len(missing)} of {len(planned)} chunks" if missing else "the last stages"
-            indices = sorted({chunk % count for count in counts for _, chunk in missing}) if len(counts) == 1 else []
-            shards = "".join(f", {Shard(index, *counts)}" for index in indices).replace(",", ", of", 1)
+            what = f"{missing:,} of {planned:,} chunks" if missing else "the last stages"
+            unfinished = (
+                str(Shard(index, count))
+                for index in range(count)
+                if any(done.get((stage, index), 0) < len(range(index, many, count)) for stage, many in stages.items())
+            )
+            some = ", ".join(islice(unfinished, _NAMED)) if missing and len(counts) == 1 else ""
+            shards = f", of {some}" if some else ""
             state = f"{what} are missing{shards}; run the unfinished shards again, then merge again."
         lines.append(f"{name}, {suite}, {samples:,} samples: {state}")
     return lines

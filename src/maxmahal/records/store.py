@@ -122,11 +122,13 @@ class Store:
 
     def difference(self, found: Table, body: Table) -> str:
         """In what the model, the data or the suite of two descriptions differ first; empty if they do not."""
-        before, now = found["same"], parse_json(json.dumps(body["same"]), finite=False)
-        stages = before["suite"].get("stages", {})
-        filled = {name: {**self._option_defaults(stage.get("attack", "")), **stage} for name, stage in stages.items()}
-        described = {**before["suite"], "stages": filled, "about": now["suite"].get("about")}  # any description will do
-        return first_difference({**before, "suite": described}, now)
+
+        def filled(same: Table) -> Table:
+            stages = same["suite"].get("stages", {}).items()
+            full = {name: {**self._option_defaults(stage.get("attack", "")), **stage} for name, stage in stages}
+            return {**same, "suite": {**same["suite"], "stages": full, "about": ""}}  # any description will do
+
+        return first_difference(filled(found["same"]), filled(parse_json(json.dumps(body["same"]), finite=False)))
 
     def add_finding(self, evaluation: int, position: int, finding: Finding) -> None:
         """Record the result of a check; the first one counts."""
@@ -134,6 +136,20 @@ class Store:
         self._commit(
             lambda connection: connection.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", values)
         )
+
+    def adopt(self, evaluation: int, findings: Sequence[Finding]) -> None:
+        """Replace all findings, and forget the attacks that the earlier ones called for."""
+        rows = [(evaluation, at, finding.check, json.dumps(asdict(finding))) for at, finding in enumerate(findings)]
+        added = "SELECT position FROM stages WHERE evaluation = ?1 AND json_extract(body, '$.origin') = 'diagnosis'"
+
+        def work(connection: sqlite3.Connection) -> None:
+            for table in ("chunks", "records", "pictures", "points"):
+                connection.execute(f"DELETE FROM {table} WHERE evaluation = ?1 AND stage IN ({added})", (evaluation,))
+            connection.execute(f"DELETE FROM stages WHERE evaluation = ?1 AND position IN ({added})", (evaluation,))
+            connection.execute("DELETE FROM findings WHERE evaluation = ?1", (evaluation,))
+            connection.executemany("INSERT INTO findings VALUES (?, ?, ?, ?)", rows)
+
+        self._commit(work)
 
     def findings(self, evaluation: int) -> list[Finding]:
         """The results of the checks so far."""
@@ -173,8 +189,9 @@ class Store:
     def count_samples(self, evaluation: int) -> None:
         """Record how many samples the stages have whose chunks were computed elsewhere."""
         query = (
-            "UPDATE stages SET planned = (SELECT COUNT(*) FROM records WHERE records.evaluation = stages.evaluation "
-            "AND records.stage = stages.position) WHERE evaluation = ? AND chunks IS NOT NULL"
+            "UPDATE stages SET planned = MAX(IFNULL(planned, 0), (SELECT COUNT(*) FROM records WHERE "
+            "records.evaluation = stages.evaluation AND records.stage = stages.position)) "
+            "WHERE evaluation = ? AND chunks IS NOT NULL"
         )
         self._commit(lambda connection: connection.execute(query, (evaluation,)))
 
@@ -273,7 +290,10 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """One transaction; the lock is taken at once, so that two writers wait for each other."""
+        """One transaction, or a part of an open one; the lock is taken at once, so that two writers wait."""
+        if self._connection.in_transaction:
+            with record_errors(self.path):
+                return work(self._connection)
         with record_errors(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             return work(connection)
