@@ -191,9 +191,8 @@ def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
                 difference = _difference(store, (connection, theirs), identity, body, number)
             if difference:
                 raise RecordsError(
-                    f"{source} cannot be merged, because its evaluation of '{identity.name}' differs "
-                    f"({difference}); move it away, or repeat it with the model, data and settings of the others, "
-                    "beside the file of shard 1."
+                    f"{source} cannot be merged: its evaluation of '{identity.name}' differs ({difference}); move it "
+                    "away, or repeat it with the settings of the others, beside the file of shard 1."
                 )
             known = store.begin(identity, body)
             query = "UPDATE evaluations SET finished = MAX(finished, ?), plane = IFNULL(plane, ?) WHERE id = ?"
