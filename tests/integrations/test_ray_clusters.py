@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from test_evaluate_kill import SUITE
 
 from maxmahal.records import read_evaluations
 from maxmahal.records.schema import FILE
@@ -30,32 +31,6 @@ for _ in sys.stdin:
     cluster.remove_node(nodes.pop(), allow_graceful=False)
     print("removed", flush=True)
 cluster.shutdown()
-"""
-SUITE = """
-version = 1
-about = "a stage of every kind that keeps state"
-epsilon = "0.15"
-chunk = {chunk}
-diagnose = {diagnose}
-mend = true
-
-[[stage]]
-name = "apgd"
-attack = "apgd"
-objective = "cross-entropy"
-steps = {steps}
-
-[[stage]]
-name = "pgd"
-attack = "pgd"
-objective = "margin"
-steps = {steps}
-restarts = 3
-
-[[stage]]
-name = "square"
-attack = "square"
-queries = {queries}
 """
 COLUMNS = {
     "findings": "*",
