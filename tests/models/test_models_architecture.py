@@ -194,7 +194,7 @@ def test_the_released_nets_layers_are_those_of_its_code() -> None:
         if isinstance(module, nn.Conv2d):
             assert module.bias is not None
         if isinstance(module, nn.BatchNorm2d):
-            assert (module.eps, module.momentum) == (1e-3, 0.01)
+            assert (module.eps, module.momentum) == (1e-3, 0.1)
     assert count(network.blocks[0], nn.BatchNorm2d) == 2
     assert all(count(block, nn.BatchNorm2d) == 3 for block in network.blocks[1:])
     shapes = [

@@ -83,7 +83,9 @@ class ResNetV1(nn.Module):
 
 
 def _batch_norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)  # Keras's defaults, which the released code uses
+    # As in the released code but for the momentum of its running statistics, 0.01: in adversarial training they lagged
+    # behind the weights, and images crafted with them no longer fooled the network in training mode.
+    return nn.BatchNorm2d(channels, eps=1e-3)
 
 
 class Bottleneck(nn.Module):
