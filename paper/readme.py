@@ -34,11 +34,6 @@ def record(name: str, folder: Path = RECORDS) -> Values:
     return content
 
 
-def published() -> Published:
-    """The published summaries."""
-    return read_published(PUBLISHED)
-
-
 def peers() -> Values:
     """For every budget and model: ours, and the best of the peers' attacks; and every row."""
     study = record("peers_table")
@@ -86,8 +81,8 @@ def _scored(row: Values) -> str:
 def engine() -> Values:
     """How fast training is on a GPU, beside a plain float32 loop in the same run."""
     study = record("train_engine_cuda", BENCHMARKS)
-    fastest = fastest_plain(study["rows"])
-    return {"study": study, "fastest": fastest, "kind_of": kind_of, "bfloat16": bfloat16_cost(published())}
+    fastest, bfloat16 = fastest_plain(study["rows"]), bfloat16_cost(read_published(PUBLISHED))
+    return {"study": study, "fastest": fastest, "kind_of": kind_of, "bfloat16": bfloat16}
 
 
 def kind_of(name: str, who: str) -> str | None:
@@ -149,7 +144,7 @@ def strict() -> Values:
     """The cost of strict, and what its attacks broke in the recorded runs, with and without adversarial training."""
     suite = load_suite("strict")
     costs = [find_attack(stage.attack.name).most_passes(dict(stage.attack.options), 10) for stage in suite.stages]
-    recorded = [each for each in published().evaluations if each.suite == suite.name]
+    recorded = [each for each in read_published(PUBLISHED).evaluations if each.suite == suite.name]
     body = []
     for stage in suite.stages:
         cells = []
@@ -174,7 +169,7 @@ BLOCKS: dict[str, Callable[[], Values]] = {
     "masked": masked,
     "trust": masked,
     "strict": strict,
-    "loss": lambda: {"results": published()},
+    "loss": lambda: {"results": read_published(PUBLISHED)},
 }
 """What may be between markers of the README and of docs/suites.md, each with its template."""
 PAGES = {
@@ -218,7 +213,6 @@ def wanted() -> dict[Path, str]:
 def write() -> None:
     """Write them."""
     for path, text in wanted().items():
-        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 

@@ -87,7 +87,7 @@ def about(results: Published, model: str) -> str:
     """What its preset says of it, with the epochs and the learning rate that it was trained with."""
     settings = results.settings(model)
     text, train = str(settings.get("about", "")) or results.title(model), settings.get("train", {})
-    text = text.replace("a large budget on one GPU", f"{train.get('epochs', 0)} epochs")
+    text = re.sub(r"a large budget on one GPU|\d+ epochs", f"{train.get('epochs', 0)} epochs", text)
     return re.sub(r"(?<=at learning rate )[\d.]+\d", lambda found: str(train.get("lr", found[0])), text)
 
 

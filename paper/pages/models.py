@@ -23,10 +23,12 @@ TABLE_5_CIFAR100 = tuple(name.replace("cifar10-", "cifar100-") for name in TABLE
 LONG = ("cifar10-at-un-sce", "cifar10-at-un-mmc")
 TUNED = ("cifar10-at-sce-tuned", "cifar10-at-mmc-tuned")
 """Trained with averaged weights, after longer trials; their names end with the seed."""
+RELEASED = "cifar10-at-mmc-released"
+"""On the network of the paper's code, beside RobustBench's row for the paper."""
 SHORT = ("cifar10-at-sce-short", "cifar10-at-mmc-short")
 ADVERSARIAL_CIFAR100 = ("cifar100-at-sce", "cifar100-at-mmc", "cifar100-at-hm")
 HM, HM_BASE = "cifar100-hm", "cifar100-mmc"
-BEYOND = ("cifar10-trades-sce", "cifar10-trades-sce-short", "cifar10-sce-released", "cifar10-mmc-released")
+BEYOND = ("cifar10-trades-sce", "cifar10-trades-sce-short", "cifar10-sce-released", "cifar10-mmc-released", RELEASED)
 """Models of ours that no table of the paper has."""
 
 
@@ -37,15 +39,16 @@ class Anchor(NamedTuple):
     network: str
     clean: float
     autoattack: float
+    ours: str = ""
 
 
 ANCHORS = (
-    Anchor("AT (MMC-10), the paper's released network (RobustBench)", "resnet47v2", 80.89, 43.48),
+    Anchor("AT (MMC-10), the paper's released network (RobustBench)", "resnet47v2", 80.89, 43.48, RELEASED),
     Anchor("AT (SCE), ResNet-32 (public re-run)", "resnet32", 76.60, 43.88),
 )
 
 ZOO = {
-    **{name: name for name in (*PLAIN, "cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-trades-sce")},
+    **{name: name for name in (*PLAIN, "cifar10-at-tar-sce", "cifar10-at-tar-mmc", "cifar10-trades-sce", RELEASED)},
     "cifar10-at-sce": "cifar10-at-un-sce",
     "cifar10-at-mmc": "cifar10-at-un-mmc",
     "cifar10-at-sce-tuned": "cifar10-at-sce-tuned-seed0",
@@ -83,6 +86,7 @@ TITLES = {
 OWN_TITLES = {
     "cifar10-at-sce-tuned-seed0": "AT un 10 (SCE), tuned",
     "cifar10-at-mmc-tuned-seed0": "AT un 10 (MMC-10), tuned",
+    RELEASED: "AT un 10 (MMC-10), `resnet47v2`",
     "cifar100-mmc-rand": "MMC-10 (rand)",
     "cifar100-hm": "HM",
     "cifar100-at-sce": "AT (SCE)",

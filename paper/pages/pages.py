@@ -69,6 +69,7 @@ def results_page(results: Published, figures: Sequence[str], judged: Judged, mes
         unfair=unfair_models(results, LONG),
         own={results.title(name): found for name in LONG if (found := results.clean(name)) is not None},
         anchors=ANCHORS,
+        released=(results.clean(ANCHORS[0].ours), results.robust(ANCHORS[0].ours, "autoattack")),
         edges={results.title(name): edge for name in tuned if (edge := training.rate_edge(results, name))},
         tuned_seeds=min(len(results.seeds(base)) for base in TUNED),
         trials=training.longest_trials(results, tuned[0]) if tuned else [],

@@ -34,7 +34,7 @@ SPSA_SUITE = "spsa-sizes"
 ENOUGH_IMAGES = 1000  # for a verdict
 OTHER_RATE = re.compile(r"-lr[\d.]+$")
 """How the names of models end that were trained like another but for the learning rate."""
-_NO_ROW = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-seed\d+|-lr[\d.]+|{BEST}$")
+_NO_ROW = re.compile(rf"^{TUNING}|-short(?=-|$)|-narrow(?=-|$)|-released$|-seed\d+|-lr[\d.]+|{BEST}$")
 """In names of models that are rows of no table of the paper."""
 _NEARLY_ALL = 0.05  # of the images: if more withstand a minimum-norm attack, its mean distance is not comparable
 _BEST_COMPARED = (*LONG, *SHORT, *ADVERSARIAL_CIFAR100)
@@ -248,7 +248,7 @@ class Published:
     def rows(self, model: str) -> str:
         """Where the paper reports a model: as an evaluation, its training or its preset says.
 
-        Nowhere for trials, short budgets, narrow networks, other seeds and best checkpoints.
+        Nowhere for trials, short budgets, narrow or released networks, other seeds and best checkpoints.
         """
         if _NO_ROW.search(model):
             return ""
