@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,7 +109,7 @@ def load_target(
         if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
-                return _from_factory(text, name or re.split("[:/]", text)[-1], device)
+                return _from_factory(text, name or re.split("[:/]", text)[-1], trusted, device)
             if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
                 bare = text.removeprefix(PREFIX)
                 known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, device)
@@ -282,8 +282,10 @@ def _own(model: Model, name: str, target: str) -> EvaluatedModel:
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
-def _from_factory(text: str, name: str, device: torch.device | str) -> EvaluatedModel:
+def _from_factory(text: str, name: str, trusted: Sequence[str], device: torch.device | str) -> EvaluatedModel:
     factory = import_function(text)
+    if text.startswith("hub:"):  # its config may name code, as a checkpoint may
+        factory = partial(factory, trusted=trusted)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
     if not callable(made):
