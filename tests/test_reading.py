@@ -2,6 +2,7 @@
 
 import ast
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -83,6 +84,26 @@ def test_a_pipe_a_device_and_a_folder_are_refused_at_once(name: str, tmp_path: P
         made(path)
         with pytest.raises(MaxmahalError):
             read(str(path))
+
+
+SYSTEM_WITHOUT_POSIX = """
+import multiprocessing.synchronize, os, sys, tempfile
+import numpy, torch, typer  # what they import is theirs
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in ("O_NONBLOCK", "fork", "killpg", "getuid", "sched_getaffinity"):
+    delattr(os, name)
+import maxmahal.cli.app, maxmahal.evaluate, maxmahal.report, maxmahal.reproduce, maxmahal.train
+from pathlib import Path
+print(maxmahal.files.read_text(Path(sys.argv[1])))
+"""
+
+
+def test_a_system_without_posix_imports_the_library_and_reads_files(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("read")
+    words = [sys.executable, "-c", SYSTEM_WITHOUT_POSIX, str(tmp_path / "text")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout == "read\n", done.stderr
 
 
 @pytest.mark.parametrize("path", ["~nobody-here/x.npz", "a\0b.npz", "a\udcff.npz"])

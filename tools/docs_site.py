@@ -47,8 +47,8 @@ def place(source: Path) -> str | None:
 
 
 def gather(out: Path = OUT) -> list[Path]:
-    """Copy every page of docs/ and, from there, whatever they link to; returns the pages."""
-    waiting = sorted((ROOT / "docs").rglob("*.md"))
+    """Copy the style and every page of docs/ and, from there, whatever they link to; returns the pages."""
+    waiting = [ROOT / "docs" / "site.css", *sorted((ROOT / "docs").rglob("*.md"))]
     done: dict[Path, Path] = {}
     for source in waiting:
         there = out / str(place(source))
@@ -131,17 +131,16 @@ def packages() -> list[griffe.Module]:
 
 
 def api(module: str) -> str:
-    """The names of a package one by one, or for the library itself a table of names and where they are explained."""
-    if module != "maxmahal":
-        names = exported(next(part for part in packages() if part.path == module))
-        return "\n\n".join(f"::: {path}" for path, _ in names.values())
+    """A table of the names of a package and where they are explained, then each name if that is on the same page."""
     homes = {id(thing): (part.name, path) for part in packages() for path, thing in exported(part).values()}
+    part = next(each for each in (package(), *packages()) if each.path == module)
     rows = ["| name | what it is |", "|---|---|"]
-    for name, (_, thing) in exported(package()).items():
+    for name, (_, thing) in exported(part).items():
         page, path = homes.get(id(thing), ("", ""))
         words = thing.docstring.value.split("\n\n")[0].replace("\n", " ").replace("|", "\\|") if thing.docstring else ""
         rows.append(f"| [`{name}`]({page}.md#{path}) | {words} |" if page else f"| `{name}` | {words} |")
-    return "\n".join(rows)
+    names = [] if part is package() else [f"::: {path}" for path, _ in exported(part).values()]
+    return "\n\n".join(["\n".join(rows), *names])
 
 
 def undocumented() -> list[str]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SUFFIX = ".maxmahal-tmp"
+# Opening a pipe must not wait for its writer, and Windows, which has no such flag, must not translate line ends.
+_PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 MOST_BYTES = 256 << 20  # of a file that is read at once; the largest official file has 155 MB
 _MOST_TEXT = 16 << 20  # of JSON
 _MOST_TOML = 1 << 20  # which takes seconds
@@ -68,7 +70,7 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     """The file, for reading; a pipe or a device, which may never end, is an OSError, as is a folder."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "a path cannot hold a null byte", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # otherwise opening a pipe waits for its writer
+    descriptor = os.open(path, os.O_RDONLY | _PLAIN)
     with os.fdopen(descriptor, "rb") as stream:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):

@@ -131,6 +131,21 @@ def test_without_a_folder_records_go_where_the_last_line_says_and_several_models
     assert [each.name for each in read_evaluations(here / "runs" / "evaluations")] == ["make", "other"]
 
 
+@pytest.mark.parametrize(
+    ("given", "rank", "expected"), [("auto", "", "auto"), ("auto", "3", "cuda:1"), ("cpu", "3", "cpu")]
+)
+def test_the_library_chooses_the_device(  # it leaves a factory's model on the GPU where it lies
+    run, monkeypatch: pytest.MonkeyPatch, given: str, rank: str, expected: str
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("maxmahal.evaluate.evaluate_models", lambda *_, device, **__: seen.append(str(device)) or [])
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    run("evaluate", "clinets:make", *ARGUMENTS, "--device", given, *(["--shard", "auto"] if rank else []))
+    assert seen == [expected]
+
+
 def test_every_diagnostic_is_announced(run, on_a_terminal: Callable[..., str], here: Path) -> None:
     (here / "small.toml").write_text(SUITE.replace("chunk = 4", "chunk = 4\ndiagnose = true"))
     piped = run("evaluate", "clinets:make", *ARGUMENTS).out

@@ -15,7 +15,8 @@ from maxmahal.attacks.method import Method
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.diagnose import CHECKS, Probe, gives_gradients
-from maxmahal.evaluate.diagnose.binarization import Features, plant
+from maxmahal.evaluate.diagnose.binarization import STEPS, Features, plant
+from maxmahal.evaluate.diagnose.comparisons import TRANSFER_STEPS, _transferred
 from maxmahal.models import Classifier
 
 
@@ -204,6 +205,17 @@ def test_what_was_found_from_one_start_is_not_looked_for_from_the_next(monkeypat
     assert attacked[0] == numbers["planted"]
     assert sum(attacked[1:]) < attacked[0] / 2
     assert numbers["found"] > 0.8
+
+
+def test_planted_examples_and_transfer_report_their_progress() -> None:
+    """So that an evaluation can stop inside of them when its time is up."""
+    model, reports = trained("sce"), []
+    probe = replace(probe_of(model, count=40), progress=reports.append)
+    CHECKS["binarization"](probe)
+    assert len(reports) > STEPS, "before each pass"
+    reports.clear()
+    _transferred(probe, "other", model)
+    assert len(reports) >= TRANSFER_STEPS
 
 
 def test_features_are_what_the_last_linear_layer_sees() -> None:

@@ -83,6 +83,27 @@ def test_other_misfits_are_told_as_they_are(tmp_path: Path, channels: int, shape
     assert "channels last" not in text
 
 
+@pytest.mark.parametrize("room", [0, 3])
+def test_memory_that_runs_out_at_once_is_not_told_as_a_layout(tmp_path: Path, room: int) -> None:
+    class Large(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network(3)
+
+        def forward(self, images: Tensor) -> Tensor:
+            if len(images) > room and images.shape[1] == 3:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return self.network(images if images.shape[1] == 3 else images.permute(0, 3, 1, 2))
+
+    if not room:
+        text = refused(Large().eval(), own(3, 8, 8), tmp_path)
+        assert "runs out of memory on a single image of mine" in text
+        assert "--device" in text
+        return
+    found = evaluate_model(Large().eval(), out=tmp_path / "out", suite=QUICK, data=own(3, 8, 8))
+    assert found.finished, "fewer images at a time fit"
+
+
 def test_what_fits_is_evaluated(tmp_path: Path) -> None:
     for name, data in {"turned": pair(8, 7, 3), "first": own(3, 8, 7)}.items():
         assert evaluate_model(network(3), out=tmp_path / name, suite=QUICK, data=data).finished

@@ -16,6 +16,7 @@ from small_evaluations_helpers import small_stages, small_suite
 import maxmahal
 from maxmahal.errors import ArgumentError, CheckpointError
 from maxmahal.evaluate import Evaluation
+from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.models import Classifier
 from maxmahal.train import Settings, train_model
 from maxmahal.train.checkpoint import read_tensors, save_tensors
@@ -147,7 +148,26 @@ def test_code_that_a_file_names_does_not_run(
     trained.save_pretrained("saved")
     with pytest.raises(CheckpointError, match="trusted"):
         Classifier.from_pretrained("saved")
+    with pytest.raises(ArgumentError, match="--trust evilnets:net"):
+        load_target("hub:saved", trusted=["other:net", "another:net"])
     assert not Path("executed").exists()
+
+
+def test_a_trusted_network_of_a_hub_model_is_evaluated(
+    trained: Classifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("hubnets.py").write_text(
+        "from maxmahal.models.registry import BACKBONES\n"
+        "def net(shape, dim):\n    return BACKBONES['cnn'](shape, dim)\n"
+    )
+    model = replace(trained.card.settings.model, backbone="hubnets:net")
+    trained.card = replace(trained.card, settings=replace(trained.card.settings, model=model))
+    trained.save_pretrained("saved")
+    found = load_target("hub:saved", trusted=["hubnets:net"], device="cpu")
+    images = torch.rand(5, 1, 8, 8)
+    assert torch.equal(found.model(images), trained(images))
 
 
 def test_a_model_built_by_hand_says_what_it_lacks(hub: ModuleType, tmp_path: Path) -> None:

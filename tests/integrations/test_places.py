@@ -137,6 +137,37 @@ def test_a_job_of_slurm_that_fails_says_why(tmp_path: Path, library: Callable[[s
     assert worker.last_line().startswith("TypeError: int() takes at most 2 arguments")
 
 
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("echo 'sbatch: error: Invalid account' >&2; echo >&2; exit 1", "sbatch: error: Invalid account"),
+        ("echo ok", "ok"),
+        (None, "sbatch"),
+    ],
+)
+def test_a_job_that_slurm_does_not_take_is_one_sentence(
+    tmp_path: Path,
+    library: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str | None,
+    reason: str,
+) -> None:
+    library("submitit")
+    for name, text in {"srun": "exit 0", "sbatch": lines}.items():
+        if text is not None:
+            (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    process = partial(integration("submitit").SlurmProcess, int, 0)
+    with pytest.raises(MaxmahalError) as caught:
+        Worker("job", Job("train", {}), tmp_path / "logs", Place(process, 1, 1))
+    text = str(caught.value)
+    assert text.startswith("Slurm did not take the job")
+    assert reason in text
+    assert "SBATCH_ACCOUNT" in text
+    assert "\n" not in text
+
+
 def test_images_are_not_saved_on_other_machines(tmp_path: Path) -> None:
     with pytest.raises(MaxmahalError, match="--save-images writes on the machine that attacks; leave out --on ray"):
         evaluate_models(["zoo:digits-mmc"], out=tmp_path, on="ray", save_images=True)

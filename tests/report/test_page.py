@@ -27,6 +27,7 @@ from maxmahal.report.page import render_page, write_page
 from maxmahal.report.sections.curves import survival
 from maxmahal.report.sections.samples import amplify
 from maxmahal.report.tables import PaperNumber, results_tables, to_csv
+from maxmahal.report.wording import percent
 from maxmahal.version import __version__
 
 Cell = tuple[str, str | None]
@@ -254,6 +255,15 @@ def test_the_breakdown_gives_every_sample_one_fate(shown: list[Evaluation]) -> N
         assert sum(counts) == each.samples
         assert counts[-1] == stands(each).sum() or not stands(each).any()
         assert counts[0] == (each.stage("clean").columns.right_share < 0.5).sum()
+
+
+def test_the_bars_of_several_models_name_their_large_parts(shown: list[Evaluation], page: str) -> None:
+    section = page[page.index('id="breakdown"') :].partition("</section>")[0]
+    lines = re.findall(r"<p>(.*?)</p>", section)
+    assert len(lines) == len(shown)
+    for line, each in zip(lines, shown, strict=True):
+        robust = stands(each).mean()
+        assert (f"robust {percent(robust)}&nbsp;%" in line) == (robust >= 0.05)
 
 
 def test_costs_are_the_records_and_unknown_ones_are_dashes(shown: list[Evaluation], read: Reader) -> None:

@@ -177,7 +177,7 @@ def test_one_sample_is_shown_on_every_model(visit: Visit, shown: list[Evaluation
     assert [text == "still correct" for text in told] == robust
     box.get_by_role("spinbutton", name="Sample").fill("9")
     box.get_by_role("spinbutton", name="Sample").press("Enter")
-    assert box.locator("caption").inner_text() == "Sample 9 of cifar10, truly truck"
+    assert box.locator("caption").inner_text() == "Sample 9 of cifar10, true class truck"
     assert box.locator("tbody tr").first.locator("img").count() == 3
     page.get_by_role("tab", name="Masked").click()
     jump(page, "Samples")

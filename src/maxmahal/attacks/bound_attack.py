@@ -21,7 +21,7 @@ from maxmahal.errors import ArgumentError, did_you_mean
 
 
 class BoundAttack:
-    """A function from images and labels to adversarial images; made by :func:`bind`."""
+    """A function from images and labels to adversarial images; made by ``bind``."""
 
     def __init__(self, attack: Callable[..., Result], model: Model, settings: dict[str, object]) -> None:
         self._attack, self._model, self._settings = attack, model, settings

@@ -39,7 +39,7 @@ def mim(
     """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
     for random targets.
 
-    ``keep`` and ``step_size`` as in :func:`maxmahal.attacks.pgd`.
+    ``keep`` and ``step_size`` as in ``pgd``.
     """
     threat = check_threat(threat, images)
     method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)

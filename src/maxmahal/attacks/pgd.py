@@ -69,7 +69,7 @@ def craft(
 
     Exactly ``steps`` forward and backward passes in the mode the model is in, no verdicts, nothing checked or read back
     from the device. All samples are seen at once, so ``objective`` may close over the batch. Give each training step
-    its own ``seed``: with the same one an image starts at the same point again. ``step_size`` as in :func:`pgd`.
+    its own ``seed``: with the same one an image starts at the same point again. ``step_size`` as in ``pgd``.
     """
     threat = as_threat(threat)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start=start is None)

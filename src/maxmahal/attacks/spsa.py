@@ -49,7 +49,7 @@ def spsa(
 
     Each step takes ``evaluations`` queries (the "batch size" of Uesato et al.; half as many mirrored pairs) for the
     estimate and one to see where it led; Adam turns the estimate into a step. Memory does not grow with
-    ``evaluations``. ``keep`` and several targets as in :func:`maxmahal.attacks.pgd`.
+    ``evaluations``. ``keep`` and several targets as in ``pgd``.
 
     The points x ± δv may leave the threat and the pixel bounds by δ, as in the authors' code: clipped, a pair would no
     longer be mirrored, and the estimate would halve the slope of every pixel that sits at a bound. Only points that are

@@ -127,15 +127,18 @@ def evaluate_command(
         print_line(console, f"Records in {out}; {report if shard is None else merge}.")
 
 
-def _device(name: str, shard: str | None) -> "torch.device":
-    """As asked; by default, each process that torchrun started on a machine takes a GPU of its own."""
+def _device(name: str, shard: str | None) -> "torch.device | str":
+    """As asked; by default, each process that torchrun started on a machine takes a GPU of its own.
+
+    ``auto`` is left to the library, because a factory's model that lies on a GPU is used there.
+    """
     found = pick_device(name)
     rank = os.environ.get("LOCAL_RANK", "")
     if name == "auto" and shard == "auto" and found.type == "cuda" and rank.isdecimal():
         import torch
 
         return torch.device("cuda", int(rank) % torch.cuda.device_count())
-    return found
+    return name
 
 
 def suites_command(show: Show = None) -> None:

@@ -39,7 +39,7 @@ def density_command(
         limit=limit,
         trusted=trust or (),
         data_dir=data_dir,
-        device=common.pick_device(device),
+        device=device,
     )
     console = Console()
     print_table(console, *maxmahal.density.table(record), ruled=True)

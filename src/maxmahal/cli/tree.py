@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli.common import Console, Data, DataDir, Device, Trusted, pick_device, print_line
+from maxmahal.cli.common import Console, Data, DataDir, Device, Trusted, print_line
 from maxmahal.errors import SettingsError
 
 
@@ -35,7 +35,7 @@ def tree_command(
         train=train,
         trusted=trust or (),
         data_dir=data_dir,
-        device=pick_device(device),
+        device=device,
     )
     maxmahal.centers.write_tree(out, tree)
     console = Console()

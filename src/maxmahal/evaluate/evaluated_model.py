@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.attacks.checks import check_model
-from maxmahal.attacks.model_outputs import check_answers, check_logits_of, predicted_classes
+from maxmahal.attacks.model_outputs import check_answers, check_logits_of, is_out_of_memory, predicted_classes
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.data.arrays import numbered_classes
@@ -109,7 +109,7 @@ def load_target(
         if not user_path(text).exists():
             # Before the zoo, which need not be there for a function; zoo:NAME reads as one too.
             if names_a_function(text) and not text.startswith(PREFIX):
-                return _from_factory(text, name or re.split("[:/]", text)[-1], device)
+                return _from_factory(text, name or re.split("[:/]", text)[-1], trusted, device)
             if text.startswith(PREFIX) or (names_a_model(text) and text in zoo_models()):
                 bare = text.removeprefix(PREFIX)
                 known = _from_checkpoint(zoo_checkpoint(bare), name or bare, trusted, device)
@@ -192,20 +192,12 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     before = images.clone()
     with _naming(target):
         check_model(target.model, images)
-    try:
-        with torch.no_grad(), full_float32(images.device):
-            logits = target.model(images)
-    except (Exception, SystemExit) as error:  # any model may raise anything on images it was not made for
-        if layout := _explain_layout(target.model, images, target.target, data.name):
-            raise ArgumentError(layout) from error
-        reason = " ".join(str(error).split())[:200]
-        raise ArgumentError(
-            f"{target.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
-            f"({type(error).__name__}: {reason}); choose other --data or wrap the model."
-        ) from error
+    while not (answers := _first_answers(target, images, data)):
+        images = images[: len(images) // 2]
+    (logits,) = answers
     with _naming(target):
         check_logits_of(logits, len(images))
-    if not torch.equal(images, before):
+    if not torch.equal(images, before[: len(images)]):
         raise ArgumentError(
             f"{target.target} changes the images it is shown in place, so nothing measured on them would mean "
             "anything; let it work on a copy (images.clone())."
@@ -219,6 +211,28 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     with _naming(target):
         check_answers(predicted_classes(logits))
         _check_alone(target.model, images, logits)
+
+
+def _first_answers(target: EvaluatedModel, images: Float[Tensor, "n c h w"], data: ImageData) -> list[Any]:
+    """What the model returns, as the only element; nothing if memory ran out and fewer images may fit."""
+    try:
+        with torch.no_grad(), full_float32(images.device):
+            return [target.model(images)]
+    except (Exception, SystemExit) as error:  # any model may raise anything on images it was not made for
+        if is_out_of_memory(error):
+            if len(images) > 1:
+                return []
+            raise ArgumentError(
+                f"{target.target} runs out of memory on a single image of {data.name}; free memory of "
+                f"{images.device}, or choose another --device or a smaller model."
+            ) from error
+        if layout := _explain_layout(target.model, images, target.target, data.name):
+            raise ArgumentError(layout) from error
+        reason = " ".join(str(error).split())[:200]
+        raise ArgumentError(
+            f"{target.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
+            f"({type(error).__name__}: {reason}); choose other --data or wrap the model."
+        ) from error
 
 
 @contextmanager
@@ -282,8 +296,10 @@ def _own(model: Model, name: str, target: str) -> EvaluatedModel:
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
-def _from_factory(text: str, name: str, device: torch.device | str) -> EvaluatedModel:
+def _from_factory(text: str, name: str, trusted: Sequence[str], device: torch.device | str) -> EvaluatedModel:
     factory = import_function(text)
+    if text.startswith("hub:"):  # its config may name code, as a checkpoint may
+        factory = partial(factory, trusted=trusted)
     check_call(text, factory, "no arguments, to return a model")
     made = call_function(text, factory)
     if not callable(made):

@@ -26,7 +26,13 @@ class SlurmProcess:
         executor.update_parameters(
             name=spec.stem, timeout_min=MINUTES, cpus_per_task=threads, gpus_per_node=gpus, tasks_per_node=1
         )
-        self._job = executor.submit(execute, str(Path.cwd()), str(spec), str(log), threads)
+        try:
+            self._job = executor.submit(execute, str(Path.cwd()), str(spec), str(log), threads)
+        except (RuntimeError, OSError) as error:  # of sbatch, or because it is not there
+            raise ArgumentError(
+                f"Slurm did not take the job ({' '.join(str(error).split())}); correct the variables of sbatch, "
+                "such as SBATCH_PARTITION and SBATCH_ACCOUNT, and run the same command again."
+            ) from error
 
     def wait(self, seconds: float | None) -> int | None:
         """The exit status, or None if it still runs after ``seconds``."""

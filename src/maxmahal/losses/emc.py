@@ -19,7 +19,7 @@ def emc_loss(
     offsets: Float[Tensor, "l d"],
     alpha: float,
 ) -> Float[Tensor, " n"]:
-    """½‖z - μ_y‖² + ‖μ_y - μ*_y‖²/(2α) with μ = μ* + √α·offset (paper Eq. 21).
+    """``½‖z - μ_y‖² + ‖μ_y - μ*_y‖²/(2α)`` with ``μ = μ* + √α·offset`` (paper Eq. 21).
 
     In terms of the offset the second term is ½‖offset_y‖², whose curvature does not depend on α; trained directly, a μ
     with small α makes plain SGD diverge.
@@ -43,7 +43,7 @@ class EMC(CenterHead):
 
     @property
     def class_centers(self) -> Float[Tensor, "l d"]:
-        """μ = μ* + √α·offset, where training has moved the centers."""
+        """``μ = μ* + √α·offset``, where training has moved the centers."""
         return self.centers + math.sqrt(self.alpha) * self.offsets
 
     @property

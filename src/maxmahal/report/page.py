@@ -50,9 +50,10 @@ def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
 def _subtitle(models: Sequence[ReportedModel]) -> list[str]:
     evaluations = [model.evaluation for model in models]
     counts = sorted({each.samples for each in evaluations})
+    suites = list(dict.fromkeys(each.suite for each in evaluations))
     return [
         listed(list(dict.fromkeys(each.data for each in evaluations))),
         listed(list(dict.fromkeys(model.threat for model in models))),
-        f"suite {listed(list(dict.fromkeys(each.suite for each in evaluations)))}",
+        f"suite{'s' if len(suites) > 1 else ''} {listed(suites)}",
         f"{listed([whole(count) for count in counts])} samples",
     ]

@@ -1,13 +1,14 @@
 """A run folder: resolved settings, metrics, checkpoints, and a lock so that only one process writes it."""
 
-import fcntl
 import json
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from maxmahal.errors import CheckpointError, DataNotice
 from maxmahal.files import (
@@ -62,8 +63,8 @@ class RunFolder:
             file = path.open("a")
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+                _lock(file)
+            except (BlockingIOError, PermissionError) as error:
                 raise CheckpointError(
                     f"Another process is writing to {self.path}; wait for it or choose another --out."
                 ) from error
@@ -119,6 +120,18 @@ class RunFolder:
             return int(record["epoch"]) if same else None
         except (OSError, ValueError, KeyError, TypeError):
             return None  # an unreadable file does not prevent another attempt
+
+
+def _lock(file: TextIO) -> None:
+    """Until it is closed; a BlockingIOError, or on Windows a PermissionError, if another process has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _epoch(line: str) -> Table:

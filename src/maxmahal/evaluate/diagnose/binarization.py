@@ -5,6 +5,7 @@ a linear readout that separates one point at the edge of the ball from many well
 exists by construction, and an attack on a model whose gradients are informative finds it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -59,13 +60,15 @@ class Features(nn.Module):
     The model is not a submodule, so that nothing done to this module changes it.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, tick: Callable[[], None] = lambda: None) -> None:
+        """``tick`` is called before each pass."""
         super().__init__()
         self.eval()
-        self._models = (model,)
+        self._models, self._tick = (model,), tick
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """One vector per image."""
+        self._tick()
         (model,) = self._models
         if isinstance(model, Classifier) and type(model).forward is Classifier.forward:
             return model.features(images)
@@ -92,7 +95,7 @@ def check_binarization(probe: Probe) -> Finding:
         return passed("Not applicable: a function has no features in which to plant an adversarial example.")
     if probe.stochastic:
         return passed("Not applicable: the features of a stochastic model change with every pass.")
-    model = Features(probe.model)
+    model = Features(probe.model, probe.tick)
     images, labels, ids = probe.images[:SAMPLES], probe.labels[:SAMPLES], probe.sample_ids[:SAMPLES]
     probe = replace(probe, images=images, labels=labels, sample_ids=ids)
     inner = _features_around(probe, model, "inner", INNER, INNER_SHARE)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from maxmahal.attacks import Model, prepare
+from maxmahal.attacks import Engine, Model, prepare
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
 from maxmahal.attacks.pgd import ProjectedDescent
@@ -101,5 +101,6 @@ def _transferred(probe: Probe, name: str, source: Model) -> Bool[Tensor, " n"]:
     case = Case(probe.images.to(device), probe.labels.to(device), probe.seed, probe.sample_ids.to(device))
     search = prepare(source) if isinstance(source, nn.Module) else source
     # To the last step: images just across the other model's boundary seldom transfer.
-    crafted = run(method, search, case, objective=MARGIN, keep="last", bounds=probe.threat.bounds)
+    engine = Engine(progress=probe.progress)
+    crafted = run(method, search, case, objective=MARGIN, engine=engine, keep="last", bounds=probe.threat.bounds)
     return in_batches(probe.model, crafted.images.to(probe.images.device)).argmax(dim=1) != probe.labels

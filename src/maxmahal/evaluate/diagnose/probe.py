@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Progress, prepare
+from maxmahal.attacks import L2, Engine, Linf, Model, Objective, Passes, Progress, prepare
 from maxmahal.attacks.apgd import AutoDescent
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
@@ -71,6 +71,11 @@ class Probe:
     def is_right(self) -> Bool[Tensor, " n"]:
         """Which clean images are classified correctly; the others say nothing about robustness."""
         return self.logits.argmax(dim=1) == self.labels
+
+    def tick(self) -> None:
+        """Report outside of attacks, before a pass of the model: the evaluation stops there if its time is up."""
+        if self.progress is not None:
+            self.progress(Progress(0, len(self.images), 0, 0.0, Passes()))
 
     def keyed(self, *key: int | str) -> int:
         """A seed of its own for every use."""

@@ -379,7 +379,7 @@
       name,
       make("td", className(model, model.label[row]), "true class"),
       make("td", told, "outcome"),
-      make("td", worst, "prediction then"),
+      make("td", worst, "prediction under attack"),
     );
     return line;
   }
@@ -400,7 +400,7 @@
       const lines = sample === undefined ? [] : among().map((one) => compared(models[one], one, places[one].get(sample)));
       box.querySelector("tbody").replaceChildren(...lines);
       const some = among().find((one) => places[one].has(sample));
-      const truth = some === undefined ? "" : `, truly ${className(models[some], models[some].label[places[some].get(sample)])}`;
+      const truth = some === undefined ? "" : `, true class ${className(models[some], models[some].label[places[some].get(sample)])}`;
       box.querySelector("caption").textContent = sample === undefined ? "No such sample" : `Sample ${sample} of ${field.data.value}${truth}`;
     }
 
@@ -441,7 +441,7 @@
       line.lastChild.colSpan = 4;
       return line;
     }
-    const pictures = make("td", "", "image");
+    const pictures = make("td", "", "clean, change, attacked");
     const chosen = `.explorer[data-model="${place}"] [data-sample="${model.sample[row]}"]`;
     const figure = document.querySelector(`${chosen}[data-attack="${model.first_broken_by[row]}"]`) || document.querySelector(chosen);
     if (figure) {
@@ -450,7 +450,7 @@
     line.append(
       make("td", className(model, model.clean_prediction[row]), "clean prediction"),
       make("td", outcome(model, row), "outcome"),
-      make("td", className(model, model.prediction[row]), "prediction then"),
+      make("td", className(model, model.prediction[row]), "prediction under attack"),
       pictures,
     );
     return line;

@@ -60,8 +60,8 @@ def curve_charts(group: ModelGroup) -> list[CurveChart]:
     text = _as_written if group.models[0].evaluation.norm == "Linf" else short
     wanted = [
         ("epsilon-growth", "epsilons", "accuracies", "epsilon", "A model that no epsilon breaks hides its gradients."),
-        ("still-falling", "steps", "accuracy_by_steps", "steps", "Still falling at the right end: too few steps."),
-        ("still-falling", "restarts", "accuracy_by_restarts", "restarts", "Still falling: too few restarts."),
+        ("still-falling", "steps", "accuracy_by_steps", "steps", "If a curve still falls at its end, use more steps."),
+        ("still-falling", "restarts", "accuracy_by_restarts", "restarts", "If a curve still falls, use more restarts."),
     ]
     found = []
     for check, x_key, y_key, x_name, note in wanted:

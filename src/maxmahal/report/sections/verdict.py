@@ -1,5 +1,6 @@
 """How robust each model is, with intervals, and which differences between models are significant."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -51,7 +52,8 @@ def accuracy_scatters(models: Sequence[ReportedModel]) -> list[Chart]:
 def _scatter(title: str, shown: Sequence[tuple[ReportedModel, Verdict]]) -> Chart:
     """With the intervals of both accuracies."""
     low = min(verdict.clean.interval[0] for _, verdict in shown)
-    high = max([0.1, *(verdict.robust.interval[1] for _, verdict in shown)])
+    high = max(verdict.robust.interval[1] for _, verdict in shown)
+    high = math.ceil(5 * high) / 5 if high > 0.1 else 0.1  # so that the axis ends at a tick
     x = Axis("clean accuracy in %", max(low - 0.05, 0.0), 1.0, text=_percents)
     chart = Chart(title, x, Axis("worst case in %", 0.0, high, text=_percents))
     taken: list[float] = []
