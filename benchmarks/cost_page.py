@@ -17,7 +17,7 @@ from maxmahal.evaluate.durations import duration
 HERE = Path(__file__).resolve().parent
 MEASURED = HERE / "results" / "imagenet_size_cuda.json"
 PAGE = HERE.parent / "docs" / "cost.md"
-SMALL, LARGE = "quick:folder:500", "quick:folder:5000"
+SMALL, LARGE = "quick:tar:500", "quick:tar:5000"
 MILLION, GPUS, CHUNK = 1_000_000, (8, 64, 512), 500
 PRICE = 3.0  # US dollars per hour of a GPU: an assumption, to be replaced by the reader's own
 

@@ -33,7 +33,7 @@ def run(name: str, extra: float = 0.0) -> dict[str, Any]:
     return {"run": name, "images": images, "seconds": seconds, "robust": 0.6, "stages": stages, **memory}
 
 
-RUNS = [run("quick:folder:500"), run("quick:folder:5000"), run("quick:tar:5000"), run("strict:folder:200", 60.0)]
+RUNS = [run("quick:tar:500"), run("quick:tar:5000"), run("quick:folder:5000"), run("strict:folder:200", 60.0)]
 
 
 def test_the_model_recovers_the_costs(cost: ModuleType) -> None:
