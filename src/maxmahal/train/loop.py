@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -46,29 +45,10 @@ class Reporter(Protocol):
 class Silent:
     """A reporter that prints nothing."""
 
-    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
-        """Nothing."""
+    def _ignore(self, *_: object, **__: object) -> None:
+        pass
 
-    def step(self) -> None:
-        """Nothing."""
-
-    def epoch(self, metrics: Metrics) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-
-@dataclass(frozen=True)
-class EpochSummary:
-    """The result of one epoch."""
-
-    loss: float
-    lr: float
-    seconds: float
-    """Time for training only."""
-    setup_seconds: float
-    """Time for compiling and recording the step."""
+    start = step = epoch = note = _ignore
 
 
 def steps_per_epoch(data: ImageData, batch_size: int) -> int:
@@ -125,8 +105,8 @@ def train_epoch(
     epoch: int,
     reporter: Reporter,
     processes: Processes = ALONE,
-) -> EpochSummary:
-    """One pass over the data."""
+) -> Metrics:
+    """One pass over the data: its loss, learning rate and seconds, and those for compiling and recording the step."""
     started, setup_before = time.perf_counter(), take_step.setup_seconds
     model.train()
     steps = steps_per_epoch(data, settings.train.batch_size)
@@ -144,7 +124,8 @@ def train_epoch(
     if not math.isfinite(mean) or not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
         raise _diverged(epoch, f"mean loss {mean:g}", settings)
     setup = take_step.setup_seconds - setup_before
-    return EpochSummary(mean, lr, time.perf_counter() - started - setup, setup)
+    seconds = time.perf_counter() - started - setup
+    return {"train_loss": mean, "lr": lr, "seconds": seconds, "setup_seconds": setup}
 
 
 def _diverged(epoch: int, seen: str, settings: Settings) -> TrainingDivergedError:

@@ -29,7 +29,7 @@ from maxmahal.train.processes import Processes, joined, own_device
 from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.splits import Splits, load_splits
 from maxmahal.train.state import RunProgress, load_progress, load_state, save_state
-from maxmahal.train.step import make_step
+from maxmahal.train.step import step_kind
 from maxmahal.version import __version__
 
 
@@ -99,7 +99,9 @@ class _Run:
         self.average = WeightAverage(self.model, settings.train) if settings.train.averaged else None
         self.optimiser = build_optimiser(self.model, settings.train)
         device = settings.on(data.train.device)
-        self.step = make_step(self.model, self.optimiser, self.method, self.average, device, settings.train, processes)
+        self.step = step_kind(device)(
+            self.model, self.optimiser, self.method, self.average, device, settings.train, processes
+        )
         self.progress = RunProgress(
             threads=torch.get_num_threads(), processes=processes.count, settings=json.dumps(to_table(settings))
         )
@@ -186,14 +188,14 @@ class _Run:
                 self.folder.write_diverged(epoch + 1, settings)
             raise
         self.progress.epoch += 1
-        self.progress.train_seconds += summary.seconds
+        self.progress.train_seconds += summary["seconds"]
         metrics: Metrics = {
             "epoch": self.progress.epoch,
-            "lr": summary.lr,
-            "train_loss": summary.loss,
+            "lr": summary["lr"],
+            "train_loss": summary["train_loss"],
             "test_accuracy": self._share(partial(accuracy, self._evaluated), self.data.test),
             "train_seconds": self.progress.train_seconds,
-            **({"setup_seconds": summary.setup_seconds} if summary.setup_seconds else {}),
+            **({"setup_seconds": setup} if (setup := summary["setup_seconds"]) else {}),
             **(self._scores("validation", held_out, self._evaluated) if len(held_out) else {}),
         }
         score = metrics.get("validation_pgd10", -1.0)

@@ -194,15 +194,6 @@ class _Recording:
         return self.loss
 
 
-def make_step(
-    model: Classifier,
-    optimiser: torch.optim.SGD,
-    method: TrainingMethod,
-    average: WeightAverage | None,
-    settings: CPUSettings,
-    train: TrainSettings = NO_PERTURBATION,
-    processes: Processes = ALONE,
-) -> Step:
-    """The step for the settings of this device; ``train`` says whether weights are perturbed."""
-    kind = RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step
-    return kind(model, optimiser, method, average, settings, train, processes)
+def step_kind(settings: CPUSettings) -> type[Step]:
+    """The kind of step for the settings of this device."""
+    return RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step

@@ -15,11 +15,11 @@ from maxmahal.attacks.threats import per_sample
 from maxmahal.errors import SettingsError, did_you_mean
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
-from maxmahal.train.methods.base import Adversary, Batch
+from maxmahal.train.methods.base import Adversary, Batch, TrainingMethod
 
 
 @dataclass(frozen=True)
-class CraftBudget:
+class CraftBudget(TrainingMethod):
     """Epsilon and steps of crafting; the defaults are the paper's PGD-10."""
 
     steps: int = 10
@@ -63,10 +63,6 @@ class CraftBudget:
     def attacked(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
         """The images that were crafted beforehand, or new ones."""
         return self.craft(model, batch) if batch.attacked is None else batch.attacked
-
-    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
-        """The attack of the method."""
-        raise NotImplementedError
 
     def descend(
         self, model: Classifier, batch: Batch, labels: Int[Tensor, " n"], objective: Objective
