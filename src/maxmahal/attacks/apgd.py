@@ -107,7 +107,13 @@ class AutoDescent:
         """One look; at a checkpoint perhaps back to the best point; one step."""
         seen = state["moved"]
         look, gradient = oracle.gradient(seen, samples)
-        _remember(state, look.values.to(seen.dtype), gradient)
+        values = look.values.to(seen.dtype)
+        state["improved"] = state["improved"] + (values < state["value"])
+        state["value"] = values
+        better = values < state["best_value"]
+        state["best"] = torch.where(per_sample(better), seen, state["best"])
+        state["best_gradient"] = torch.where(per_sample(better), gradient, state["best_gradient"])
+        state["best_value"] = torch.where(better, values, state["best_value"])
         returns = per_sample(self._halve(state))
         here = torch.where(returns, state["best"], seen)
         # The best point's gradient is still known, so going back costs no pass.
@@ -153,16 +159,6 @@ class AutoDescent:
         aim = self.threat.project(images, self.threat.descend(here, gradient, state["step_size"]))
         alpha = per_sample(torch.where(state["taken"] > 0, _ALPHA, 1.0).to(here.dtype))
         return self.threat.project(images, here + alpha * (aim - here) + (1 - alpha) * (here - state["previous"]))
-
-
-def _remember(state: State, values: Float[Tensor, " n"], gradient: Float[Tensor, "n c h w"]) -> None:
-    """Count an improvement on the last look, and keep the point if it is the best so far."""
-    state["improved"] = state["improved"] + (values < state["value"])
-    state["value"] = values
-    better = values < state["best_value"]
-    state["best"] = torch.where(per_sample(better), state["moved"], state["best"])
-    state["best_gradient"] = torch.where(per_sample(better), gradient, state["best_gradient"])
-    state["best_value"] = torch.where(better, values, state["best_value"])
 
 
 @cache

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import check_choice, check_positive
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
-from maxmahal.attacks.method import Method, State, Trial, cosine, random_points, succeeds
+from maxmahal.attacks.method import Method, State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
@@ -254,7 +254,7 @@ class Tracking:
         lost = (slopes <= 1e-30) & ~success  # without a gradient, try elsewhere
         again = (lost | (state["taken"] % self.steps_each == 0)) & ~finished
         if bool(again.any()):
-            self._start_again(samples, state, reach, again.nonzero().squeeze(1))
+            start_again(state, samples, again, 2 * reach, "l2", self.bounds, "carlini-start", self.seed)
         return Trial(seen, look.predictions, torch.where(success, distances, torch.inf), finished)
 
     def final(self, state: State) -> None:
@@ -281,12 +281,3 @@ class Tracking:
         rates = torch.minimum(reach, state["nearest"]) * share * corrected / math.sqrt(seen.shape[1:].numel())
         step = state["mean"] / state["spread"].sqrt().add_(1e-30)
         return torch.addcmul(seen, per_sample(rates), step, value=-1).clamp_(*self.bounds)
-
-    def _start_again(self, samples: Samples, state: State, reach: Float[Tensor, " n"], rows: Int[Tensor, " m"]) -> None:
-        """From a random point as far away as the nearest success, or as far as the boundary seems to be."""
-        radii = torch.where(state["nearest"].isfinite(), state["nearest"], 2 * reach)[rows]
-        counters = (state["draw"] + state["taken"])[rows]
-        points = random_points(samples.select(rows), radii, "l2", counters, "carlini-start", self.seed)
-        state["moved"][rows] = points.clamp_(*self.bounds)
-        state["mean"][rows], state["spread"][rows] = 0.0, 0.0
-        state["found"][rows] = False

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.oracle import Look, Oracle, Samples
-from maxmahal.attacks.threats import norms, per_sample
+from maxmahal.attacks.threats import Bounds, norms, per_sample
 from maxmahal.random import derive, normal, uniform
 
 State = dict[str, Tensor]
@@ -60,13 +60,24 @@ def cosine(taken: Int[Tensor, " n"], length: int) -> Float[Tensor, " n"]:
     return 0.5 * (1 + (torch.pi / length * (taken % length)).cos())
 
 
-def random_points(
-    samples: Samples, radii: Float[Tensor, " n"], norm: str, counters: Int[Tensor, " n"], *key: int | str
-) -> Float[Tensor, "n c h w"]:
-    """Points around the images, not yet clamped: on the L2 sphere or in the L∞ ball of each sample's own radius."""
-    ids = derive(samples.ids, counters)
-    images = samples.images
+def start_again(
+    state: State,
+    samples: Samples,
+    again: Bool[Tensor, " n"],
+    radii: Float[Tensor, " n"],
+    norm: str,
+    bounds: Bounds,
+    *key: int | str,
+) -> None:
+    """Put some samples on the L2 sphere, or into the L∞ ball, as far as their nearest success, or of these radii."""
+    rows = again.nonzero().squeeze(1)
+    images, ids = samples.images[rows], derive(samples.ids[rows], (state["draw"] + state["taken"])[rows])
+    radii = torch.where(state["nearest"].isfinite(), state["nearest"], radii)[rows]
     if norm == "linf":
-        return images + per_sample(radii) * (2 * uniform(ids, images.shape[1:], *key).to(images.dtype) - 1)
-    directions = normal(ids, images.shape[1:], *key).to(images.dtype)
-    return images + per_sample(radii / norms(directions).clamp_min(1e-30)) * directions
+        points = images + per_sample(radii) * (2 * uniform(ids, images.shape[1:], *key).to(images.dtype) - 1)
+    else:
+        directions = normal(ids, images.shape[1:], *key).to(images.dtype)
+        points = images + per_sample(radii / norms(directions).clamp_min(1e-30)) * directions
+    state["moved"][rows], state["found"][rows] = points.clamp_(*bounds), False
+    for name in state.keys() & {"mean", "spread"}:
+        state[name][rows] = 0.0

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from maxmahal.attacks.checks import check_choice, check_positive
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
-from maxmahal.attacks.method import State, Trial, cosine, random_points, succeeds
+from maxmahal.attacks.method import State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
@@ -118,7 +118,8 @@ class MinimumNorm:
         ended = (state["taken"] % self._length == 0) & (state["taken"] < self._length * self.descents)
         again = (ended | ((slopes <= 1e-30) & ~success)) & ~finished  # without a gradient, try elsewhere
         if bool(again.any()):
-            self._start_again(samples, state, again.nonzero().squeeze(1))
+            state["radius"] = torch.where(again & state["nearest"].isfinite(), state["nearest"], state["radius"])
+            start_again(state, samples, again, state["radius"], self.norm, self.bounds, "fmn-start", self.seed)
         return Trial(seen, look.predictions, distances, finished)
 
     def final(self, state: State) -> None:
@@ -165,14 +166,3 @@ class MinimumNorm:
         low, high = self.bounds
         least, most = (samples.images - radii).clamp_min_(low), (samples.images + radii).clamp_max_(high)
         return change.add_(samples.images).clamp_(least, most)
-
-    def _start_again(self, samples: Samples, state: State, rows: Int[Tensor, " m"]) -> None:
-        """At a random point as far away as the nearest success, or as the radius where there was none."""
-        radii = torch.where(state["nearest"].isfinite(), state["nearest"], state["radius"])[rows]
-        counters = (state["draw"] + state["taken"])[rows]
-        points = random_points(samples.select(rows), radii, self.norm, counters, "fmn-start", self.seed)
-        state["moved"][rows] = points.clamp_(*self.bounds)
-        state["radius"][rows] = radii
-        state["found"][rows] = False
-        if self.norm == "linf":
-            state["mean"][rows], state["spread"][rows] = 0.0, 0.0

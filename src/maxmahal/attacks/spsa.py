@@ -124,7 +124,8 @@ def estimate_gradient(
 ) -> Float[Tensor, "n c h w"]:
     """The mean over ``pairs`` of (f(x + δv) - f(x - δv)) / 2δ · v.
 
-    Pair k of a sample has the same direction however the work is cut into pieces.
+    Pair k of a sample has the same direction however the work is cut into pieces; a pair whose objective is not finite
+    counts as 0.
     """
     # A few times what the model takes at once: enough to fill its batches, and no more memory for more evaluations.
     at_once = max(1, 2 * oracle.chunk // len(images))
@@ -134,25 +135,16 @@ def estimate_gradient(
         own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
         drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
         directions = drawn.reshape(len(ids), len(numbers), *images.shape[1:])
-        slopes = _slopes(oracle, samples, images, directions, delta)
+        around = images.new_empty(len(ids), 2, len(numbers), *images.shape[1:])
+        torch.add(images[:, None], directions, alpha=delta, out=around[:, 0])
+        torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
+        owners = torch.arange(len(ids), device=images.device).repeat_interleave(2 * len(numbers))
+        asked = replace(samples, images=images[:, :0]).select(owners)  # ``around`` has the pixels
+        values = oracle.look(around.flatten(0, 2), asked).values.reshape(len(ids), 2, len(numbers))
+        slopes = ((values[:, 0] - values[:, 1]) / (2 * delta)).to(images.dtype)
+        slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
         total += torch.bmm(slopes[:, None], directions.flatten(2)).squeeze(1)
     return (total / pairs).reshape(images.shape)
-
-
-def _slopes(
-    oracle: Oracle, samples: Samples, images: Tensor, directions: Float[Tensor, "n p c h w"], delta: float
-) -> Float[Tensor, "n p"]:
-    """The central difference along each direction; 0 where the objective is not finite."""
-    count, pairs = directions.shape[:2]
-    around = images.new_empty(count, 2, pairs, *images.shape[1:])
-    torch.add(images[:, None], directions, alpha=delta, out=around[:, 0])
-    torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
-    around, times = around.flatten(0, 2), 2 * pairs
-    owners = torch.arange(count, device=images.device).repeat_interleave(times)
-    look = oracle.look(around, replace(samples, images=images[:, :0]).select(owners))  # ``around`` has the pixels
-    above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
-    slopes = ((above - below) / (2 * delta)).to(images.dtype)
-    return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _adam(state: State, gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:

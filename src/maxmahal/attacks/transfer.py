@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_images, check_model, check_threat
-from maxmahal.attacks.engine import Case, run
-from maxmahal.attacks.mim import MomentumDescent
+from maxmahal.attacks.checks import check_images, check_model
+from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.result import Result
-from maxmahal.attacks.threats import ANY_BOUNDS, Threat, find_step_size
+from maxmahal.attacks.threats import ANY_BOUNDS, Threat
 from maxmahal.errors import ArgumentError
 
 Crafting = Callable[[Model, Tensor, Tensor], Result]
@@ -87,9 +86,8 @@ def craft_for_transfer(
     sample_ids: Int[Tensor, " n"] | None = None,
 ) -> Result:
     """MIM's last iterate on a source model, as in the paper's Fig. 4."""
-    threat = check_threat(threat, images)
-    method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)
-    return run(method, model, Case(images, labels, seed, sample_ids), objective=objective, keep="last", threat=threat)
+    settings = {"steps": steps, "step_size": step_size, "decay": decay, "seed": seed, "sample_ids": sample_ids}
+    return mim(model, images, labels, threat, objective=objective, keep="last", **settings)  # type: ignore[arg-type]
 
 
 def _check(target: Model, images: Tensor, labels: Tensor) -> None:
