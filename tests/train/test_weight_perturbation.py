@@ -14,9 +14,8 @@ from maxmahal import MMC, Classifier, max_mahalanobis_centers, train_model
 from maxmahal.train import Settings, TrainSettings
 from maxmahal.train.config import CPUSettings
 from maxmahal.train.methods import AdversarialTraining, Batch, Trades, TrainingMethod
-from maxmahal.train.optimiser import build_optimiser
+from maxmahal.train.optimiser import build_optimiser, perturbed_weights
 from maxmahal.train.step import WARM_UP, RecordedStep, Step
-from maxmahal.train.weight_perturbation import perturbed_weights
 
 METHODS = [TrainingMethod(), AdversarialTraining(steps=2, epsilon=0.1), Trades(steps=2, epsilon=0.1, divergence="own")]
 

@@ -41,8 +41,7 @@ class _StraightThrough(nn.Module):
             return value
         carrier = inputs if self.surrogate is None else self.surrogate(inputs)
         _check_fit(value, carrier, "the surrogate returns")
-        result: Tensor = _Carried.apply(value, carrier)  # type: ignore[no-untyped-call]
-        return result
+        return _Carried.apply(value, carrier)  # type: ignore[no-untyped-call]
 
 
 class _Carried(torch.autograd.Function):

@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from maxmahal.centers.checks import require_floating, require_norm
-from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers
+from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, require_floating, require_norm
 from maxmahal.centers.trees import Tree, read_tree, rows_of_leaves
 from maxmahal.errors import ArgumentError, check_count, did_you_mean
 from maxmahal.random import generator

@@ -7,11 +7,22 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from maxmahal.centers.checks import require_floating, require_norm
 from maxmahal.centers.quadratic_codes import quadratic_code, widest_quadratic_code
 from maxmahal.centers.spherical_codes import spherical_code
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import generator
+
+
+def require_norm(name: str, value: object) -> None:
+    """Refuse a length that is not positive and finite."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+        raise ArgumentError(f"{name} must be a positive, finite number, such as the paper's 10; got {value!r}.")
+
+
+def require_floating(dtype: torch.dtype) -> None:
+    """Refuse a type that would round the coordinates of a center to whole numbers."""
+    if not dtype.is_floating_point:
+        raise ArgumentError(f"dtype must be a floating-point type, such as torch.float32; got {dtype}.")
 
 
 def simplex(num_points: int, dim: int) -> Float64[Tensor, "l d"]:

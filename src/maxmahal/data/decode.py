@@ -155,8 +155,7 @@ def _ask(task: tuple[list[tuple[Any, ...]], bool, tuple[Any, ...] | None]) -> li
         try:
             marshal.dump(task, _OWN.worker.stdin)
             _OWN.worker.stdin.flush()
-            answer: list[tuple[Any, ...]] | str = marshal.load(_OWN.worker.stdout)
-            return answer
+            return marshal.load(_OWN.worker.stdout)
         except (OSError, EOFError):
             _stop(_OWN.worker)
             _OWN.worker = None

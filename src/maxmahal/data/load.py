@@ -9,11 +9,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
-from maxmahal.data.arrays import from_python, load_function
+from maxmahal.data.arrays import from_python, load_function, load_npz
 from maxmahal.data.decode import Sizing
 from maxmahal.data.folder import ROBUSTBENCH, load_folder
 from maxmahal.data.huggingface import PREFIX, HuggingFaceData, from_huggingface, load_huggingface
-from maxmahal.data.npz import load_npz
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.stream import StreamedData

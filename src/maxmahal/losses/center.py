@@ -88,8 +88,7 @@ class CenterLoss(Head):
         if self.linear is None:
             # A copy, because forward moves the centers in place before the caller's backward pass reads them.
             return center_logits(features, self.centers.clone())
-        logits: Tensor = self.linear(features)
-        return logits
+        return self.linear(features)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """L_SCE + weight·L_Center; alone, weight·L_Center (Remark 2)."""

@@ -198,8 +198,7 @@ def _convolved_and_added(
     addend: Tensor | None,  # noqa: ARG001
     relu: bool,  # noqa: ARG001
 ) -> Tensor:
-    found: Tensor = _convolved(images, weight)
-    return found
+    return _convolved(images, weight)
 
 
 @convolve_back.register_fake
@@ -215,8 +214,7 @@ def _convolved_back_and_added(
     addend: Tensor | None,  # noqa: ARG001
     source: Tensor,  # noqa: ARG001
 ) -> Tensor:
-    found: Tensor = _convolved_back(gradient, weight)
-    return found
+    return _convolved_back(gradient, weight)
 
 
 @convolve_weight.register_fake

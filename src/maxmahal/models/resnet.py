@@ -7,26 +7,33 @@ from torch.nn import functional as F
 from maxmahal.models.layers import feature_layer, initialise
 
 
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions; where the shape changes, the shortcut subsamples and pads with zero channels."""
-
+class _TwoConvolutions(nn.Module):
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels_out)
         self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels_out)
+
+    def residual(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
+        return self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+
+
+class BasicBlock(_TwoConvolutions):
+    """Two 3x3 convolutions; where the shape changes, the shortcut subsamples and pads with zero channels."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__(channels_in, channels_out, stride)
         self.stride = stride
         self.extra_channels = channels_out - channels_in
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
         """relu(shortcut + residual)."""
-        residual = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
         shortcut = x[:, :, :: self.stride, :: self.stride] if self.stride > 1 else x
         if self.extra_channels:
             before = self.extra_channels // 2
             shortcut = F.pad(shortcut, (0, 0, 0, 0, before, self.extra_channels - before))
-        return F.relu(shortcut + residual)
+        return F.relu(shortcut + self.residual(x))
 
 
 class ResNetV1(nn.Module):
@@ -78,8 +85,7 @@ class ResNetV1(nn.Module):
         x = self.blocks(F.relu(self.bn(self.conv(images))))
         if self.widen is not None:
             x = self.widen(x)
-        features: Tensor = self.feature(x.mean(dim=(2, 3)))
-        return features
+        return self.feature(x.mean(dim=(2, 3)))
 
 
 def _batch_norm(channels: int) -> nn.BatchNorm2d:
@@ -108,8 +114,7 @@ class Bottleneck(nn.Module):
         y = self.conv1(F.relu(self.bn1(x)))
         y = self.conv2(F.relu(self.bn2(y)))
         y = self.conv3(F.relu(self.bn3(y)))
-        out: Tensor = self.shortcut(x) + y
-        return out
+        return self.shortcut(x) + y
 
 
 class ResNetV2(nn.Module):
@@ -136,19 +141,14 @@ class ResNetV2(nn.Module):
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
         x = self.blocks(F.relu(self.bn(self.conv(images))))
-        features: Tensor = self.feature(F.relu(self.bn_last(x)).mean(dim=(2, 3)))
-        return features
+        return self.feature(F.relu(self.bn_last(x)).mean(dim=(2, 3)))
 
 
-class ProjectionBlock(nn.Module):
+class ProjectionBlock(_TwoConvolutions):
     """Two 3x3 convolutions; where the shape changes, the shortcut is a 1x1 convolution with batch norm."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels_out)
+        super().__init__(channels_in, channels_out, stride)
         self.shortcut: nn.Module = nn.Identity()
         if stride > 1 or channels_in != channels_out:
             projection = nn.Conv2d(channels_in, channels_out, 1, stride, bias=False)
@@ -156,8 +156,7 @@ class ProjectionBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
         """relu(shortcut + residual)."""
-        residual = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(self.shortcut(x) + residual)
+        return F.relu(self.shortcut(x) + self.residual(x))
 
 
 class ResNet18(nn.Module):
@@ -180,5 +179,4 @@ class ResNet18(nn.Module):
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
         x = self.blocks(F.relu(self.bn(self.conv(images))))
-        features: Tensor = self.feature(x.mean(dim=(2, 3)))
-        return features
+        return self.feature(x.mean(dim=(2, 3)))

@@ -33,8 +33,7 @@ class RunProgress:
     @property
     def table(self) -> Table:
         """The settings that the run began with."""
-        begun: Table = drop_retired(parse_json(self.settings))
-        return begun
+        return drop_retired(parse_json(self.settings))
 
 
 def save_state(

@@ -12,10 +12,8 @@ from maxmahal.models import Classifier
 from maxmahal.train.config import CPUSettings, CUDASettings, TrainSettings
 from maxmahal.train.device import accelerate, fastest_kernels
 from maxmahal.train.methods import Batch, TrainingMethod
-from maxmahal.train.optimiser import WeightAverage
-from maxmahal.train.processes import ALONE, Processes
-from maxmahal.train.sync_batch_norm import synchronise_batch_norm
-from maxmahal.train.weight_perturbation import perturbed_weights
+from maxmahal.train.optimiser import WeightAverage, perturbed_weights
+from maxmahal.train.processes import ALONE, Processes, synchronise_batch_norm
 
 NO_PERTURBATION = TrainSettings()
 WARM_UP = 3  # steps before recording, in which kernels are compiled and memory is allocated
