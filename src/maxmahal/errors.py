@@ -1,7 +1,6 @@
-"""The errors that a user can fix.
+"""The errors that a user can fix: one sentence that says what is wrong, where, and what to do.
 
-Every message is one sentence that says what is wrong, where, and what to do. The command line prints only that
-sentence and exits with code 2; any other exception is a bug and keeps its traceback.
+The command line prints that sentence and exits with code 2; any other exception is a bug and keeps its traceback.
 """
 
 import difflib

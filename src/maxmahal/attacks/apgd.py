@@ -1,9 +1,8 @@
 """Auto-PGD (Croce and Hein 2020): projected descent with momentum that sets its own step sizes.
 
-Where implementations differ, this one does what the paper says or, where that leaves a choice, what its authors'
-released code does. By the paper: checkpoints at ⌈p_j · steps⌉, so that windows keep their proportions for any number of
-steps, and the first comparison of a run is with its starting point. By the code: a share of improving steps of exactly
-``rho`` halves too, and the first look after a return to the best point is compared with the look before it.
+By the paper, checkpoints are at ⌈p_j · steps⌉ and the first comparison of a run is with its starting point. By its
+authors' code, a share of improving steps of exactly ``rho`` halves too, and the first look after a return to the best
+point is compared with the look before it.
 """
 
 from dataclasses import dataclass
@@ -51,13 +50,10 @@ def apgd(
 
     Steps start at twice epsilon. At each checkpoint a sample's step is halved, and its search goes on from its best
     point, if no more than the share ``rho`` of the steps since the last one improved the objective, or if the best
-    value does not improve at an unchanged step size. Several targets per sample (``targets="top-9"``) are
-    tried in turn.
+    value does not improve at an unchanged step size. Several targets per sample are tried in turn.
 
-    With a ``patience`` each run is checked every ``patience`` steps and given up if it has converged above zero: if the
-    best value is at least a tenth below the first, but above what its fall since the last check would come to in the
-    steps that are left plus 40 times the range of the values since then. Where gradients are zero or misleading a run
-    does not converge, and goes on. This is a heuristic: more steps can break a sample that was given up.
+    With a ``patience`` a run is given up once it has converged above zero: checked every so many steps, its value must
+    have fallen by a tenth, and neither that fall nor 40 times its range since the last check may bring it to zero.
     """
     threat = check_threat(threat, images)
     check_patience(patience, objective)

@@ -1,9 +1,7 @@
 """AutoAttack and FAB (Croce and Hein) as the package pyautoattack runs them, judged as every other attack here is.
 
-What the package proposes is projected into the threat and shown to the model once more, in float32: its own verdicts
-do not count. A prepared model is searched in TF32 on a GPU; the package leaves a sample alone as soon as it looks
-fooled, so where float32 does not agree it searches again in float32. The package's random numbers belong to the batch,
-not to the sample: another ``batch_size`` may change a result.
+The model itself, in float32, confirms what the package finds; where it does not agree with a coarser search, that is
+repeated in float32. The package's random numbers belong to the batch: another ``batch_size`` may change a result.
 """
 
 import importlib.metadata

@@ -1,10 +1,8 @@
-"""An attack with its model and settings filled in, to be called with images and labels alone.
+"""An attack with its model and settings filled in, called as those of torchattacks are: ``attack(images, labels)``.
 
-    attack = bind(pgd, model, "8/255", steps=10)
-    adversarial = attack(images, labels)
-    attack.last.accuracy
-
-The calling convention of torchattacks, so that code written for it needs another first line and no more.
+attack = bind(pgd, model, "8/255", steps=10)
+adversarial = attack(images, labels)
+attack.last.accuracy
 """
 
 import inspect
@@ -54,10 +52,7 @@ class BoundAttack:
 def bind(
     attack: Callable[..., Result], model: Model, threat: Threat | str | float | None = None, **settings: object
 ) -> BoundAttack:
-    """``attack`` on ``model`` with these settings, whose names are checked at once.
-
-    ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
-    """
+    """``attack`` on ``model`` with these of its keyword arguments, all but ``sample_ids``; checks names at once."""
     try:
         known = dict(inspect.signature(attack).parameters)
     except ValueError:  # a built-in that does not tell

@@ -1,7 +1,4 @@
-"""Carlini and Wagner's L2 attack (2017): the smallest distance that still fools, by weighing the distance and a loss.
-
-The constant that weighs them is searched for, or follows its best value. Each sample changes its constant on its own.
-"""
+"""Carlini and Wagner's L2 attack (2017): the smallest distance that still fools, by weighing a distance and a loss."""
 
 import math
 from dataclasses import dataclass
@@ -56,13 +53,10 @@ def carlini_wagner(
     """The nearest successful image in L2 of every sample: minimises ‖x' - x‖² + c·max(objective + confidence, 0).
 
     ``constants="binary"`` is the original attack, and its defaults the paper's (Sec. 4.4): a binary search over c, each
-    c descended from the image anew through a tanh. ``"tracked"`` needs a thirtieth of its passes and comes as near or
-    nearer: c follows the value that its own optimum asks for, in a third as many descents as ``search_steps``, each a
-    tenth as long as ``steps`` but no shorter than 50; ``learning_rate``, ``initial_c`` and ``abort_early`` are the
-    binary search's alone, and ``seed`` places the tracked descents after the first.
-
-    An objective whose zero is not its threshold of success goes unclamped.
-    Success is judged by the prediction and, with ``confidence``, by the objective too.
+    c descended from the image anew through a tanh. ``"tracked"`` needs a thirtieth of its passes and comes as near: c
+    follows the value that its own optimum asks for, in a third as many descents as ``search_steps``, each a tenth as
+    long as ``steps`` but no shorter than 50. It uses ``seed``; ``learning_rate``, ``initial_c`` and ``abort_early`` are
+    the binary search's. Success is judged by the prediction and, with ``confidence``, by the objective too.
     """
     check_choice("constants", constants, ("tracked", "binary"))
     check_count("steps", steps)
@@ -198,9 +192,8 @@ class BinarySearch:
 class Tracking:
     """A descent of Adam from the image and others from random points, with steps in proportion to the distance.
 
-    Where ‖x' - x‖² is smallest on the decision boundary its gradient and c times the objective's cancel out, so that
-    c = 2‖x' - x‖ / ‖∇objective‖ over the pixels that no bound holds. With c a little above that at every step, one
-    descent settles on the boundary.
+    On the decision boundary the gradients of ‖x' - x‖² and of c times the objective cancel out at the optimum, so that
+    c = 2‖x' - x‖ / ‖∇objective‖ over the pixels that no bound holds; a c a little above that settles on the boundary.
     """
 
     steps_each: int

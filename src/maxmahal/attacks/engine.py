@@ -1,7 +1,6 @@
 """The engine under every attack: a working batch of samples that are still worth attacking.
 
-A sample whose success the model itself has confirmed leaves the batch inside the loop and another takes its place.
-Since every random number belongs to its sample, nothing a sample sees depends on who else is in the batch.
+A sample whose success the model itself has confirmed leaves the batch, and another takes its place.
 """
 
 from collections.abc import Callable
@@ -399,10 +398,7 @@ class _Batch:
 
 
 class _Waiting:
-    """Samples whose last step claims success, out of the batch until the model itself is asked about many at once.
-
-    A verdict on a few images takes as long as one on a full batch, and at most steps a few samples are broken.
-    """
+    """Samples whose last step claims success, out of the batch until the model itself is asked about many at once."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[_Batch, Trial]] = []

@@ -1,7 +1,6 @@
 """The contract between the engine and an attack: an attack is a rule for one step of many independent samples.
 
-Everything an attack remembers is a tensor with one row per sample. The engine can therefore drop the samples that are
-done, replace them by new ones and continue: samples of one working batch may be at different steps.
+What it remembers are tensors with one row per sample: samples of one working batch may be at different steps.
 """
 
 from dataclasses import dataclass

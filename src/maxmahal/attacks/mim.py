@@ -36,8 +36,7 @@ def mim(
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
 ) -> Result:
-    """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
-    for random targets.
+    """Steps along a momentum of gradients of unit L1 norm, from the image; ``seed`` matters for random targets alone.
 
     ``keep`` and ``step_size`` as in :func:`maxmahal.attacks.pgd`.
     """

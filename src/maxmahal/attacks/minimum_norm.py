@@ -1,8 +1,6 @@
 """The fast minimum-norm attack (Pintor et al. 2021): each sample's smallest epsilon, and so the whole robustness curve.
 
-Steps and radii are shares of the distance that the first gradient promises, so that one setting serves small and large
-images, and robust and fragile models. Most descents start from a random point: the boundary nearest to the way that
-the gradient shows is often not the nearest one.
+Steps and radii are shares of the distance that the first gradient promises, so one setting serves all models.
 """
 
 import math
@@ -54,8 +52,7 @@ def fmn(
 
     A point walks in a ball whose radius shrinks by ``radius_change`` at every step while the sample is broken and grows
     while it is not; its steps are ``step_size`` times the radius. Both fall along a cosine. ``steps`` are shared out
-    among ``descents``: unless said otherwise one for every 30 steps in L2 and 50 in L∞, from 50 steps on at least 2 and
-    at most 10. The first starts at the image, the others at random points.
+    among ``descents``, by default one for every 30 steps in L2 and 50 in L∞; those after the first start at random.
     """
     check_choice("norm", norm, ("linf", "l2"))
     check_count("steps", steps)

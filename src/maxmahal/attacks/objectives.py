@@ -1,7 +1,7 @@
 """What an attack minimises: one value per sample, passed to any attack as a plain value.
 
-Adaptive means passing another objective. Without targets an objective pushes away from the label; with targets it pulls
-towards them. Objectives see features and logits, so no attack needs to know which loss a model was trained with.
+Without targets an objective pushes away from the label; with targets it pulls towards them. Objectives see features and
+logits, so no attack needs to know which loss a model was trained with.
 """
 
 from collections.abc import Callable
@@ -120,8 +120,7 @@ def class_logit() -> Objective:
 def margin(*, over_all: bool = False) -> Objective:
     """h_y - max_{k≠y} h_k, or h_y - h_t; for MMC the paper's un,2 and tar,2 (appendix B.4). It never saturates.
 
-    With ``over_all`` a target must exceed every other class, max_{k≠t} h_k - h_t, not the true one alone. As long as
-    the true class wins the two are the same; an attack that must reach its target can miss it without this.
+    With ``over_all`` a target must exceed every other class, max_{k≠t} h_k - h_t, not the true one alone.
     """
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
@@ -135,10 +134,7 @@ def margin(*, over_all: bool = False) -> Objective:
 
 
 def dlr() -> Objective:
-    """Difference of logits ratio: the margin over h_(1) - h_(3), or h_(1) - ½(h_(3) + h_(4)) towards a target.
-
-    The ratio does not change when logits are scaled or shifted (Croce and Hein 2020).
-    """
+    """Difference of logits ratio: the margin over h_(1) - h_(3), or h_(1) - ½(h_(3) + h_(4)) towards a target."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         logits = outputs.logits

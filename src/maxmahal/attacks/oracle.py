@@ -98,18 +98,12 @@ def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
 
 
 def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    """Zero where a gradient is not finite.
-
-    One bad pixel must not lose an image: a step without information is better than a step into NaN.
-    """
+    """Zero where a gradient is not finite: a step without information is better than a step into NaN."""
     return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
-    """Which gradients are NaN or infinite in some pixel; nothing is read back from the device.
-
-    Zero times anything else is zero, and a sum is several times faster than asking every pixel whether it is finite.
-    """
+    """Which gradients are NaN or infinite in some pixel: zero times anything else is zero, and a sum is fast."""
     return (0 * gradient).flatten(1).sum(dim=1).isnan()
 
 
@@ -144,11 +138,7 @@ class Look:
 
 @dataclass
 class Oracle:
-    """A model, an objective and a counter.
-
-    ``model`` is the caller's. ``search`` is asked during the search and ``judge`` decides; they differ where a faster
-    equivalent was prepared.
-    """
+    """A model, an objective and a counter: ``search`` is asked during the search, ``judge`` decides."""
 
     model: "Model"
     search: Callable[[Tensor], Outputs]
@@ -206,10 +196,7 @@ class Oracle:
         *,
         counted: Samples | None = None,
     ) -> tuple[Float[Tensor, "n l"], Float[Tensor, " n"], Float[Tensor, "n c h w"]]:
-        """Logits, objective and gradient; nothing is read back from the device.
-
-        The forward pass counts for the samples ``counted``, even if memory runs out in the backward pass.
-        """
+        """Logits, objective and gradient; the forward pass counts for ``counted`` even if memory runs out later."""
         moved = images.clone().requires_grad_()
         with torch.enable_grad():
             outputs = self._outputs(self.search, moved)
@@ -371,9 +358,8 @@ def _gradient_of(
 ) -> Float[Tensor, "n c h w"]:
     """Through the objective first, then, scaled near one for every sample, through the model.
 
-    A saturated objective's gradient is so small that on its way through the model it rounds to zero, and float32's
-    last numbers before zero are ten times slower to compute with on a CPU. A sample's scale is a power of two, so that
-    where nothing is that small every bit stays as it was.
+    A saturated objective's gradient would round to zero on its way through the model, and numbers that small are slow.
+    Scales are powers of two, so that where nothing is that small every bit stays as it was.
     """
     pairs = [
         (leaf, output)

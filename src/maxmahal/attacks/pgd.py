@@ -40,10 +40,9 @@ def pgd(
     """Images inside the threat that make ``objective`` small.
 
     ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the
-    smallest objective if none does; ``"last"`` returns the last iterate of every sample, as the paper's code does.
-    ``step_size=None`` takes max(2.5 / steps, 0.05) of epsilon.
-    Several targets per sample (``targets="all-others"``) are tried in turn: multi-targeted PGD. ``random_start=False``
-    makes all restarts the same. The model's parameters receive no gradients.
+    smallest objective if none does; ``"last"`` returns the last iterate, as the paper's code does. ``step_size=None``
+    takes max(2.5 / steps, 0.05) of epsilon. Several targets per sample (``targets="all-others"``) are tried in turn.
+    ``random_start=False`` makes all restarts the same. The model's parameters receive no gradients.
     """
     threat = check_threat(threat, images)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start)
@@ -67,9 +66,8 @@ def craft(
 ) -> Float[Tensor, "n c h w"]:
     """PGD's last iterate from a random start, or from ``start``, for adversarial training in your own loop.
 
-    Exactly ``steps`` forward and backward passes in the mode the model is in, no verdicts, nothing checked or read back
-    from the device. All samples are seen at once, so ``objective`` may close over the batch. Give each training step
-    its own ``seed``: with the same one an image starts at the same point again. ``step_size`` as in :func:`pgd`.
+    Exactly ``steps`` forward and backward passes in the mode the model is in; nothing is checked or read back. All
+    samples are seen at once, so ``objective`` may close over the batch. Give each training step its own ``seed``.
     """
     threat = as_threat(threat)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start=start is None)

@@ -53,10 +53,7 @@ class Tally:
         self._latest: dict[Kind, tuple[Tensor, int]] = {}
 
     def add(self, kind: Kind, rows: Int[Tensor, " m"], times: int = 1) -> None:
-        """``times`` more for each of these rows, among which a sample may occur more than once.
-
-        As long as the same tensor comes again, which it does at most steps, only a number is added up.
-        """
+        """``times`` more for each of these rows; as long as the same tensor comes again, only a number is added up."""
         latest, before = self._latest.get(kind, (rows, 0))
         if latest is not rows:
             self._write(kind)

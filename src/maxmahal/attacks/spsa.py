@@ -1,8 +1,7 @@
 """Simultaneous perturbation (SPSA, Uesato et al. 2018): descent on a gradient that is estimated from queries alone.
 
 The objective is asked at mirrored pairs x ± δv, with every pixel of v drawn as -1 or 1, and the mean over the pairs of
-(f(x + δv) - f(x - δv)) / 2δ · v replaces the gradient. It needs logits but no gradients, so masked gradients do
-not stop it.
+(f(x + δv) - f(x - δv)) / 2δ · v replaces the gradient.
 """
 
 from dataclasses import dataclass, replace
@@ -47,13 +46,9 @@ def spsa(
 ) -> Result:
     """Images inside the threat that make ``objective`` small, found by queries: ``model`` may be a predict function.
 
-    Each step takes ``evaluations`` queries (the "batch size" of Uesato et al.; half as many mirrored pairs) for the
-    estimate and one to see where it led; Adam turns the estimate into a step. Memory does not grow with
-    ``evaluations``. ``keep`` and several targets as in :func:`maxmahal.attacks.pgd`.
-
-    The points x ± δv may leave the threat and the pixel bounds by δ, as in the authors' code: clipped, a pair would no
-    longer be mirrored, and the estimate would halve the slope of every pixel that sits at a bound. Only points that are
-    inside are ever returned.
+    Each step takes ``evaluations`` queries (half as many mirrored pairs) for the estimate and one to see where it led;
+    Adam turns the estimate into a step. ``keep`` and several targets as in :func:`maxmahal.attacks.pgd`. The points x ±
+    δv may leave the threat and the pixel bounds by δ, as in the authors' code: a clipped pair is not mirrored.
     """
     threat = check_threat(threat, images)
     method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)

@@ -1,6 +1,5 @@
-"""Square attack (Andriushchenko et al. 2020): random search that changes one square window at a time.
+"""Square attack (Andriushchenko et al. 2020): random search that changes one square window at a time, by queries alone.
 
-It reads values and predictions only, so it attacks functions too, and vanishing or misleading gradients do not stop it.
 Every sample draws its own windows; no query is spent on a window that would leave the image as it is.
 """
 
@@ -78,10 +77,7 @@ def patterns(sides: tuple[int, ...], device: torch.device) -> Float[Tensor, "k s
 
 
 def _bump(height: int, width: int) -> Float[Tensor, "a b"]:
-    """Σ 1/m² over m = d + 1, …, n + 1 at the distance d from the centre, in rows or columns, whichever is more.
-
-    n is half the longer side (the paper's equation 2); the whole at length 1.
-    """
+    """Σ 1/m² over m = d + 1, …, n + 1 at the distance d from the centre, n half the longer side (the paper's eq. 2)."""
     rows, columns = torch.arange(height) - height // 2, torch.arange(width) - width // 2
     distances = torch.maximum(rows.abs()[:, None], columns.abs()[None, :])
     inverse_squares = 1 / torch.arange(1, max(height, width) // 2 + 2).square()
@@ -114,9 +110,8 @@ def square(
     """Images inside the threat that make ``objective`` small, found by asking the model and nothing else.
 
     ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of
-    the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``.
-    With a ``patience`` a sample is given up once the decrease over its last ``patience`` queries, if it went on, would
-    not break it in the queries that are left: a heuristic, which can leave samples that more queries would break.
+    the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``. With a
+    ``patience`` a sample is given up once its fall over so many queries, if it went on, would not break it in time.
     """
     threat = as_ball(threat, "square")
     check_patience(patience, objective)

@@ -1,9 +1,6 @@
-"""Gradients for a defence that has none: its exact values forwards, a substitute's gradient backwards (BPDA).
+"""Gradients for a defence that has none (BPDA, Athalye et al. 2018): its exact values, a substitute's gradient.
 
-Preprocessing that quantises, compresses or otherwise hides its gradient stops an attack without making the model
-robust (Athalye, Carlini and Wagner 2018). Wrapped, it lets the attack through:
-
-    nn.Sequential(straight_through(quantise), model)
+nn.Sequential(straight_through(quantise), model)
 """
 
 from collections.abc import Callable
@@ -18,10 +15,9 @@ from maxmahal.errors import ArgumentError
 def straight_through(
     function: Callable[[Tensor], Tensor], surrogate: Callable[[Tensor], Tensor] | None = None
 ) -> nn.Module:
-    """A module that computes ``function`` and differentiates ``surrogate``, by default the identity.
+    """A module that computes ``function`` and differentiates ``surrogate``, by default the identity, at the same input.
 
-    The surrogate is evaluated at the same input, and only where a gradient is wanted. Modules passed as either become
-    submodules, so that ``.to(device)`` and ``.eval()`` reach them; no gradient reaches ``function``'s parameters.
+    Modules passed as either become submodules; no gradient reaches ``function``'s parameters.
     """
     return _StraightThrough(function, surrogate)
 

@@ -1,8 +1,6 @@
 """Which class a targeted attack pulls each sample to: drawn, read off the logits, or given by the caller.
 
-A policy is a plain value, as an objective is: it sees the logits of the clean images and returns [n, t] classes, one
-column for each target that an attack should try, in that order. The random policies read nothing off the logits but
-the number of classes.
+A policy sees the logits of the clean images and returns [n, t] classes, which an attack tries in that order.
 """
 
 from collections.abc import Callable
@@ -73,11 +71,7 @@ TARGETS: dict[str, TargetPolicy] = {
 def resolve_targets(
     targets: Targets, logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"], seed: int
 ) -> Int[Tensor, "n t"] | None:
-    """Targets in any form that a caller may give, checked, as one row of classes for each sample.
-
-    ``targets`` may be a tensor ([n], or [n, t] to try several in turn), a name of ``TARGETS``, a policy, or None for
-    an untargeted attack. ``logits`` are those of the clean images.
-    """
+    """Targets in any form that a caller may give, checked, as a row of classes for each sample; None if untargeted."""
     if targets is None:
         return None
     if logits.shape[1] < 2:

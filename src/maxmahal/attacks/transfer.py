@@ -5,10 +5,7 @@ An attack here is any function of a model, images and labels, so that it can ada
     def craft(model, images, labels):
         return mim(model, images, labels, "8/255", objective=own_loss(model.head), keep="last")
 
-    transfer_matrix({"sce": sce, "mmc": mmc}, craft, images, labels)
-
-Craft with ``keep="last"``. The default leaves off as soon as the source is fooled, just across its decision boundary,
-and such images seldom cross another model's.
+Craft with ``keep="last"``: images that stop just across the source's boundary seldom cross another model's.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,10 +53,7 @@ def transfer(
 def transfer_matrix(
     models: Mapping[str, Model], attack: Crafting, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
 ) -> dict[tuple[str, str], float]:
-    """The accuracy of each target on the images crafted on each source, by (source, target).
-
-    The pairs of a model with itself are among them: the white-box accuracy of the same attack.
-    """
+    """The accuracy of each target, the source among them, on the images crafted on each source, by (source, target)."""
     if not models:
         raise ArgumentError("models must hold at least one model by its name; got none.")
     for model in models.values():

@@ -1,7 +1,6 @@
 """Gaussian noise and rotation (paper Sec. 4.5): the worst of several random transformations of each image.
 
-Each sample keeps the first transformation that fools the model, and is not tried again; a sample that none of them
-fools keeps the one with the smallest margin. The unchanged image is not among them.
+Each sample keeps the first one that fools the model, or else the one with the smallest margin.
 """
 
 import math
@@ -54,10 +53,7 @@ def worst_of_noise(
     sample_ids: Int[Tensor, " n"] | None = None,
     clip: bool = True,
 ) -> Transformed:
-    """The worst of ``tries`` draws of Gaussian noise; the first is ``gaussian_noise``'s own.
-
-    ``model`` may be any function from images to logits.
-    """
+    """The worst of ``tries`` draws of Gaussian noise, the first ``gaussian_noise``'s own; for any function."""
     if not (std >= 0 and math.isfinite(std)):
         raise ArgumentError(f"std must be zero or positive; got {std}.")
 
@@ -105,10 +101,7 @@ def worst_of_rotations(
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
 ) -> Transformed:
-    """The worst of ``tries`` rotations by angles uniform in ±``max_degrees``; the first is ``random_rotation``'s own.
-
-    ``model`` may be any function from images to logits.
-    """
+    """The worst of ``tries`` rotations uniform in ±``max_degrees``, the first ``random_rotation``'s own."""
     if not (max_degrees >= 0 and math.isfinite(max_degrees)):
         raise ArgumentError(f"max_degrees must be zero or positive; got {max_degrees}.")
 
@@ -128,10 +121,7 @@ def _worst_of(
     tries: int,
     transform: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Transformed, Int[Tensor, " n"]]:
-    """Try after try on the samples that are still correct; at the end the model judges in float32.
-
-    ``transform`` takes images and their ids. The ids of the tries that were kept are returned as well.
-    """
+    """The worst of the tries of ``transform``, a function of images and ids, and the ids that were kept."""
     check_count("tries", tries)
     check_images(images, labels, sample_ids, ANY_BOUNDS)
     check_model(model, images)

@@ -26,12 +26,10 @@ def hierarchical_centers(
 ) -> Float[Tensor, "l d"]:
     """Each child's center is its parent's plus one of μ^(s, L_c), which have length ``norms[s - 1]`` (appendix B.3).
 
-    s is the depth of the child, 1 below the root, and the paper wants norms that fall with it; a lone child stays at
-    its parent's place. Rows follow the integer labels of the leaves, or ``classes``, or the order of appearance.
-
-    ``subspaces``: "shared" puts all local centers into the same coordinates, the paper's plain form; "orthogonal" gives
-    each branching coordinates of its own, which takes dim ≥ L − 1; "auto" is orthogonal where dim allows it.
-    ``rotation_seed`` turns each set of local centers below the root's by a random rotation of its own coordinates.
+    s is the depth of the child, 1 below the root; a lone child stays at its parent's place. Rows follow the integer
+    labels of the leaves, or ``classes``, or the order of appearance. ``subspaces``: "shared" puts all local centers
+    into the same coordinates, the paper's plain form; "orthogonal" gives each branching its own, which takes dim ≥ L −
+    1; "auto" is orthogonal where dim allows it. ``rotation_seed`` turns each set of local centers below the root's.
     """
     check_count("dim", dim)
     require_floating(dtype)

@@ -26,13 +26,9 @@ def require_floating(dtype: torch.dtype) -> None:
 
 
 def simplex(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
-    """The regular simplex that paper Algorithm 1 builds, for num_points ≤ dim + 1.
+    """The regular simplex that paper Algorithm 1 builds, for num_points ≤ dim + 1, without the loop's rounding errors:
 
-    The algorithm fills a lower-triangular matrix row by row. With L points, column i (from 1) holds
-
-        μ_i(i) = √(L(L−i) / ((L−1)(L−i+1)))   and   μ_k(i) = −μ_i(i) / (L−i)   for k > i,
-
-    which writes the whole matrix at once and keeps the loop's rounding errors from piling up.
+    μ_i(i) = √(L(L−i) / ((L−1)(L−i+1)))   and   μ_k(i) = −μ_i(i) / (L−i)   for k > i, of L points, i from 1.
     """
     points = torch.zeros(num_points, dim, dtype=torch.float64)
     if num_points == 1:
@@ -49,8 +45,8 @@ def simplex(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
 def orthogonal_simplices(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
     """num_points − dim simplices in mutually orthogonal subspaces, for dim + 1 < num_points ≤ 2·dim.
 
-    No more than dim + 1 vectors can all be obtuse to each other, so a largest cosine of 0 is the optimum here. Sizes as
-    even as possible make the ends of the range the simplex and the cross-polytope; the centroid is 0.
+    No more than dim + 1 vectors can all be obtuse to each other, so a largest cosine of 0 is optimal; the centroid is
+    0.
     """
     parts = num_points - dim
     size, larger = divmod(num_points, parts)
@@ -81,11 +77,10 @@ def max_mahalanobis_centers(
 ) -> Float[Tensor, "l d"]:
     """Centers of length ``norm`` whose largest cosine is as small as possible: argmin max_{i≠j} ⟨μ_i, μ_j⟩.
 
-    Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). The paper stops there;
-    up to 2·dim classes orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the
-    plane. Beyond, a search seeded by ``seed`` comes close (see ``spherical_code``); above 2,000 classes, which it would
-    spend hours on, codes in closed form replace it (see ``quadratic_code``). ``exact`` refuses all but the paper's
-    own case.
+    Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). Up to 2·dim classes
+    orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the plane. Beyond, a search
+    seeded by ``seed`` comes close (see ``spherical_code``), and above 2,000 classes codes in closed form replace it
+    (see ``quadratic_code``). ``exact`` refuses all but the paper's own case.
     """
     check_count("num_classes", num_classes)
     check_count("dim", dim)

@@ -1,7 +1,6 @@
 """Centers by the names that settings files use; a new kind of centers is one builder and one line here.
 
-A builder takes what it needs of ``num_classes``, ``dim`` and ``superclasses``; its keyword options, with their plain
-types and defaults, are the settings that a file may give.
+A builder takes what it needs of ``num_classes``, ``dim`` and ``superclasses``; its keyword options are settings.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,10 +41,10 @@ def build_hierarchical(
 ) -> Float[Tensor, "l d"]:
     """Two levels, superclasses and their classes (appendix B.3).
 
-    ``tree`` names another tree than the data set's own: one of the package, or a .toml file of ``maxmahal tree``. A
-    ``shuffle_seed`` deals the classes out at random to superclasses of the same sizes, as a control. Negative seeds
-    mean no rotation and no shuffling. ``length`` stretches every center to it, for trees whose lone classes would lie
-    nearer to the origin than the others; 0 leaves them as the paper's sum puts them.
+    ``tree`` names a .toml file of ``maxmahal tree`` in place of the data set's own. A ``shuffle_seed`` deals the
+    classes out at random to superclasses of the same sizes. Negative seeds mean no rotation and no shuffling.
+    ``length`` stretches every center to it, for trees whose lone classes would lie nearer to the origin; 0 leaves them
+    as they are.
     """
     check_count("num_classes", num_classes)
     chosen = load_tree(tree).superclasses if tree else superclasses

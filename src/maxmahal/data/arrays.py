@@ -26,10 +26,7 @@ MAX_CLASSES = 1_000_000  # more than any known data set has; a higher label is a
 
 
 def from_python(source: object, limit: int | None = None) -> ImageData:
-    """``(images, labels)``, ``(images, labels, class_names)``, a ``DataLoader`` or a ``Dataset`` of pairs.
-
-    Reading a ``DataLoader`` or a ``Dataset`` stops after ``limit`` images.
-    """
+    """``(images, labels)``, also with class names, or the first ``limit`` of a ``DataLoader`` or ``Dataset``."""
     parts = source
     if isinstance(source, TensorDataset):
         parts = source.tensors
@@ -70,10 +67,7 @@ def _read(source: DataLoader[Any] | Dataset[Any], limit: int | None) -> tuple[ob
 
 
 def load_function(name: str, split: Split) -> ImageData:
-    """What ``package.module:function`` returns for ``split``: an ``ImageData``, or a pair of images and labels.
-
-    A pair does not give the number of classes, so the training labels do; return an ``ImageData`` to name the classes.
-    """
+    """What ``package.module:function`` returns for ``split``: an ``ImageData``, or a pair of arrays."""
     function = import_function(name)
     check_call(name, function, "'train' or 'test'", split)
     result = call_function(name, function, split)

@@ -1,7 +1,7 @@
 """Augmentations by name, as batched tensor code on the device of the images: random crops, shifts, horizontal flips.
 
-Every function is pure: the caller draws ``uniforms``, ``columns`` numbers in [0, 1) per image, because they belong to
-the sample. For those in this file they are three (vertical, horizontal, flip), and 0.5 everywhere changes nothing.
+The caller draws ``uniforms``, ``columns`` numbers in [0, 1) per image, because they belong to the sample. For those in
+this file they are three (vertical, horizontal, flip), and 0.5 everywhere changes nothing.
 """
 
 from collections.abc import Callable
@@ -109,8 +109,7 @@ def _take(images: Tensor, dim: int, indices: Int[Tensor, "n k"]) -> Tensor:
 def _interpolate(images: Tensor, dim: int, positions: Float[Tensor, "n k"]) -> Float[Tensor, "n c h w"]:
     """Linear interpolation between rows or columns; positions outside the image take the value of its edge.
 
-    Applied in both directions it is bilinear sampling. Unlike ``grid_sample`` it is exact at whole pixels, and its
-    rounding does not depend on the position of a sample in the batch.
+    Unlike ``grid_sample`` it is exact at whole pixels, and its rounding does not depend on the place in the batch.
     """
     before = positions.floor()
     last = images.shape[dim] - 1

@@ -44,7 +44,7 @@ class CheckReport:
 def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
     """Verify each file's checksum, then load both splits and verify the number of images, in total and per class.
 
-    The user's own data have no published counts: both splits must load and agree, and every class needs images.
+    The user's own data must load and agree, and every class needs images.
     """
     load = find_loader(name, data_dir)
     source = SOURCES.get(name)

@@ -1,6 +1,6 @@
 """Decode images: from files, from parts of files or from bytes; many of them in worker processes.
 
-A worker runs this file as a program, so it imports neither torch nor numpy. It ends when this process ends.
+A worker runs this file as a program, so it imports neither torch nor numpy.
 """
 
 import atexit

@@ -35,10 +35,7 @@ class DownloadReporter(Protocol):
 def fetch_dataset(
     name: str, data_dir: Path | str | None = None, progress: DownloadReporter | None = None, base_url: str | None = None
 ) -> tuple[Path, ...]:
-    """Download the data set's files into the data folder and return those that were written.
-
-    Correct files that exist are kept. ``base_url`` is the address of a mirror with the same files.
-    """
+    """Download missing or damaged files into the data folder, perhaps from a mirror; returns what was written."""
     if name not in SOURCES:
         find_loader(name, data_dir)  # raises an error of its own for an unknown name
         raise DataError(f"{name} is your own data, so there is nothing to fetch; only {', '.join(SOURCES)} have files.")

@@ -21,8 +21,8 @@ _ROBUSTBENCH_LIST = "helper_files/imagenet_test_image_ids.txt"
 def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: Sizing | None = None) -> ImageData:
     """One split of a folder of images by class, or of tars; the folders in ``DIR/train`` name the classes.
 
-    ``DIR/val`` is a test split, too, and so is ``DIR`` itself if it has no splits. The first training image sets the
-    size, and whether the data are grey or in colour. ``listed`` is a list of files in ``DIR``, or RobustBench's.
+    ``DIR/val`` is a test split, too, and so is ``DIR`` itself if it has no splits. The first training image sets size
+    and colour. ``listed`` is a list of files in ``DIR``, or RobustBench's.
     """
     folder = _split_folder(root, split)
     if folder.is_dir() and (tars := sorted(each for each in folder.iterdir() if each.name.endswith(TARS))):

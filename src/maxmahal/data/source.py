@@ -32,7 +32,7 @@ class ChecksumResult:
 class OfficialFile:
     """One published file: its possible paths in the data folder, the preferred one first, and its checksums.
 
-    ``md5`` is that of the file as published at ``places[0]``; ``unpacked_md5`` that of the same file after gunzip.
+    ``md5`` is that of the file as published, ``unpacked_md5`` that of the same file after gunzip.
     """
 
     places: tuple[str, ...]
@@ -52,10 +52,7 @@ class OfficialFile:
         return path
 
     def verify(self, path: Path) -> ChecksumResult:
-        """Compare ``path`` with the published checksums.
-
-        A gzipped file that was compressed again matches if its content does: gzip is not deterministic.
-        """
+        """Compare ``path`` with the published checksums; of a file that was compressed again, its content."""
         is_as_published = path.suffix == Path(self.places[0]).suffix
         if not is_as_published and self.unpacked_md5 is None:
             return ChecksumResult(None, "unpacked, it has no published checksum; only counts and shapes are verified")
@@ -79,10 +76,7 @@ def file_md5(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Download:
-    """One file to download: its name relative to the base URL, its checksum, and the official files it contains.
-
-    A ``.tar.gz`` contains members named as in ``places[0]``; anything else is itself the only official file.
-    """
+    """One file to download: its name, its checksum, and the official files it contains or is."""
 
     name: str
     md5: str
@@ -96,10 +90,7 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """A published data set: its loader, its images per class, and where its files come from.
-
-    A data set that needs no files (digits) leaves ``base_url`` and ``downloads`` empty.
-    """
+    """A published data set: its loader, its images per class, and where its files come from, if it needs any."""
 
     load: Callable[[Path, Split], ImageData]
     class_counts: Mapping[Split, tuple[int, ...]]

@@ -14,9 +14,8 @@ from maxmahal.random import generator
 
 @dataclass(frozen=True)
 class ImageData:
-    """A whole data set in memory (or on the GPU): NCHW bytes, integer labels, class names.
+    """A whole data set in memory (or on the GPU): NCHW bytes, integer labels, class names, perhaps superclasses.
 
-    ``coarse_labels`` and ``coarse_names`` are the superclasses, if the data set has them (CIFAR-100).
     ``sample_ids`` number the samples in the original file, so that a subset keeps each sample's own random numbers.
     """
 
@@ -123,10 +122,7 @@ class ImageData:
 
 
 def train_validation_split(data: ImageData, validation: int, seed: int) -> tuple[ImageData, ImageData]:
-    """Hold out ``validation`` images, stratified by class (to within one image), drawn by ``seed``.
-
-    Both splits keep the order and the sample ids of ``data``. CIFAR-10 with 5,000: 4,500 and 500 of every class.
-    """
+    """Hold out ``validation`` images, stratified by class (to within one), drawn by ``seed``; ids and order stay."""
     if not 0 <= validation < max(len(data), 1):
         raise ArgumentError(
             f"validation must lie in 0..{max(len(data) - 1, 0)} because {data.name} has {len(data)} images and some "

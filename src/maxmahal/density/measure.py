@@ -84,10 +84,7 @@ def runners_up(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Int[T
 def log_neighbour_density(
     features: Float[Tensor, "n d"], neighbours: int = 5, *, queries: int | None = None
 ) -> Float[Tensor, " m"]:
-    """Eq. 2 with ΔB the ball that reaches to a sample's k-th nearest neighbour: log(k / Vol), whatever the loss.
-
-    Neighbours are searched among all features; ``queries`` limits the result to the first so many features.
-    """
+    """Eq. 2 with ΔB the ball to a sample's k-th nearest neighbour: log(k / Vol) of the first ``queries`` features."""
     if not 1 <= neighbours < len(features):
         raise ArgumentError(
             f"neighbours must lie in 1..{len(features) - 1} because there are {len(features)} features; "
@@ -131,7 +128,7 @@ def shell_densities(
     """Eq. 2 between exact contours around each quantile of a class's losses, and the classes' mean.
 
     Where contours depend on the runner-up, a class is its largest D_{k,k̃}. ``unit_free`` takes the mean distance
-    between class means as the unit of length, so that models whose features differ in size can be compared.
+    between class means as the unit of length.
     """
     rows, present = [], sorted(set(labels.tolist()))
     for label in present:

@@ -15,8 +15,7 @@ from maxmahal.models.head import Head
 class CenterHead(Head):
     """Preset centers μ* as a buffer, and logits -scale·½‖z - μ‖².
 
-    ``scale`` 1 is the paper, 2 the released code, which drops the ½. It multiplies the loss and the logits alike,
-    changes what a cross-entropy attack sees, and is a buffer so that it is saved with every model.
+    ``scale`` 1 is the paper, 2 the released code, which drops the ½; it multiplies the loss and the logits alike.
     """
 
     printed_settings: tuple[str, ...] = ("scale",)

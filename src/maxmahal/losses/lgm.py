@@ -54,9 +54,9 @@ def lgm_loss(
 class LGM(Head):
     """Logits -½d_k² - ½log|Λ_k|; training enlarges the true class's d² by the margin and adds a likelihood term.
 
-    ``margin`` is the original multiplicative α (this paper writes an additive one), ``likelihood_weight`` its λ.
-    Without the log-determinants a trainable Λ would grow without bound; a floor keeps it from shrinking to nothing.
-    ``covariance="identity"`` fixes Λ, as the original authors' own CIFAR code does.
+    ``margin`` is the original multiplicative α (this paper writes an additive one), ``likelihood_weight`` its λ. A
+    floor keeps a trainable Λ from shrinking to nothing; ``covariance="identity"`` fixes Λ, as the authors' CIFAR code
+    does.
     """
 
     printed_settings = ("margin", "likelihood_weight")

@@ -37,18 +37,12 @@ def huber_mmc_loss(
 
 
 def pairing_loss(features: Float[Tensor, "n d"], adversarial_features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """‖z(x) - z(x*)‖² for each sample, adversarial logit pairing on features (appendix B.2).
-
-    Half of it is at most ‖z(x) - μ_y‖² + ‖z(x*) - μ_y‖², so MMC on both images also pairs them.
-    """
+    """‖z(x) - z(x*)‖² for each sample, adversarial logit pairing on features (appendix B.2)."""
     return (features - adversarial_features).square().sum(dim=1)
 
 
 class MMC(CenterHead):
-    """Max-Mahalanobis center loss: ``MMC(max_mahalanobis_centers(num_classes, dim))``.
-
-    Only the true class's center enters the loss, so its cost does not grow with the number of classes.
-    """
+    """Max-Mahalanobis center loss: ``MMC(max_mahalanobis_centers(num_classes, dim))``."""
 
     divergence = "features"
     printed_settings = ("scale", "form")

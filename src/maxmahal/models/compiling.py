@@ -11,11 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compile_apart(function: Function, *, dynamic: bool) -> Function:
-    """``function`` compiled, with a recompilation limit of its own, and with our kernels for small convolutions.
-
-    torch counts compilations by code object, and all closures of one function share theirs: with a code of its own, no
-    model uses up the limit of another.
-    """
+    """``function`` compiled with our kernels, as a code object of its own: torch counts compilations by those."""
     code, names, name, closure = (getattr(function, f"__{part}__") for part in ("code", "globals", "name", "closure"))
     own: Function = types.FunctionType(code.replace(), names, name, None, closure)  # type: ignore[assignment]
     options: dict[str, Any] = {}

@@ -51,8 +51,7 @@ class Head(nn.Module, ABC):
     """A training loss together with the classifier it implies.
 
     ``head(features, labels)`` is the mean loss of the batch, ``head.logits(features)`` what the classifier predicts
-    with. Whatever the loss needs (centers, a weight matrix) lives here as buffers and parameters. The attributes and
-    properties below are facts about the loss: other parts of the library read them and never ask for a head's class.
+    with. The attributes and properties below are facts about the loss: nobody else asks for a head's class.
     """
 
     printed_settings: tuple[str, ...] = ()

@@ -1,12 +1,9 @@
-"""3x3 convolutions of few channels, as Triton kernels.
+"""3x3 convolutions of few channels, as Triton kernels: the vendor's fill a quarter of their tiles with 16 channels.
 
-A CIFAR ResNet spends most of its time on images of 16 or 32 channels, where the vendor's kernels fill a quarter of
-their tiles. Here a program takes a run of neighbouring pixels with all their channels and adds up nine small matrix
-products, one per tap; it reads every pixel from memory once and from the cache eight times more.
-
-Images are channels_last, stride and padding are 1, sums are float32. Numbers of channels that are no power of two are
-filled up with zeros inside a program. What a residual network does with a sum next, a program does before it writes:
-a bias, another image, and a ReLU or, in the backward pass, the ReLU's zeros.
+A program takes a run of neighbouring pixels with all their channels and adds up nine small matrix products, one per
+tap. Images are channels_last, stride and padding are 1, sums are float32, and channels are filled up to a power of two.
+What a residual network does with a sum next, a program does before it writes: a bias, another image, and a ReLU or, in
+the backward pass, the ReLU's zeros.
 """
 
 # ruff: noqa: N803 - a compile-time constant is written in capitals

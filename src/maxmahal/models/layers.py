@@ -6,10 +6,7 @@ from torch import Tensor, nn
 
 
 class Float32Linear(nn.Linear):
-    """A linear layer that stays in float32 where everything around it is cast to bfloat16.
-
-    Features, or logits, differ by little compared with their size: three digits are not enough.
-    """
+    """A linear layer that stays in float32 under autocast: features and logits differ by little for their size."""
 
     def forward(self, input: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """``nn.Linear`` in the precision of its own weights, whatever the caller's autocast."""
@@ -20,8 +17,7 @@ class Float32Linear(nn.Linear):
 def feature_layer(width: int, feature_dim: int | None) -> tuple[nn.Module, int]:
     """The linear layer that ends in the feature space, and the dimension it ends in.
 
-    Features after ReLU and pooling are never negative, while all centers but one have negative coordinates: without
-    this layer training towards them converges only at very small learning rates.
+    Features after ReLU and pooling are never negative, but all centers but one have negative coordinates.
     """
     if feature_dim is None:
         return nn.Identity(), width

@@ -39,14 +39,10 @@ class BasicBlock(_TwoConvolutions):
 class ResNetV1(nn.Module):
     """6n+2 layers: a 3x3 stem, three stages of n basic blocks at widths 16, 32, 64, global average pooling.
 
-    ``feature_dim`` adds the linear layer that carries the pooled 64 values to the feature space; None leaves it out.
-    A linear layer makes no dimensions: from 64 values, features never leave a flat of 64 dimensions, and the centers
-    of 100 classes span 99. ``widened`` adds a 1x1 convolution to so many channels before the pooling.
-
-    ``damped`` starts the last norm of each block at 1/√n in place of 1, so that a stage adds about as much as it gets.
-    Undamped, eighteen blocks a stage add up to features of length 37, and the squared distances of MMC diverge in a few
-    steps at the learning rate that suits five. From 0 (Goyal et al. 2017) the deep networks learn more slowly
-    than the shallow ones.
+    ``feature_dim`` adds the linear layer from the pooled 64 values to the feature space; None leaves it out. From 64
+    values features span 64 dimensions, and the centers of 100 classes 99: ``widened`` adds a 1x1 convolution to so many
+    channels before the pooling. ``damped`` starts the last norm of each block at 1/√n in place of 1: otherwise eighteen
+    blocks a stage add up to long features, and the squared distances of MMC diverge.
     """
 
     def __init__(
@@ -95,8 +91,8 @@ def _batch_norm(channels: int) -> nn.BatchNorm2d:
 class Bottleneck(nn.Module):
     """Pre-activation 1x1, 3x3, 1x1, all with biases.
 
-    The first block of a stage has a bare 1x1 projection of its raw input as shortcut; the very first one of the network
-    also skips the batch norm before its first convolution, because the stem has just done it.
+    The first block of a stage projects its raw input by a 1x1 convolution as shortcut; the very first one of the
+    network skips the batch norm before its first convolution, because the stem has just done it.
     """
 
     def __init__(self, channels_in: int, inner: int, channels_out: int, stride: int, *, first: bool, very_first: bool):

@@ -22,8 +22,7 @@ for _operator in kernels.OPERATORS:
 class SmallConvolutions(CustomGraphPass):
     """Replaces the 3x3 convolutions of a compiled graph, and their gradients, where ``kernels`` has faster ones.
 
-    What follows a convolution goes into its kernel: the bias, the sum with a residual, the ReLU; backwards the
-    sum with the residual's gradient and the zeros of the ReLU before. Batch norm in training prevents this.
+    The bias, the sum with a residual and the ReLU after a convolution go into its kernel, and backwards likewise.
     """
 
     def __call__(self, graph: fx.Graph) -> None:

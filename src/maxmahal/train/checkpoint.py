@@ -1,7 +1,4 @@
-"""Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it.
-
-Every file has a fingerprint of its content, which is compared when it is read.
-"""
+"""Checkpoints: weights as safetensors with the settings and a fingerprint. Loading one never executes code from it."""
 
 import hashlib
 import json
@@ -63,8 +60,7 @@ def load_model(
 ) -> Classifier:
     """The model saved at ``path`` (a checkpoint, or a run folder: its last one), in evaluation mode.
 
-    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``, or the name of
-    the factory in ``trusted``: a file may not choose what code to import.
+    A network of the user's own ``module:factory`` is needed as ``backbone``, or its name in ``trusted``.
     """
     path = user_path(path)
     if path.is_dir():

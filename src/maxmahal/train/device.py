@@ -106,11 +106,7 @@ def deterministic_algorithms(settings: CPUSettings) -> Iterator[None]:
 
 @contextmanager
 def fastest_kernels(settings: CPUSettings) -> Iterator[None]:
-    """Let cuDNN time its algorithms for every new shape.
-
-    Only around a training step, whose shapes never change: the batches of an attack shrink, and cuDNN would time its
-    algorithms for each size.
-    """
+    """Let cuDNN time its algorithms for every new shape: only around a training step, whose shapes never change."""
     cudnn: Any = torch.backends.cudnn
     before = cudnn.benchmark
     try:
@@ -121,10 +117,7 @@ def fastest_kernels(settings: CPUSettings) -> Iterator[None]:
 
 
 class FoldedCopy(nn.Module):
-    """A copy of a network for eval mode, with batch norm folded into the layers before it.
-
-    ``refresh`` copies the network's current weights.
-    """
+    """A copy of a network for eval mode, with batch norm folded into the layers before it; ``refresh`` updates it."""
 
     def __init__(self, network: nn.Module, pairs: tuple[Pair, ...], precision: torch.dtype) -> None:
         super().__init__()

@@ -61,10 +61,7 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
 
 
 def batches(data: ImageData, settings: Settings, epoch: int, processes: Processes = ALONE) -> Iterator[Batch]:
-    """One epoch of augmented batches, of each the part of this process.
-
-    Order and augmentation depend on the seed, the epoch and the sample only.
-    """
+    """One epoch of augmented batches, of each the part of this process; a function of seed, epoch and sample only."""
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
     steps = steps_per_epoch(data, size)

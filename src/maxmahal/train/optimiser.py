@@ -76,10 +76,9 @@ def average_weight(settings: TrainSettings, step: int, total: int) -> float:
 
 
 class WeightAverage:
-    """``average ← (1 - w)·average + w·weights`` after every step, batch-norm statistics included.
+    """``average ← (1 - w)·average + w·weights`` after every step, batch-norm statistics included; what is saved.
 
-    The average is what gets evaluated and saved. ``average_weight`` is w: constant up to its warm-up (``ema``), or 1
-    and from some step on 1/2, 1/3, …, which makes all later weights count the same (``swa``).
+    ``average_weight`` is w: constant up to its warm-up (``ema``), or 1 and then 1/2, 1/3, … (``swa``).
     """
 
     def __init__(self, model: Classifier, settings: TrainSettings) -> None:
@@ -108,9 +107,8 @@ def perturbed_weights(
 ) -> Iterator[None]:
     """Inside, each weight matrix or kernel W is W + size·‖W‖·g/‖g‖, g the gradient of ``loss`` (Wu et al. 2020).
 
-    Biases and batch norm stay. Afterwards all weights are back to the last bit; what ``loss`` did to buffers, such as
-    running statistics, is undone before. A fixed sequence of tensor operations, so it can be recorded. ``add_up``
-    replaces gradients by their sums over processes.
+    Afterwards all weights are back to the last bit; what ``loss`` did to buffers is undone before. ``add_up`` replaces
+    gradients by their sums over processes. A fixed sequence of tensor operations, so it can be recorded.
     """
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.ndim > 1]
     buffers = list(model.buffers())

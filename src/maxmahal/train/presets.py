@@ -30,9 +30,8 @@ def load_settings(preset: str | Path, overrides: Sequence[str] = ()) -> Settings
 def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFolder) -> Settings:
     """The settings to resume a run folder with: its own settings if it was started with this preset, plus overrides.
 
-    A shipped preset is recognised by its description. The user's own file may have changed, so its current content is
-    used. With more epochs than it was started with, the run is extended at its last learning rate. Code that the run
-    folder names must be named in this call, too.
+    A shipped preset is recognised by its description; of the user's own file the current content is used. With more
+    epochs the run is extended at its last learning rate. Code that the folder names must be named in this call, too.
     """
     settings = load_settings(preset, overrides)
     if not folder.state.exists():

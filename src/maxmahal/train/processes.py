@@ -1,7 +1,7 @@
 """Several processes that train one model, started by torchrun: parts, sums and batch norm over all of them.
 
-Not DistributedDataParallel: it reduces gradients of one ``forward`` per step, while a step here may take several passes
-through parts of the model, or ask for gradients by ``torch.autograd.grad``, and may be recorded as a CUDA graph.
+Not DistributedDataParallel: a step here may take several passes through parts of the model, ask for gradients by
+``torch.autograd.grad``, and be recorded as a CUDA graph.
 """
 
 import os
@@ -124,10 +124,7 @@ def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[P
 
 
 def synchronise_batch_norm(model: nn.Module) -> list[Tensor]:
-    """Let each batch norm of ``model`` use the whole batch in training mode, as torch's does on GPUs alone.
-
-    Returns their buffers.
-    """
+    """Let each batch norm train on the whole batch, as torch's own does on GPUs alone; returns their buffers."""
     norms = [each for each in model.modules() if getattr(each.forward, "__func__", None) is _BatchNorm.forward]
     apart = torch.compiler.disable(whole_batch_norm)  # type: ignore[no-untyped-call]  # it cannot trace messages
     for norm in norms:

@@ -48,9 +48,8 @@ def train_model(
 
     With ``resume`` the run continues after its last finished epoch: on the CPU, and on a GPU with
     ``cuda.deterministic``, with the same result as without a stop. ``until`` is a time of ``time.monotonic()``: a run
-    that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing`` is the
-    number of trainings that share the device; it is recorded because it explains the times. Under torchrun, all its
-    processes train one model together; the first one writes the files and reports.
+    that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing``, the
+    number of trainings on the device, is recorded. Under torchrun, all its processes train one model together.
     """
     device = own_device(pick_device(device))
     folder = RunFolder(out)
@@ -210,11 +209,7 @@ class _Run:
         self.reporter.epoch(metrics)
 
     def _publish(self) -> None:
-        """Write the checkpoints that follow from the state.
-
-        The state is written first. After a kill before or between these files, resuming the run writes them from the
-        weights in the state, so a checkpoint never shows an epoch that was not saved.
-        """
+        """Write the checkpoints that follow from the state, which is written first: after a kill, resuming does it."""
         save_model(self.folder.last, self._evaluated, self._card())
         if self.progress.best_epoch == self.progress.epoch:
             save_model(self.folder.best, self._evaluated, self._card())

@@ -116,10 +116,7 @@ class Step:
 
 
 class RecordedStep(Step):
-    """The first steps run directly; the next is recorded, and from then on a step is one launch.
-
-    Launching several hundred small kernels takes the CPU longer than the GPU takes to run them.
-    """
+    """The first steps run directly; the next is recorded, and from then on a step is one launch instead of hundreds."""
 
     _recording: "_Recording | None" = None
     _taken = 0

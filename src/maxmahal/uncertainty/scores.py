@@ -1,7 +1,4 @@
-"""Scores of uncertainty: one value per sample, larger for a less certain prediction.
-
-A score takes a head and ``Outputs``, so the same value can be measured, thresholded, and evaded by an attack.
-"""
+"""Scores of uncertainty, functions of a head and ``Outputs``: larger for a less certain prediction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """Gradients of small batches as CUDA graphs: one launch instead of several hundred.
 
-Launching the kernels of a small network takes the processor longer than running them takes the GPU. An attack of
-thousands of steps on a few hundred images, such as Carlini and Wagner's, spends nearly all of its time there.
+Launching the kernels of a small network takes the processor longer than running them takes the GPU.
 """
 
 from collections import Counter

@@ -44,10 +44,8 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
     """A snapshot of a model in eval mode, made fast for attacking; the model itself is left as it is.
 
     Batch norm is folded into the layers before it and memory is laid out channels last. ``precision="auto"`` searches
-    in bfloat16 on a CUDA GPU that has it, in float32 elsewhere. ``compile`` is by default on for CUDA and off
-    elsewhere. A speed-up that changes the model's outputs is left out, and ``notes`` says so.
-
-    Training the model later does not reach the snapshot: prepare it again.
+    in bfloat16 on a CUDA GPU that has it; ``compile`` is by default on for CUDA. A speed-up that changes the model's
+    outputs is left out, and ``notes`` says so. Training the model later does not reach the snapshot: prepare it again.
     """
     if isinstance(model, Prepared):
         return model
@@ -81,10 +79,9 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
 
 
 class Prepared(nn.Module):
-    """What ``prepare`` returns: ``search`` for an attack's steps, ``original`` to confirm what they find.
+    """What ``prepare`` returns: ``search`` for an attack's steps, ``original`` to confirm their finds and to predict.
 
-    Called as a model it predicts with the original. Neither model is a submodule of this one, so that ``train``, ``to``
-    or ``parameters`` of this one do not reach them.
+    Neither model is a submodule, so that ``train``, ``to`` or ``parameters`` of this one do not reach them.
     """
 
     def __init__(
@@ -140,10 +137,7 @@ class Prepared(nn.Module):
 
     @torch.no_grad()
     def query(self, images: Float[Tensor, "n c h w"]) -> Outputs:
-        """The same for an attack that asks thousands of times and never for a gradient: nothing is kept for one.
-
-        Compiled for itself, it may round differently from ``search``.
-        """
+        """The same without gradients, for thousands of queries; compiled for itself, it may round differently."""
         return self._ask(images.detach(), with_gradient=False)
 
     def _ask(self, images: Tensor, with_gradient: bool) -> Outputs:

@@ -112,10 +112,7 @@ class RampedLinf(Linf):
 
 @contextmanager
 def crafting(model: nn.Module, mode: Literal["eval", "train"] = "eval") -> Iterator[None]:
-    """Put the model into the mode for crafting, with parameters that need no gradients.
-
-    A compiled backward pass would compute those gradients in every step although they are not used.
-    """
+    """The mode for crafting, with parameters that need no gradients, which a compiled backward pass would compute."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with eval_mode(model) if mode == "eval" else nullcontext():
         try:
