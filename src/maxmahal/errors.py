@@ -65,6 +65,12 @@ class CheckpointError(MaxmahalError, ValueError):
     """A run folder or a checkpoint cannot be read or does not fit."""
 
 
+def check_choice(name: str, value: str, choices: Iterable[str], error: type[MaxmahalError] = ArgumentError) -> None:
+    """Refuse a word that is not one of the choices."""
+    if value not in (known := tuple(choices)):
+        raise error(f"{name} = '{value}' is unknown; {did_you_mean(value, known)}")
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Refuse anything but a whole number of at least ``least``; True and 3.0 are not whole numbers here."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.checks import check_choice, check_images, check_logits, check_model, check_seed, check_threat
+from maxmahal.attacks.checks import check_images, check_logits, check_model, check_seed, check_threat
 from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Nearest, Passes, Result
 from maxmahal.attacks.threats import L2, UNIT, Linf, as_ball
-from maxmahal.errors import ArgumentError, check_count
+from maxmahal.errors import ArgumentError, check_choice, check_count
 from maxmahal.imports import optional
 
 FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
@@ -205,7 +205,7 @@ def autoattack(
     if not attacks:
         raise ArgumentError(f"attacks must name at least one of {', '.join(FEWEST_CLASSES)}; got none.")
     for name in attacks:
-        check_choice("attacks", name, tuple(FEWEST_CLASSES))
+        check_choice("attacks", name, FEWEST_CLASSES)
     check_count("queries", queries)
     wrapped = Wrapped(model, images, labels, threat, seed, steps, batch_size)
     for name in attacks:

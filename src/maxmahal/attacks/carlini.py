@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_choice, check_positive
+from maxmahal.attacks.checks import check_positive
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
 from maxmahal.attacks.method import Method, State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
@@ -16,7 +16,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
-from maxmahal.errors import ArgumentError, check_count
+from maxmahal.errors import ArgumentError, check_choice, check_count
 
 # Of the binary search over constants:
 _BETA_1, _BETA_2 = 0.9, 0.999  # Adam's

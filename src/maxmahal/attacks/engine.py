@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import (
-    check_choice,
     check_first_values,
     check_images,
     check_logits,
@@ -32,7 +31,7 @@ from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds, Threat, per_sample
-from maxmahal.errors import check_count
+from maxmahal.errors import check_choice, check_count
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]

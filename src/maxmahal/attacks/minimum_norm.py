@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_choice, check_positive
+from maxmahal.attacks.checks import check_positive
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
 from maxmahal.attacks.method import State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
@@ -19,7 +19,7 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
 from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
-from maxmahal.errors import ArgumentError, check_count
+from maxmahal.errors import ArgumentError, check_choice, check_count
 
 NormName = Literal["linf", "l2"]
 

@@ -6,14 +6,14 @@ logits, so no attack needs to know which loss a model was trained with.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.errors import ArgumentError, SettingsError, check_choice
 from maxmahal.models import Classifier, Head
 
 
@@ -33,17 +33,11 @@ def model_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Outputs
     return Outputs(model(images))
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """One value per sample, to be minimised: any function of this shape will do.
+Objective = Callable[[Outputs, Tensor, Tensor | None], Tensor]
+"""A function of (outputs, labels, targets) with one value per sample, to be minimised.
 
-    An attribute ``zero_is_success`` that is true promises that a value below zero means success.
-    """
-
-    def __call__(
-        self, outputs: Outputs, labels: Int[Tensor, " n"], targets: Int[Tensor, " n"] | None
-    ) -> Float[Tensor, " n"]:
-        """Smaller is better for the attacker."""
+An attribute ``zero_is_success`` that is true promises that a value below zero means success.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +45,7 @@ class NamedObjective:
     """A function with a name, and whether its zero is the decision boundary."""
 
     name: str
-    function: Callable[[Outputs, Tensor, Tensor | None], Tensor]
+    function: Objective
     zero_is_success: bool = False
 
     def __call__(
@@ -69,9 +63,7 @@ def zero_is_success(objective: Objective) -> bool:
     return bool(getattr(objective, "zero_is_success", False))
 
 
-def custom(
-    function: Callable[[Outputs, Tensor, Tensor | None], Tensor], *, name: str = "custom", zero_is_success: bool = False
-) -> Objective:
+def custom(function: Objective, *, name: str = "custom", zero_is_success: bool = False) -> Objective:
     """A function of yours, with a name for records; does a value below zero mean success?"""
     return NamedObjective(name, function, zero_is_success)
 
@@ -234,6 +226,5 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
 
 def find_objective(name: str) -> ObjectiveEntry:
     """The entry of that name, or an error that names the nearest."""
-    if name not in OBJECTIVES:
-        raise SettingsError(f"objective = '{name}' is unknown; {did_you_mean(name, OBJECTIVES)}")
+    check_choice("objective", name, OBJECTIVES, SettingsError)
     return OBJECTIVES[name]

@@ -98,7 +98,7 @@ class Attack:
                     f"{name_of(self.function)}: give the parameter '{name}' a type, such as {name}: int."
                 )
             annotation, default = hints[name], parameter.default
-            if annotation is Objective:
+            if annotation == Objective:
                 annotation, default = str, default.name if isinstance(default, NamedObjective) else default
             elif annotation == Targets:
                 annotation = str | None

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.random import integers
 
 TargetPolicy = Callable[[Tensor, Tensor, Tensor, int], Tensor]
@@ -77,8 +77,7 @@ def resolve_targets(
     if logits.shape[1] < 2:
         raise ArgumentError(f"targets need a model of at least 2 classes; this one has {logits.shape[1]}.")
     if isinstance(targets, str):
-        if targets not in TARGETS:
-            raise ArgumentError(f"targets = '{targets}' is unknown; {did_you_mean(targets, TARGETS)}")
+        check_choice("targets", targets, TARGETS)
         targets = TARGETS[targets]
     chosen = targets if isinstance(targets, Tensor) else targets(logits, labels, sample_ids, seed)
     _check_targets(chosen, logits)

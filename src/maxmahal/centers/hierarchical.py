@@ -8,7 +8,7 @@ from torch import Tensor
 
 from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, require_floating, require_norm
 from maxmahal.centers.trees import Tree, read_tree, rows_of_leaves
-from maxmahal.errors import ArgumentError, check_count, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice, check_count
 from maxmahal.random import generator
 
 SUBSPACES = ("auto", "orthogonal", "shared")
@@ -68,8 +68,7 @@ def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"
 
 def _separate(subspaces: str, num_classes: int, dim: int) -> bool:
     """Whether every branching gets its own coordinates: m children take m − 1 of them, and L leaves L − 1 in all."""
-    if subspaces not in SUBSPACES:
-        raise ArgumentError(f"subspaces has no choice {subspaces!r}: {did_you_mean(subspaces, SUBSPACES)}")
+    check_choice("subspaces", subspaces, SUBSPACES)
     fits = dim >= num_classes - 1
     if subspaces == "orthogonal" and not fits:
         raise ArgumentError(

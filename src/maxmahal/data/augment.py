@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from maxmahal.data.strong_augmentation import COLUMNS, strong
 from maxmahal.data.types import to_unit_range
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 
 _PADDING = 4
 _LARGEST_SHIFT = 0.1
@@ -86,8 +86,7 @@ def augmentations() -> tuple[str, ...]:
 
 def augmentation(name: str) -> Augmentation:
     """The augmentation of that name: from bytes NCHW and uniforms to float32 images in [0, 1]."""
-    if name not in _AUGMENTATIONS:
-        raise ArgumentError(f"Unknown augmentation '{name}': {did_you_mean(name, _AUGMENTATIONS)}")
+    check_choice("augmentation", name, _AUGMENTATIONS)
     return _AUGMENTATIONS[name]
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.losses.center_head import CenterHead
 from maxmahal.models.head import DistanceLoss
 
@@ -53,8 +53,7 @@ class MMC(CenterHead):
         self, centers: Float[Tensor, "l d"], *, scale: float = 1.0, form: Form = "squared", huber_threshold: float = 1.0
     ) -> None:
         super().__init__(centers, scale=scale)
-        if form not in get_args(Form):
-            raise ArgumentError(f"form = '{form}' is unknown; {did_you_mean(form, get_args(Form))}")
+        check_choice("form", form, get_args(Form))
         if huber_threshold <= 0:
             raise ArgumentError(f"huber_threshold must be positive, a distance; got {huber_threshold}.")
         self.form = form

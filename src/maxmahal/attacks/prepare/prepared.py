@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.prepare.folding import Foldable, find_foldable, fold, short_reason
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.models import Classifier
 from maxmahal.models.compiling import compile_apart
 from maxmahal.models.layers import Float32Linear, to_channels_last
@@ -56,8 +56,7 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
         )
     if model.training:
         raise ArgumentError("model is in training mode, where batch norm and dropout differ; call model.eval() first.")
-    if precision not in get_args(Precision):
-        raise ArgumentError(f"precision = '{precision}' is unknown; {did_you_mean(precision, get_args(Precision))}")
+    check_choice("precision", precision, get_args(Precision))
     try:
         snapshot = copy.deepcopy(model).float().requires_grad_(False)
     except Exception as error:  # a model may hold anything: locks, handles, tensors inside a graph

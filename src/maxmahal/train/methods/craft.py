@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import OBJECTIVES, Linf, Objective, Outputs, craft, parse_epsilon
 from maxmahal.attacks.pgd import random_start
 from maxmahal.attacks.threats import per_sample
-from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.errors import SettingsError, check_choice
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
 from maxmahal.train.methods.base import Adversary, Batch, TrainingMethod
@@ -139,10 +139,7 @@ class PGDCraft(CraftBudget):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective not in OBJECTIVES:
-            raise SettingsError(
-                f"method.objective = '{self.objective}' is unknown; {did_you_mean(self.objective, OBJECTIVES)}"
-            )
+        check_choice("method.objective", self.objective, OBJECTIVES, SettingsError)
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
         """The random start and, with ``targeted``, the target classes."""
