@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_positive
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import Method, State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
@@ -77,7 +77,8 @@ def carlini_wagner(
         length, descents = min(steps, max(50, steps // 10)), -(-search_steps // 3)
         method = Tracking(length, descents, confidence, zero_is_success(objective), seed, bounds)
     case = Case(images, labels, seed, sample_ids, targets, label_source)
-    return run_nearest(method, model, case, objective=objective, engine=engine, bounds=bounds)
+    found = run(method, model, case, objective=objective, engine=engine, keep="nearest", bounds=bounds)
+    return cast(Nearest, found)
 
 
 @dataclass(frozen=True)

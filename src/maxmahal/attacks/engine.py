@@ -37,17 +37,6 @@ from maxmahal.random import content_ids, own_stream, stream_key
 Keep = Literal["best", "last", "nearest"]
 
 
-@dataclass(frozen=True)
-class _Claims:
-    """What one step claims and the model itself has not confirmed yet; successes are where ``open`` is true."""
-
-    rows: Int[Tensor, " m"]
-    targets: Int[Tensor, " m"] | None
-    images: Float[Tensor, "m c h w"]
-    scores: Float[Tensor, " m"]
-    open: Bool[Tensor, " m"]
-
-
 class Ledger:
     """One entry per sample.
 
@@ -62,7 +51,8 @@ class Ledger:
         self._ranks = torch.full_like(predictions, -1)
         self._confirmed = torch.full_like(predictions, not oracle.confirms, dtype=torch.bool)
         self._samples, self._keep, self._oracle = samples, keep, oracle
-        self._claims: list[_Claims] = []
+        # What steps claim and the model has not confirmed yet: which are successes, rows, images, scores, targets.
+        self._claims: list[tuple[Tensor, ...]] = []
 
     def offer_clean_images(self) -> None:
         """Samples that need no attack: the distance 0 for those the model confirms as broken."""
@@ -94,8 +84,9 @@ class Ledger:
         if self._keep == "nearest" and self._oracle.confirms and not judged:
             # Collected until they fill a batch: a minimum-norm attack does not need the verdicts at once. A verdict on
             # a few images takes as long as one on a full batch, and each of thousands of steps claims few.
-            self._claims.append(_Claims(rows, working.targets, images, scores, better))
-            if sum(len(each.rows) for each in self._claims) >= self._oracle.chunk:
+            targets = () if working.targets is None else (working.targets,)
+            self._claims.append((better, rows, images, scores, *targets))
+            if sum(len(each[0]) for each in self._claims) >= self._oracle.chunk:
                 self._settle_claims()
             return self._ranks[rows] >= working.goal
         confirmed = torch.full_like(better, judged or not self._oracle.confirms)
@@ -133,16 +124,13 @@ class Ledger:
         if not self._claims:
             return
         claims, self._claims = self._claims, []
-        chosen = _rows(torch.cat([each.open for each in claims]))
+        successes, *columns = zip(*claims, strict=True)
+        chosen = _rows(torch.cat(successes))
         if not len(chosen):
             return
-        rows, images, scores = (
-            torch.cat([getattr(each, name) for each in claims])[chosen] for name in ("rows", "images", "scores")
-        )
+        rows, images, scores, *targets = (torch.cat(column)[chosen] for column in columns)
         samples = self._samples.select(rows)
-        if samples.targets is not None:
-            targets = [each.targets for each in claims if each.targets is not None]
-            samples = replace(samples, targets=torch.cat(targets)[chosen])
+        samples = replace(samples, targets=targets[0]) if targets else samples
         predictions = self._oracle.verdict(images, samples).predictions
         ranks = samples.ranks(predictions)
         true = self._is_better(rows, ranks, scores, samples.goal)
@@ -237,7 +225,7 @@ def run(
     bounds: Bounds = UNIT,
     threat: Threat | None = None,
 ) -> Result:
-    """Work through all samples, every restart and every target; each sample keeps its best image."""
+    """Work through all samples, every restart and every target; ``keep="nearest"`` returns a ``Nearest``."""
     check_choice("keep", keep, ("best", "last", "nearest"))
     check_choice("label_source", case.label_source, ("true", "predicted"))
     check_count("restarts", restarts)
@@ -255,15 +243,6 @@ def run(
     with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
         found = _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
     return replace(found, threat=threat)
-
-
-def run_nearest(
-    method: Method, model: Model, case: Case, *, objective: Objective, engine: Engine, bounds: Bounds
-) -> Nearest:
-    """The same for a method that looks for the nearest image."""
-    found = run(method, model, case, objective=objective, engine=engine, keep="nearest", bounds=bounds)
-    assert isinstance(found, Nearest), "keep='nearest' returns a Nearest"
-    return found
 
 
 class _Run:

@@ -96,7 +96,11 @@ class QueriedDescent:
             oracle, samples, state["moved"], ids, pairs=self.evaluations // 2, delta=self.delta, seed=self.seed
         )
         state["taken"] = state["taken"] + 1
-        moved = state["moved"] - self.learning_rate * _adam(state, estimate)
+        taken = per_sample(state["taken"].to(estimate.dtype))
+        state["mean"] = _FADE_MEAN * state["mean"] + (1 - _FADE_MEAN) * estimate
+        state["square"] = _FADE_SQUARE * state["square"] + (1 - _FADE_SQUARE) * estimate.square()
+        mean, square = state["mean"] / (1 - _FADE_MEAN**taken), state["square"] / (1 - _FADE_SQUARE**taken)
+        moved = state["moved"] - self.learning_rate * (mean / (square.sqrt() + _TINY))  # each sample counts its steps
         moved = self.threat.project(samples.images, moved)
         state["moved"] = moved
         look = oracle.look(moved, samples)
@@ -140,13 +144,3 @@ def estimate_gradient(
         slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
         total += torch.bmm(slopes[:, None], directions.flatten(2)).squeeze(1)
     return (total / pairs).reshape(images.shape)
-
-
-def _adam(state: State, gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    """Adam's direction, of about unit size in every pixel; each sample counts its own steps."""
-    state["mean"] = _FADE_MEAN * state["mean"] + (1 - _FADE_MEAN) * gradient
-    state["square"] = _FADE_SQUARE * state["square"] + (1 - _FADE_SQUARE) * gradient.square()
-    taken = per_sample(state["taken"].to(gradient.dtype))
-    mean = state["mean"] / (1 - _FADE_MEAN**taken)
-    square = state["square"] / (1 - _FADE_SQUARE**taken)
-    return mean / (square.sqrt() + _TINY)

@@ -111,7 +111,7 @@ def max_mahalanobis_centers(
 
 
 def random_centers(
-    num_classes: int, dim: int, norm: float = 10.0, *, seed: int, dtype: torch.dtype = torch.float32
+    num_classes: int, dim: int, norm: float = 10.0, *, seed: int = 0, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "l d"]:
     """Centers drawn uniformly from the sphere of radius ``norm``: the paper's ablation MMC (rand)."""
     check_count("num_classes", num_classes)

@@ -1,6 +1,6 @@
 """Centers by the names that settings files use; a new kind of centers is one builder and one line here.
 
-A builder takes what it needs of ``num_classes``, ``dim`` and ``superclasses``; its keyword options are settings.
+A builder takes what it needs of ``CONTEXT``; its other arguments, with their plain types and defaults, are settings.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,17 +14,7 @@ from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_cen
 from maxmahal.centers.trees import load_tree, shuffle_superclasses, tree_from_superclasses
 from maxmahal.errors import ArgumentError, check_count
 
-
-def build_max_mahalanobis(
-    num_classes: int, dim: int, *, norm: float = 10.0, exact: bool = False, seed: int = 0
-) -> Float[Tensor, "l d"]:
-    """Paper Algorithm 1, and the closest codes known beyond dim + 1 classes."""
-    return max_mahalanobis_centers(num_classes, dim, norm, exact=exact, seed=seed)
-
-
-def build_random(num_classes: int, dim: int, *, norm: float = 10.0, seed: int = 0) -> Float[Tensor, "l d"]:
-    """Uniform on the sphere: the paper's MMC (rand)."""
-    return random_centers(num_classes, dim, norm, seed=seed)
+CONTEXT = ("num_classes", "dim", "superclasses", "dtype", "device")
 
 
 def build_hierarchical(
@@ -68,8 +58,8 @@ def build_hierarchical(
 
 
 CENTERS: dict[str, Callable[..., Float[Tensor, "l d"]]] = {
-    "max-mahalanobis": build_max_mahalanobis,
-    "random": build_random,
+    "max-mahalanobis": max_mahalanobis_centers,
+    "random": random_centers,
     "hierarchical": build_hierarchical,
 }
 """Kinds of class centers by the name that settings use."""

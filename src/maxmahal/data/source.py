@@ -21,14 +21,6 @@ def way_out(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class ChecksumResult:
-    """Whether a file is the published one (None: no checksum was published), and how that is known."""
-
-    matches: bool | None
-    finding: str
-
-
-@dataclass(frozen=True)
 class OfficialFile:
     """One published file: its possible paths in the data folder, the preferred one first, and its checksums.
 
@@ -51,21 +43,21 @@ class OfficialFile:
             raise DataError(f"{name}: {data_dir / self.places[0]} is missing; {way_out(name)}")
         return path
 
-    def verify(self, path: Path) -> ChecksumResult:
-        """Compare ``path`` with the published checksums; of a file that was compressed again, its content."""
+    def verify(self, path: Path) -> tuple[bool | None, str]:
+        """Whether ``path`` is the published file (None: no checksum was published), and how that is known."""
         is_as_published = path.suffix == Path(self.places[0]).suffix
         if not is_as_published and self.unpacked_md5 is None:
-            return ChecksumResult(None, "unpacked, it has no published checksum; only counts and shapes are verified")
+            return None, "unpacked, it has no published checksum; only counts and shapes are verified"
         expected = self.md5 if is_as_published else self.unpacked_md5
         found = file_md5(path)
         if found == expected:
-            return ChecksumResult(True, f"md5 {found}")
+            return True, f"md5 {found}"
         if path.suffix == ".gz" and self.unpacked_md5 is not None:
             with reading(path, _UNREADABLE):
                 content = hashlib.md5(read_bytes(path), usedforsecurity=False).hexdigest()
             if content == self.unpacked_md5:
-                return ChecksumResult(True, f"md5 {content} of its content; the file was compressed again")
-        return ChecksumResult(False, f"md5 is {found}, the official file's is {expected}")
+                return True, f"md5 {content} of its content; the file was compressed again"
+        return False, f"md5 is {found}, the official file's is {expected}"
 
 
 def file_md5(path: Path) -> str:

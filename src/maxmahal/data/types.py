@@ -58,9 +58,6 @@ class ImageData:
         images: UInt8[Tensor, "n c h w"],
         labels: Int[Tensor, " n"],
         class_names: Sequence[str],
-        coarse_labels: Int[Tensor, " n"] | None = None,
-        coarse_names: Sequence[str] = (),
-        superclasses: Sequence[int] | None = None,
     ) -> "ImageData":
         """Build from tensors, numbering the samples 0, 1, 2, …"""
         return cls(
@@ -69,9 +66,6 @@ class ImageData:
             labels=labels.to(torch.int64),
             class_names=tuple(class_names),
             sample_ids=torch.arange(len(images), device=images.device),
-            coarse_labels=None if coarse_labels is None else coarse_labels.to(torch.int64),
-            coarse_names=tuple(coarse_names),
-            superclasses=None if superclasses is None else tuple(superclasses),
         )
 
     def __len__(self) -> int:

@@ -1,8 +1,15 @@
-"""What the networks share: the feature layer after the pooling, and the initial weights."""
+"""What the networks share: the feature layer, the initial weights, the memory layout, ``torch.compile``."""
+
+import types
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Float32Linear(nn.Linear):
@@ -38,3 +45,17 @@ def initialise(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+def compile_apart(function: Function, *, dynamic: bool) -> Function:
+    """``function`` compiled with our kernels, as a code object of its own: torch counts compilations by those."""
+    code, names, name, closure = (getattr(function, f"__{part}__") for part in ("code", "globals", "name", "closure"))
+    own: Function = types.FunctionType(code.replace(), names, name, None, closure)  # type: ignore[assignment]
+    options: dict[str, Any] = {}
+    if torch.cuda.is_available() and find_spec("triton") is not None:
+        # Imported here: it loads torch's compiler, and triton, which comes with GPU builds of torch alone.
+        from maxmahal.models.small_convolutions import SmallConvolutions
+
+        options["post_grad_custom_pre_pass"] = SmallConvolutions()
+    compiled: Function = torch.compile(own, dynamic=dynamic, options=options)  # type: ignore[assignment]
+    return compiled

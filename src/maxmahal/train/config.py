@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import torch
 
-from maxmahal.centers import CENTERS
+from maxmahal.centers.registry import CENTERS, CONTEXT
 from maxmahal.data import augmentations
 from maxmahal.errors import SettingsError, check_choice
 from maxmahal.files import portable_path
@@ -198,7 +198,7 @@ class Settings:
     """The row of the paper that this reproduces, such as "Table 1, MMC-10"."""
     data: DataSettings = field(default_factory=DataSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
-    centers: Component = component(CENTERS, "max-mahalanobis", context=("num_classes", "dim", "superclasses"))
+    centers: Component = component(CENTERS, "max-mahalanobis", CONTEXT)
     loss: Component = component(LOSSES, "mmc", ("self", "num_classes", "feature_dim", "centers"), check_own_loss)
     train: TrainSettings = field(default_factory=TrainSettings)
     method: Component = component(METHODS, "standard", context=("self",))

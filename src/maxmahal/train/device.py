@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold
 from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
-from maxmahal.models.compiling import compile_apart
-from maxmahal.models.layers import to_channels_last
+from maxmahal.models.layers import compile_apart, to_channels_last
 from maxmahal.train.config import CPUSettings, CUDASettings
 
 

@@ -7,9 +7,9 @@ from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.imports import named_functions, only_named
 from maxmahal.settings import Table, fold_overrides, from_table, merge, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
+from maxmahal.train.checkpoint import load_progress
 from maxmahal.train.config import Settings, drop_retired
 from maxmahal.train.folder import RunFolder
-from maxmahal.train.state import load_progress
 
 
 def preset_names() -> list[str]:

@@ -18,7 +18,15 @@ from maxmahal.models import Classifier, accuracy, eval_mode
 from maxmahal.random import stream_key
 from maxmahal.settings import Table, from_table, to_table, to_toml
 from maxmahal.train.build import new_classifier
-from maxmahal.train.checkpoint import ModelCard, load_model, save_model
+from maxmahal.train.checkpoint import (
+    ModelCard,
+    RunProgress,
+    load_model,
+    load_progress,
+    load_state,
+    save_model,
+    save_state,
+)
 from maxmahal.train.config import Settings, extends, what_differs
 from maxmahal.train.device import deterministic_algorithms, lay_out, pick_device
 from maxmahal.train.folder import RunFolder
@@ -28,7 +36,6 @@ from maxmahal.train.optimiser import WeightAverage, build_optimiser
 from maxmahal.train.processes import Processes, joined, own_device
 from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.splits import Splits, load_splits
-from maxmahal.train.state import RunProgress, load_progress, load_state, save_state
 from maxmahal.train.step import step_kind
 from maxmahal.version import __version__
 

@@ -77,7 +77,7 @@ class Recorder:
         except (RuntimeError, ArgumentError):  # what cannot be captured: a model that reads values back, no memory
             return None
         expected = self.function(*inputs)  # type: ignore[arg-type]
-        same = all(_is_close(one, two) for one, two in zip(found, expected, strict=True))
+        same = all(relative_difference(one, two) <= TOLERANCE for one, two in zip(found, expected, strict=True))
         return _Recording(replay, inputs, found) if same else None
 
 
@@ -100,6 +100,7 @@ class _Recording:
         return logits, values, gradient
 
 
-def _is_close(one: Tensor, two: Tensor) -> bool:
+def relative_difference(one: Tensor, two: Tensor) -> float:
+    """The largest difference, as a share of the largest value; infinite for NaN."""
     off = (one - two).abs().max() / two.abs().max().clamp_min(1e-30)
-    return float(off.nan_to_num(torch.inf)) <= TOLERANCE
+    return float(off.nan_to_num(torch.inf))
