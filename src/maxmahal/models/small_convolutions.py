@@ -111,16 +111,8 @@ def _erase_between(graph: fx.Graph, added: fx.Node, node: fx.Node) -> None:
         graph.erase_node(each)
 
 
-def _is_small(
-    images: fx.Node,
-    weight: fx.Node,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    transposed: bool,
-    output_padding: list[int],  # noqa: ARG001
-    groups: int,
-) -> bool:
+def _is_small(images: fx.Node, weight: fx.Node, *how: Any) -> bool:
+    stride, padding, dilation, transposed, _, groups = how
     seen, kernel = images.meta["val"], weight.meta["val"]
     plain = list(stride) == list(padding) == list(dilation) == [1, 1] and not transposed and groups == 1
     return (
