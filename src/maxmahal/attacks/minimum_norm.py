@@ -127,15 +127,12 @@ class MinimumNorm:
     def _length(self) -> int:
         return self.steps // self.descents
 
-    def _largest(self, images: Tensor) -> float:
-        width = self.bounds[1] - self.bounds[0]
-        return width if self.norm == "linf" else width * math.sqrt(images.shape[1:].numel())
-
     def _follow(
         self, state: State, success: Bool[Tensor, " n"], distances: Tensor, promised: Tensor, share: Tensor
     ) -> None:
         """Grow until a descent's first success, then close in on the boundary from both sides."""
-        largest = self._largest(state["moved"])
+        width = self.bounds[1] - self.bounds[0]
+        largest = width if self.norm == "linf" else width * math.sqrt(state["moved"].shape[1:].numel())
         first = promised.mul(_FIRST) if self.zero_is_success else torch.zeros_like(promised)
         first = torch.where(first > 0, first, _LEAST * largest)
         gamma = 0.001 + (self.radius_change - 0.001) * share

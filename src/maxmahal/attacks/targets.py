@@ -80,7 +80,23 @@ def resolve_targets(
         check_choice("targets", targets, TARGETS)
         targets = TARGETS[targets]
     chosen = targets if isinstance(targets, Tensor) else targets(logits, labels, sample_ids, seed)
-    _check_targets(chosen, logits)
+    if chosen.is_floating_point() or chosen.is_complex() or chosen.dtype == torch.bool:
+        raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {chosen.dtype}.")
+    if chosen.device != logits.device:
+        raise ArgumentError(
+            f"targets must be on the logits' device, {logits.device}; got {chosen.device}. Move them there first."
+        )
+    if chosen.dim() not in (1, 2) or len(chosen) != len(logits) or (chosen.dim() == 2 and not chosen.shape[1]):
+        raise ArgumentError(
+            f"targets must hold one class, or one row of classes, for each of the {len(logits)} samples; "
+            f"got the shape {tuple(chosen.shape)}."
+        )
+    classes = logits.shape[1]
+    if bool(((chosen < 0) | (chosen >= classes)).any()):
+        raise ArgumentError(
+            f"targets must lie in 0..{classes - 1} because the model has {classes} classes; "
+            f"got {int(chosen.min())}..{int(chosen.max())}."
+        )
     rows = (chosen[:, None] if chosen.dim() == 1 else chosen).to(torch.int64)
     hits = (rows == labels[:, None]).any(dim=1)
     if targets is not random_any and bool(hits.any()):
@@ -90,23 +106,3 @@ def resolve_targets(
             "as a target. Use 'random-other' for a drawn wrong class."
         )
     return rows
-
-
-def _check_targets(targets: Tensor, logits: Tensor) -> None:
-    if targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool:
-        raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {targets.dtype}.")
-    if targets.device != logits.device:
-        raise ArgumentError(
-            f"targets must be on the logits' device, {logits.device}; got {targets.device}. Move them there first."
-        )
-    if targets.dim() not in (1, 2) or len(targets) != len(logits) or (targets.dim() == 2 and not targets.shape[1]):
-        raise ArgumentError(
-            f"targets must hold one class, or one row of classes, for each of the {len(logits)} samples; "
-            f"got the shape {tuple(targets.shape)}."
-        )
-    classes = logits.shape[1]
-    if bool(((targets < 0) | (targets >= classes)).any()):
-        raise ArgumentError(
-            f"targets must lie in 0..{classes - 1} because the model has {classes} classes; "
-            f"got {int(targets.min())}..{int(targets.max())}."
-        )

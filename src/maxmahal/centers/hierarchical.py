@@ -41,7 +41,14 @@ def hierarchical_centers(
         )
     for depth, norm in enumerate(norms, start=1):
         require_norm(f"norms (depth {depth})", norm)
-    separate = _separate(subspaces, len(rows), dim)
+    check_choice("subspaces", subspaces, SUBSPACES)
+    fits = dim >= len(rows) - 1  # m children take m − 1 coordinates of their own, and L leaves L − 1 in all
+    if subspaces == "orthogonal" and not fits:
+        raise ArgumentError(
+            f"subspaces='orthogonal' needs dim >= {len(rows) - 1}, one less than the classes; got dim={dim}: "
+            f"raise dim, or pass subspaces='shared'."
+        )
+    separate = fits and subspaces != "shared"
 
     centers = torch.zeros(len(rows), dim, dtype=torch.float64)
     start = 0
@@ -64,18 +71,6 @@ def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"
     if (norms == 0).any():
         raise ArgumentError("length cannot stretch a center at the origin: change norms, or leave length out.")
     return centers * (length / norms)
-
-
-def _separate(subspaces: str, num_classes: int, dim: int) -> bool:
-    """Whether every branching gets its own coordinates: m children take m − 1 of them, and L leaves L − 1 in all."""
-    check_choice("subspaces", subspaces, SUBSPACES)
-    fits = dim >= num_classes - 1
-    if subspaces == "orthogonal" and not fits:
-        raise ArgumentError(
-            f"subspaces='orthogonal' needs dim >= {num_classes - 1}, one less than the classes; got dim={dim}: "
-            f"raise dim, or pass subspaces='shared'."
-        )
-    return fits and subspaces != "shared"
 
 
 def _rotate(local: Float64[Tensor, "m k"], draws: torch.Generator) -> Float64[Tensor, "m k"]:

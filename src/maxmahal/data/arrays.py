@@ -40,7 +40,9 @@ def from_python(source: object, limit: int | None = None) -> ImageData:
         )
     images = as_images(parts[0], "images")
     labels = as_labels(parts[1], len(images), "labels")
-    names = numbered_classes(int(labels.max()), _NAME) if len(parts) == 2 else _class_names(parts[2])
+    names = parts[2] if len(parts) == 3 else numbered_classes(int(labels.max()), _NAME)
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"class_names, the third part of data, must be a list of texts; got {names!r:.100}.")
     return ImageData.from_arrays(_NAME, images, labels, names)
 
 
@@ -129,12 +131,6 @@ def _returned_pair(result: object, name: str, split: Split) -> tuple[Tensor, Ten
         )
     images = as_images(result[0], f"{name}('{split}'): images")
     return images, as_labels(result[1], len(images), f"{name}('{split}'): labels")
-
-
-def _class_names(names: object) -> tuple[str, ...]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"class_names, the third part of data, must be a list of texts; got {names!r:.100}.")
-    return tuple(names)
 
 
 def _as_array(values: object, where: str) -> np.ndarray:

@@ -56,12 +56,13 @@ def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Ten
         )
     means = torch.stack([features[labels == label].mean(dim=0) for label in present])
     unit = float(torch.pdist(means).mean())
-    centers = head_centers(head)
+    centers, classes = head_centers(head), head.num_classes
+    pairs = torch.bincount(labels * classes + second, minlength=classes**2).reshape(classes, classes)  # N_{k,k̃}
     return {
         "loss": type(head).__name__,
         "samples": len(labels),
         "dim": features.shape[1],
-        "classes": head.num_classes,
+        "classes": classes,
         "accuracy": float((logits.argmax(dim=1) == labels).double().mean()),
         "losses": loss_histogram(losses),
         "spread": {
@@ -72,7 +73,7 @@ def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Ten
         "angles": {"means": angles(means), "centers": None if centers is None else angles(centers[present])},
         "shells": shell_densities(head, losses, labels, second, unit),
         "neighbours": _neighbour_densities(features, labels, present, unit),
-        "runners_up": _matrix(labels, second, head.num_classes),
+        "runners_up": {"class_counts": pairs.sum(dim=1).tolist(), "pair_counts": pairs.tolist()},
     }
 
 
@@ -180,12 +181,6 @@ def _neighbour_densities(
 def _unit_free(log_density: float | None, dim: int, unit: float) -> float | None:
     """The density with ``unit`` as the unit of length; None for a model whose class means all coincide."""
     return None if log_density is None or unit <= 0 else log_density + dim * math.log(unit)
-
-
-def _matrix(labels: Int[Tensor, " n"], second: Int[Tensor, " n"], classes: int) -> DensityRecord:
-    """N_k, and N_{k,k̃} as a matrix of runners-up."""
-    pairs = torch.bincount(labels * classes + second, minlength=classes**2).reshape(classes, classes)
-    return {"class_counts": pairs.sum(dim=1).tolist(), "pair_counts": pairs.tolist()}
 
 
 def _mean_distance(features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], points: dict[int, Tensor]) -> float:

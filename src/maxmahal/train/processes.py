@@ -145,7 +145,11 @@ def whole_batch_norm(norm: _BatchNorm, inputs: Float[Tensor, "n c ..."]) -> Floa
     mean = sums[:-1] / count
     centered = values - mean.view(shape)
     variance = _total(centered.square().sum(axes)) / count
-    _update(norm, mean.detach(), variance.detach() * count / (count - 1))
+    if norm.running_mean is not None and norm.running_var is not None and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)  # the running statistics move as those of ``nn.BatchNorm2d`` do
+        rate = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
+        norm.running_mean.lerp_(mean.detach().to(norm.running_mean.dtype), rate)
+        norm.running_var.lerp_((variance.detach() * count / (count - 1)).to(norm.running_var.dtype), rate)
     scale = (variance + norm.eps).rsqrt()
     scale = scale if norm.weight is None else scale * norm.weight
     outputs = centered * scale.view(shape)
@@ -169,13 +173,3 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:  # noqa: ARG004
         return _total(gradients[0])
-
-
-def _update(norm: _BatchNorm, mean: Float[Tensor, " c"], variance: Float[Tensor, " c"]) -> None:
-    """Move the running statistics as ``nn.BatchNorm2d`` does."""
-    if norm.running_mean is None or norm.running_var is None or norm.num_batches_tracked is None:
-        return
-    norm.num_batches_tracked.add_(1)
-    rate = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
-    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), rate)
-    norm.running_var.lerp_(variance.to(norm.running_var.dtype), rate)

@@ -1,6 +1,6 @@
 """Adversarial images for a training step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
@@ -69,12 +69,13 @@ class CraftBudget(TrainingMethod):
     ) -> Float[Tensor, "n c h w"]:
         """The last iterate of PGD from the batch's random start."""
         draws = batch.draws or self.draw(batch, model.head.num_classes)
+        epsilon = self.epsilon if self.noise <= 1 else 1.0
         return craft(
             model,
             batch.images,
             labels,
             objective=objective,
-            threat=self._threat(draws),
+            threat=RampedLinf(epsilon, share=draws["share"]) if self.ramp else Linf(epsilon),
             steps=self.steps,
             step_size=parse_epsilon(self.step_size),
             seed=batch.random_seed,
@@ -82,10 +83,6 @@ class CraftBudget(TrainingMethod):
             targets=draws.get("targets"),
             start=draws["start"],
         )
-
-    def _threat(self, draws: Mapping[str, Tensor]) -> Linf:
-        epsilon = self.epsilon if self.noise <= 1 else 1.0
-        return RampedLinf(epsilon, share=draws["share"]) if self.ramp else Linf(epsilon)
 
 
 @dataclass(frozen=True)
