@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_patience, check_threat
@@ -19,7 +19,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, per_sample
+from maxmahal.attacks.threats import Images, Threat, per_sample
 from maxmahal.errors import ArgumentError, check_count
 
 _ALPHA = 0.75  # the share of a step that is gradient; the rest is momentum
@@ -31,7 +31,7 @@ _LEAST_FALL, _RANGES = 0.1, 40
 
 def apgd(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -133,7 +133,7 @@ class AutoDescent:
         state["high"] = torch.where(checks, -torch.inf, high)
         return checks & stays
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led."""
         return state["moved"]
 
@@ -150,7 +150,7 @@ class AutoDescent:
         state["improved"] = torch.where(checks, 0, state["improved"])
         return halves
 
-    def _move(self, images: Tensor, here: Tensor, gradient: Tensor, state: State) -> Float[Tensor, "n c h w"]:
+    def _move(self, images: Tensor, here: Tensor, gradient: Tensor, state: State) -> Images:
         """α of a projected gradient step and 1 - α of the last move; the first step has no last move."""
         aim = self.threat.project(images, self.threat.descend(here, gradient, state["step_size"]))
         alpha = per_sample(torch.where(state["taken"] > 0, _ALPHA, 1.0).to(here.dtype))

@@ -21,7 +21,7 @@ from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Nearest, Passes, Result
-from maxmahal.attacks.threats import L2, UNIT, Linf, as_ball
+from maxmahal.attacks.threats import L2, UNIT, Images, Linf, as_ball
 from maxmahal.errors import ArgumentError, check_choice, check_count
 from maxmahal.imports import optional
 
@@ -187,7 +187,7 @@ class AutoAttackResult(Result):
 
 def autoattack(
     model: nn.Module,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Linf | L2 | str | float,
     *,
@@ -230,7 +230,7 @@ def autoattack(
 
 def autoattack_part(
     model: nn.Module,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     threat: Linf | L2,
@@ -267,7 +267,7 @@ def _run_part(
 
 def fab(
     model: nn.Module,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Linf | L2 | str | float,
     *,

@@ -8,13 +8,13 @@ attack.last.accuracy
 import inspect
 from collections.abc import Callable
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.result import Result
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Images, Threat
 from maxmahal.errors import ArgumentError, did_you_mean
 
 
@@ -26,14 +26,12 @@ class BoundAttack:
         self._last: Result | None = None
 
     def __call__(
-        self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
-    ) -> Float[Tensor, "n c h w"]:
+        self, images: Images, labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
+    ) -> Images:
         """Adversarial images; what else was found is in ``last``."""
         return self.run(images, labels, sample_ids).images
 
-    def run(
-        self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
-    ) -> Result:
+    def run(self, images: Images, labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None) -> Result:
         """The whole result: images, predictions, successes and costs."""
         found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)
         if not isinstance(found, Result):

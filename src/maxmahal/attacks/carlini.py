@@ -15,7 +15,7 @@ from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_succ
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
+from maxmahal.attacks.threats import UNIT, Bounds, Images, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError, check_choice, check_count
 
 # Of the binary search over constants:
@@ -32,7 +32,7 @@ _LEAST = 1e-3  # of the largest distance there is: the first step where the obje
 
 def carlini_wagner(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     objective: Objective = MARGIN_OVER_ALL,
@@ -146,11 +146,11 @@ class BinarySearch:
         # By the logarithm, because torch's atanh rounds a number differently in different batches.
         return ((1 + unit) / (1 - unit)).log_().mul_(0.5)
 
-    def _image(self, point: Tensor) -> Float[Tensor, "n c h w"]:
+    def _image(self, point: Tensor) -> Images:
         low, high = self.bounds
         return point.tanh().add_(1).mul_(0.5 * (high - low)).add_(low).clamp_(low, high)
 
-    def _descend(self, state: State, seen: Tensor, gradient: Float[Tensor, "n c h w"]) -> None:
+    def _descend(self, state: State, seen: Tensor, gradient: Images) -> None:
         """One step of Adam whose bias correction counts each sample's own steps."""
         low, high = self.bounds
         gradient.mul_((seen - low).mul_(high - seen)).mul_(2 / (high - low))  # dx'/dw
@@ -263,9 +263,7 @@ class Tracking:
         missing = values + self.confidence
         return torch.where((missing > 0) & (slopes > 1e-30), distances + missing / slopes, here).clamp_max_(largest)
 
-    def _descend(
-        self, state: State, seen: Tensor, gradient: Float[Tensor, "n c h w"], reach: Float[Tensor, " n"]
-    ) -> Float[Tensor, "n c h w"]:
+    def _descend(self, state: State, seen: Tensor, gradient: Images, reach: Float[Tensor, " n"]) -> Images:
         """One step of Adam: each pixel moves by its share of the distance at first, a hundredth of it at the end."""
         count = (state["taken"] % self.steps_each + 1).to(seen.dtype)
         state["mean"].lerp_(gradient, 1 - _SHORT_BETA_1)

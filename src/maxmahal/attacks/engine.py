@@ -30,7 +30,7 @@ from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
-from maxmahal.attacks.threats import UNIT, Bounds, Threat, per_sample
+from maxmahal.attacks.threats import UNIT, Bounds, Images, Threat, per_sample
 from maxmahal.errors import check_choice, check_count
 from maxmahal.random import content_ids, own_stream, stream_key
 
@@ -205,7 +205,7 @@ _REPORTS = 100  # of the progress in an attempt in which no sample leaves
 class Case:
     """What every attack knows about its samples."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     labels: Int[Tensor, " n"]
     seed: int
     sample_ids: Int[Tensor, " n"] | None = None
@@ -283,7 +283,15 @@ class _Run:
             rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._everyone
             self._attack_rows(samples, rows, attempt)
         self._ledger.confirm()
-        return self._result()
+        ledger, samples = self._ledger, self._samples
+        fooled = ledger.predictions != samples.labels
+        hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
+        found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
+        success, lost = fooled if hit is None else hit, self._tally.lost()
+        warn_about_lost(lost, success)
+        if self._keep != "nearest":
+            return Result(*found, spent=spent, lost=lost)
+        return Nearest(*found, torch.where(success, ledger.scores, torch.inf), spent=spent, lost=lost)
 
     def _attack_rows(self, samples: Samples, queue: Tensor, attempt: int) -> None:
         """Samples leave when they are done, and others take their place."""
@@ -342,18 +350,6 @@ class _Run:
         done = settled + working * min(age / self._method.steps, 1.0)
         share = (attempt + done / total) / self._attempts
         self._engine.progress(Progress(settled, total, self._broken, share, replace(self._oracle.passes)))
-
-    def _result(self) -> Result:
-        ledger, samples = self._ledger, self._samples
-        fooled = ledger.predictions != samples.labels
-        hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
-        found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
-        lost = self._tally.lost()
-        warn_about_lost(lost, fooled if hit is None else hit)
-        if self._keep != "nearest":
-            return Result(*found, spent=spent, lost=lost)
-        distances = torch.where(fooled if hit is None else hit, ledger.scores, torch.inf)
-        return Nearest(*found, distances, spent=spent, lost=lost)
 
 
 @dataclass(frozen=True)

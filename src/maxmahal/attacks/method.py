@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.oracle import Look, Oracle, Samples
-from maxmahal.attacks.threats import Bounds, norms, per_sample
+from maxmahal.attacks.threats import Bounds, Images, norms, per_sample
 from maxmahal.random import derive, normal, uniform
 
 State = dict[str, Tensor]
@@ -21,7 +21,7 @@ State = dict[str, Tensor]
 class Trial:
     """The images that one step evaluated."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     predictions: Int[Tensor, " n"]
     scores: Float[Tensor, " n"]
     """Smaller is better among images that succeed equally: the objective, or the distance of a minimum-norm attack,
@@ -44,7 +44,7 @@ class Method(Protocol):
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
         """Look once, and move on: changes ``state``, every entry of which has one row per sample."""
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"] | None:
+    def final(self, state: State) -> Images | None:
         """Images that the last step made and that the model has not seen yet."""
 
 

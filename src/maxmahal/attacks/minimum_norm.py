@@ -18,7 +18,7 @@ from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_succ
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
+from maxmahal.attacks.threats import UNIT, Bounds, Images, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError, check_choice, check_count
 
 NormName = Literal["linf", "l2"]
@@ -32,7 +32,7 @@ _LEAST = 1e-3  # of the largest distance there is: the first radius where the ob
 
 def fmn(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     norm: NormName = "linf",
@@ -144,7 +144,7 @@ class MinimumNorm:
 
     def _move(
         self, state: State, samples: Samples, change: Tensor, gradient: Tensor, shares: Float[Tensor, " n"]
-    ) -> Float[Tensor, "n c h w"]:
+    ) -> Images:
         """Against the gradient and back into the ball: a unit vector in L2, Adam's step, which is even, in L∞."""
         radii = per_sample(state["radius"])
         lengths = norms(gradient).clamp_min_(1e-30)

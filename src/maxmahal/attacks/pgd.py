@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_positive, check_threat
@@ -14,14 +14,14 @@ from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN, Objective
 from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples, make_oracle
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, as_threat, find_step_size
+from maxmahal.attacks.threats import Images, Threat, as_threat, find_step_size
 from maxmahal.errors import check_count
 from maxmahal.random import content_ids
 
 
 def pgd(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -52,7 +52,7 @@ def pgd(
 
 def craft(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -62,8 +62,8 @@ def craft(
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Int[Tensor, " n"] | None = None,
-    start: Float[Tensor, "n c h w"] | None = None,
-) -> Float[Tensor, "n c h w"]:
+    start: Images | None = None,
+) -> Images:
     """PGD's last iterate from a random start, or from ``start``, for adversarial training in your own loop.
 
     Exactly ``steps`` forward and backward passes in the mode the model is in; nothing is checked or read back. All
@@ -82,9 +82,7 @@ def craft(
     return state["moved"]
 
 
-def random_start(
-    images: Float[Tensor, "n c h w"], threat: Threat, seed: int, sample_ids: Int[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
+def random_start(images: Images, threat: Threat, seed: int, sample_ids: Int[Tensor, " n"]) -> Images:
     """Where ``craft`` begins by default: drawn beforehand, crafting can be recorded once and replayed."""
     return threat.random_start(images, sample_ids, "pgd-start", seed, 0)
 
@@ -118,6 +116,6 @@ class ProjectedDescent:
         state["taken"] = state["taken"] + 1
         return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led."""
         return state["moved"]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Images, Threat
 
 Kind = Literal["iterations", "asked", "judged", "backward"]
 
@@ -85,7 +85,7 @@ class Tally:
 class Result:
     """One image per sample: the one that fools the model, or the best attempt at it."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     predictions: Int[Tensor, " n"]
     """The prediction of the model itself, in float32, for each of these images."""
     fooled: Bool[Tensor, " n"]

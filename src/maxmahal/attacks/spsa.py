@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_positive, check_threat
@@ -18,7 +18,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, per_sample
+from maxmahal.attacks.threats import Images, Threat, per_sample
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs
 
@@ -27,7 +27,7 @@ _FADE_MEAN, _FADE_SQUARE, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
 
 def spsa(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -106,21 +106,14 @@ class QueriedDescent:
         look = oracle.look(moved, samples)
         return Trial(moved, look.predictions, look.values, state["taken"] >= self.steps)
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led: seen by the search, but not yet judged by the model itself."""
         return state["moved"]
 
 
 def estimate_gradient(
-    oracle: Oracle,
-    samples: Samples,
-    images: Float[Tensor, "n c h w"],
-    ids: Int[Tensor, " n"],
-    *,
-    pairs: int,
-    delta: float,
-    seed: int,
-) -> Float[Tensor, "n c h w"]:
+    oracle: Oracle, samples: Samples, images: Images, ids: Int[Tensor, " n"], *, pairs: int, delta: float, seed: int
+) -> Images:
     """The mean over ``pairs`` of (f(x + δv) - f(x - δv)) / 2δ · v.
 
     Pair k of a sample has the same direction however the work is cut into pieces; a pair whose objective is not finite

@@ -11,7 +11,7 @@ Craft with ``keep="last"``: images that stop just across the source's boundary s
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_images, check_model
@@ -19,7 +19,7 @@ from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.result import Result
-from maxmahal.attacks.threats import ANY_BOUNDS, Threat
+from maxmahal.attacks.threats import ANY_BOUNDS, Images, Threat
 from maxmahal.errors import ArgumentError
 
 Crafting = Callable[[Model, Tensor, Tensor], Result]
@@ -29,7 +29,7 @@ Crafting = Callable[[Model, Tensor, Tensor], Result]
 class Transferred:
     """Images crafted on a source, and the predictions of the source and the target."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     predictions: Int[Tensor, " n"]
     """The prediction of the target itself, in float32, for each image."""
     fooled_source: Bool[Tensor, " n"]
@@ -42,16 +42,14 @@ class Transferred:
         return float((~self.fooled_target).double().mean())
 
 
-def transfer(
-    attack: Crafting, source: Model, target: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
-) -> Transferred:
+def transfer(attack: Crafting, source: Model, target: Model, images: Images, labels: Int[Tensor, " n"]) -> Transferred:
     """Images that ``attack`` crafts on the source, judged by the target."""
     _check(target, images, labels)
     return _judge(_craft(attack, source, images, labels), target, labels)
 
 
 def transfer_matrix(
-    models: Mapping[str, Model], attack: Crafting, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
+    models: Mapping[str, Model], attack: Crafting, images: Images, labels: Int[Tensor, " n"]
 ) -> dict[tuple[str, str], float]:
     """The accuracy of each target, the source among them, on the images crafted on each source, by (source, target)."""
     if not models:
@@ -68,7 +66,7 @@ def transfer_matrix(
 
 def craft_for_transfer(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,

@@ -17,7 +17,7 @@ from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Passes, Result, Spent
-from maxmahal.attacks.threats import ANY_BOUNDS
+from maxmahal.attacks.threats import ANY_BOUNDS, Images
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import content_ids, derive, normal, uniform
 
@@ -35,8 +35,8 @@ class Transformed(Result):
 
 
 def gaussian_noise(
-    images: Float[Tensor, "n c h w"], *, std: float, seed: int, sample_ids: Int[Tensor, " n"], clip: bool = True
-) -> Float[Tensor, "n c h w"]:
+    images: Images, *, std: float, seed: int, sample_ids: Int[Tensor, " n"], clip: bool = True
+) -> Images:
     """Images plus noise of standard deviation ``std``; the paper's code does not clip to [0, 1] afterwards."""
     noisy = images + std * normal(sample_ids, images.shape[1:], "noise", seed).to(images.dtype)
     return noisy.clamp(0, 1) if clip else noisy
@@ -44,7 +44,7 @@ def gaussian_noise(
 
 def worst_of_noise(
     model: Callable[[Tensor], Tensor],
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     std: float = 0.05,
@@ -63,7 +63,7 @@ def worst_of_noise(
     return _worst_of(model, images, labels, sample_ids, tries, noisy)[0]
 
 
-def rotate(images: Float[Tensor, "n c h w"], degrees: Float[Tensor, " n"]) -> Float[Tensor, "n c h w"]:
+def rotate(images: Images, degrees: Float[Tensor, " n"]) -> Images:
     """Each image turned counter-clockwise by its own angle: bilinear, the edge's pixels filling the corners."""
     height, width = images.shape[2:]
     radians = degrees.to(images.dtype) * (math.pi / 180)
@@ -84,16 +84,14 @@ def random_angles(sample_ids: Int[Tensor, " n"], *, max_degrees: float, seed: in
     return (2 * uniform(sample_ids, (), "rotation", seed) - 1) * max_degrees
 
 
-def random_rotation(
-    images: Float[Tensor, "n c h w"], *, max_degrees: float, seed: int, sample_ids: Int[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
+def random_rotation(images: Images, *, max_degrees: float, seed: int, sample_ids: Int[Tensor, " n"]) -> Images:
     """Each image turned by an angle uniform in ±``max_degrees``."""
     return rotate(images, random_angles(sample_ids, max_degrees=max_degrees, seed=seed))
 
 
 def worst_of_rotations(
     model: Callable[[Tensor], Tensor],
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     max_degrees: float = 30.0,

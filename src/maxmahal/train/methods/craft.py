@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import OBJECTIVES, Linf, Objective, Outputs, craft, parse_epsilon
 from maxmahal.attacks.pgd import random_start
-from maxmahal.attacks.threats import per_sample
+from maxmahal.attacks.threats import Images, StepSize, per_sample
 from maxmahal.errors import SettingsError, check_choice
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
@@ -91,18 +91,13 @@ class RampedLinf(Linf):
 
     share: Float[Tensor, " n"] = field(kw_only=True)
 
-    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def project(self, images: Images, moved: Images) -> Images:
         """The nearest allowed image."""
         low, high = self.bounds
         radius = per_sample(self.share * self.radius)
         return moved.clamp((images - radius).clamp_min_(low), (images + radius).clamp_max_(high))
 
-    def descend(
-        self,
-        moved: Float[Tensor, "n c h w"],
-        gradient: Float[Tensor, "n c h w"],
-        step_size: float | Float[Tensor, " n"],
-    ) -> Float[Tensor, "n c h w"]:
+    def descend(self, moved: Images, gradient: Images, step_size: StepSize) -> Images:
         """Every pixel moves by the share of the step size, against the sign of its gradient."""
         return super().descend(moved, gradient, self.share * step_size)
 
