@@ -54,14 +54,10 @@ class Ledger:
         # What steps claim and the model has not confirmed yet: which are successes, rows, images, scores, targets.
         self._claims: list[tuple[Tensor, ...]] = []
 
-    def offer_clean_images(self) -> None:
-        """Samples that need no attack: the distance 0 for those the model confirms as broken."""
-        self._decide(_rows(self._samples.ranks(self.predictions) > 0))
-
     def confirm(self) -> None:
         """Ask the model itself about every image that only the search has judged: the model decides."""
         self._settle_claims()
-        self._decide(_rows(~self._confirmed))
+        self.decide(_rows(~self._confirmed))
 
     def offer(
         self,
@@ -143,7 +139,7 @@ class Ledger:
         self.scores[taken], self._ranks[taken] = scores[place], ranks[place]
         self._confirmed[taken] = True
 
-    def _decide(self, rows: Int[Tensor, " m"]) -> None:
+    def decide(self, rows: Int[Tensor, " m"]) -> None:
         """The predictions of these rows count, confirmed by the model where they are the search's alone."""
         if not len(rows):
             return
@@ -273,7 +269,8 @@ class _Run:
     def attack(self, restarts: int) -> Result:
         """Every restart with every target, on the samples that are still correct."""
         if self._keep != "last":
-            self._ledger.offer_clean_images()
+            # Samples that need no attack: the distance 0 for those the model confirms as broken.
+            self._ledger.decide(_rows(self._samples.ranks(self._ledger.predictions) > 0))
         columns = 1 if self._targets is None else self._targets.shape[1]
         self._attempts = restarts * columns
         for attempt in range(self._attempts):
@@ -287,7 +284,7 @@ class _Run:
         fooled = ledger.predictions != samples.labels
         hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
         found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
-        success, lost = fooled if hit is None else hit, self._tally.lost()
+        success, lost = fooled if hit is None else hit, self._tally.lost
         warn_about_lost(lost, success)
         if self._keep != "nearest":
             return Result(*found, spent=spent, lost=lost)

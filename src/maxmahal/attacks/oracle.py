@@ -277,8 +277,8 @@ class Oracle:
     def _count_lost(self, look: Look, samples: Samples, gradient: Tensor | None = None) -> None:
         """Samples whose objective or gradient is not finite; only if costs are counted too."""
         if self.tally is not None and samples.rows is not None:
-            lost = look.values.isnan()
-            self.tally.add_lost(samples.rows, lost if gradient is None else lost | has_gaps(gradient))
+            lost = look.values.isnan() if gradient is None else look.values.isnan() | has_gaps(gradient)
+            self.tally.lost.index_add_(0, samples.rows, lost.long())
 
     def _judged(self, outputs: Outputs, avoided: Tensor, targets: Tensor | None) -> Look:
         """Logits and objective of each image, as means over its answers."""

@@ -49,7 +49,8 @@ class Tally:
             kind: torch.zeros(samples, dtype=torch.int64, device=device)
             for kind in ("iterations", "asked", "judged", "backward")
         }
-        self._lost = torch.zeros(samples, dtype=torch.int64, device=device)
+        self.lost = torch.zeros(samples, dtype=torch.int64, device=device)
+        """How many looks at each sample gave an objective or a gradient that is not finite."""
         self._latest: dict[Kind, tuple[Tensor, int]] = {}
 
     def add(self, kind: Kind, rows: Int[Tensor, " m"], times: int = 1) -> None:
@@ -64,14 +65,6 @@ class Tally:
         if kind in self._latest:
             rows, times = self._latest.pop(kind)
             self._counts[kind].index_add_(0, rows, torch.full_like(rows, times))
-
-    def add_lost(self, rows: Int[Tensor, " m"], lost: Bool[Tensor, " m"]) -> None:
-        """One more for each of these rows whose objective or gradient is not finite."""
-        self._lost.index_add_(0, rows, lost.long())
-
-    def lost(self) -> Int[Tensor, " n"]:
-        """How many looks at each sample gave an objective or a gradient that is not finite."""
-        return self._lost.clone()
 
     def spent(self) -> Spent:
         """The counts so far; verdicts are no queries."""
