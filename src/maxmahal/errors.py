@@ -68,7 +68,7 @@ class CheckpointError(MaxmahalError, ValueError):
 def check_choice(name: str, value: str, choices: Iterable[str], error: type[MaxmahalError] = ArgumentError) -> None:
     """Refuse a word that is not one of the choices."""
     if value not in (known := tuple(choices)):
-        raise error(f"{name} = '{value}' is unknown; {did_you_mean(value, known)}")
+        raise error(f"{name} = '{value}' is unknown; {did_you_mean(str(value), known)}")
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
