@@ -26,7 +26,7 @@ from maxmahal.train.device import deterministic_algorithms, lay_out
 from maxmahal.train.loop import Silent, train_epoch
 from maxmahal.train.methods import METHODS
 from maxmahal.train.optimiser import build_optimiser
-from maxmahal.train.step import make_step
+from maxmahal.train.step import step_kind
 from timing import median_ratio, save
 
 PEAK_BYTES = {"NVIDIA H200": 4.8e12}  # a second, as the maker states it
@@ -58,7 +58,9 @@ class Contestant:
         lay_out(self.model, self.settings.on(device))
         optimiser = build_optimiser(self.model, self.settings.train)
         method = self.settings.method.build(METHODS)
-        self.step = make_step(self.model, optimiser, method, None, self.settings.on(device), self.settings.train)
+        self.step = step_kind(self.settings.on(device))(
+            self.model, optimiser, method, None, self.settings.on(device), self.settings.train
+        )
         self.epoch = 0
         started = time.perf_counter()
         self.stretch()
@@ -69,7 +71,7 @@ class Contestant:
         with deterministic_algorithms(self.settings.on(self.data.device)):
             summary = train_epoch(self.model, self.step, self.data, self.settings, self.epoch, Silent())
         self.epoch += 1
-        return summary.seconds
+        return summary["seconds"]
 
     @property
     def images(self) -> int:

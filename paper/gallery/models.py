@@ -16,7 +16,7 @@ from maxmahal.train import METHODS, Settings, new_classifier
 from maxmahal.train.device import lay_out
 from maxmahal.train.loop import Silent, train_epoch
 from maxmahal.train.optimiser import build_optimiser
-from maxmahal.train.step import make_step
+from maxmahal.train.step import step_kind
 
 
 def fit(settings: Settings, data: ImageData) -> Classifier:
@@ -26,7 +26,9 @@ def fit(settings: Settings, data: ImageData) -> Classifier:
         torch.manual_seed(stream_key("run", settings.train.seed))
         model = new_classifier(settings, data)
         lay_out(model, device)
-        step = make_step(model, build_optimiser(model, settings.train), settings.method.build(METHODS), None, device)
+        step = step_kind(device)(
+            model, build_optimiser(model, settings.train), settings.method.build(METHODS), None, device
+        )
         for epoch in range(settings.train.epochs):
             train_epoch(model, step, data, settings, epoch, Silent())
     return model.eval()

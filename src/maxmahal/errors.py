@@ -1,7 +1,6 @@
-"""The errors that a user can fix.
+"""The errors that a user can fix: one sentence that says what is wrong, where, and what to do.
 
-Every message is one sentence that says what is wrong, where, and what to do. The command line prints only that
-sentence and exits with code 2; any other exception is a bug and keeps its traceback.
+The command line prints that sentence and exits with code 2; any other exception is a bug and keeps its traceback.
 """
 
 import difflib
@@ -64,6 +63,12 @@ class DataNotice(UserWarning):
 
 class CheckpointError(MaxmahalError, ValueError):
     """A run folder or a checkpoint cannot be read or does not fit."""
+
+
+def check_choice(name: str, value: str, choices: Iterable[str], error: type[MaxmahalError] = ArgumentError) -> None:
+    """Refuse a word that is not one of the choices."""
+    if value not in (known := tuple(choices)):
+        raise error(f"{name} = '{value}' is unknown; {did_you_mean(str(value), known)}")
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

@@ -1,7 +1,6 @@
 """Reading with limits, because anybody may have written a file, and atomic writes inside of the given folder.
 
-A reader refuses before it allocates. It raises an OSError for a file and a ValueError for its content; the callers turn
-both into a sentence that says what to do.
+A reader raises an OSError for a file and a ValueError for its content; callers say what to do about both.
 """
 
 import errno
@@ -232,8 +231,7 @@ def remove_temporary_files(folder: Path) -> None:
 def writable(path: Path, within: Path | None = None) -> Path:
     """The regular file that ``path`` leads to through links; it need not exist.
 
-    Anything else, such as a device, is refused. So is a link that leads out of the folder ``within``, because that
-    folder may come from another user.
+    Anything else is refused, and so is a link out of the folder ``within``, which may come from another user.
     """
     real = Path(os.path.realpath(path))
     if real.exists() and not real.is_file():
@@ -252,10 +250,7 @@ def check_folder_name(name: str, kind: str) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], within: Path | None = None) -> None:
-    """Let ``write`` fill a temporary file next to ``path``, sync it to disk, and rename it.
-
-    ``writable`` says which links are followed.
-    """
+    """Let ``write`` fill a temporary file next to ``path``, sync it, and rename it; links are ``writable``'s."""
     with storage_errors(path):
         path = writable(path, within)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,9 @@
 """Code of the user's own, named as ``package.module:function``, and the gate that it has to pass.
 
-The gate: code is imported by its name only if the user gave that very name in this call, as an option of a command, as
-an argument of a Python function, or in a TOML file that the call names. A name out of a checkpoint, a run folder, a
-state or records is refused. Every function that takes names from its caller opens a block of ``only_named`` with them;
-``import_function`` refuses every other name. A block inside another block adds nothing, so what a file says cannot
-widen what the user said. Models of other libraries, such as ``timm:resnet18``, pass the same gate.
+The gate: code is imported by its name only if the user gave that very name in this call, as an option, as an argument,
+or in a TOML file that the call names; a name out of a checkpoint, a run folder or records is refused. Every function
+that takes names from its caller opens a block of ``only_named`` with them; a block inside another block adds nothing,
+so what a file says cannot widen what the user said. Models of other libraries pass the same gate.
 """
 
 import importlib

@@ -1,8 +1,7 @@
 """Random numbers that belong to the sample, not to the batch or the process.
 
-A counter-based generator: the number at position ``p`` of sample ``id`` is a hash of (seed, stream, id, p). So image 17
-gets the same numbers alone, in any batch and in any order, and on any device up to rounding in ``normal``. ``stream``
-separates independent uses of one seed (the random start of an attack, its restarts, the noise of a transformation).
+The number at position ``p`` of sample ``id`` is a hash of (seed, stream, id, p), on any device up to rounding in
+``normal``. ``stream`` separates independent uses of one seed (a random start, restarts, the noise of a transformation).
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Frozen settings from TOML: every key and type is checked, and every error is one sentence.
 
 A section is a frozen dataclass, or a ``Component``: a registered name with options from the signature of the registered
-function or class. So the arguments of a new loss are its settings, and are not listed twice.
+function or class.
 """
 
 import dataclasses

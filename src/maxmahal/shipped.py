@@ -29,10 +29,7 @@ def find_file(kind: FileKind, name: str | Path) -> Path:
 
 
 def seen_from(path: Path, kind: FileKind, name: str) -> str:
-    """What a name in a file means: paths are relative to its folder, and names are first those of its neighbours.
-
-    The neighbours of ``mine/grids/a.toml`` are the files in ``mine/grids``, ``mine/presets`` and ``mine/suites``.
-    """
+    """What a name in a file means: paths are relative to it; names are first those of ``../presets``, ``../suites``."""
     if name.endswith(".toml"):
         return str(path.parent / user_path(name))
     neighbour = user_path(path.parent.parent / f"{kind}s" / f"{name}.toml")

@@ -85,8 +85,8 @@ def load(
 ) -> Classifier:
     """A trained model in evaluation mode: a run folder, a checkpoint, or a name of the zoo (``maxmahal zoo``).
 
-    A path that exists wins over a name. A run whose network came from the user's own ``module:factory`` needs that
-    network as ``backbone``, or the factory's name in ``trusted``.
+    A path that exists wins over a name. A network of the user's own ``module:factory`` is needed as ``backbone``, or
+    its name in ``trusted``.
     """
     path = user_path(target)
     if not path.exists() and names_a_model(target):

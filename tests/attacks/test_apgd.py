@@ -176,7 +176,7 @@ def test_a_seed_repeats_and_another_starts_elsewhere() -> None:
         ({"patience": 0}, "patience must be a whole number of at least 1; got 0"),
         ({"restarts": 0}, "restarts must be a whole number of at least 1; got 0"),
         ({"threat": [0.1]}, "threat must be an epsilon such as"),
-        ({"label_source": "guessed"}, "label_source must be one of 'true', 'predicted'; got 'guessed'"),
+        ({"label_source": "guessed"}, "label_source = 'guessed' is unknown"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(changes: dict[str, object], sentence: str) -> None:

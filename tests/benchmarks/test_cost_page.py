@@ -48,7 +48,7 @@ def test_the_model_recovers_the_costs(cost: ModuleType) -> None:
 def test_the_page_has_a_row_for_each_suite_and_stage(cost: ModuleType) -> None:
     text = cost.page({"device": "a GPU", "side": 224, "runs": RUNS})
     assert text.count("| `strict` |") == 4
-    assert "| quick, tar, 5000 | 705 s | 705 s | 1.00 |" in text
+    assert "| quick, folder, 5000 | 705 s | 705 s | 1.00 |" in text
 
 
 def test_the_page_is_that_of_the_results(cost: ModuleType) -> None:

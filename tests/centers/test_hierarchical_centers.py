@@ -147,7 +147,10 @@ def test_superclasses_become_a_tree() -> None:
         (lambda: hierarchical_centers([0, [1, 2]], 4, (1.0, 0.0)), r"norms \(depth 2\) must be a positive.*got 0\.0"),
         (lambda: hierarchical_centers([0, 1], 0, (1.0,)), r"dim must be"),
         (lambda: hierarchical_centers([0, 1, 2], 1, (1.0,), subspaces="orthogonal"), r"needs dim >= 2.*got dim=1"),
-        (lambda: hierarchical_centers([0, 1], 1, (1.0,), subspaces="share"), r"'share': did you mean 'shared'\?"),
+        (
+            lambda: hierarchical_centers([0, 1], 1, (1.0,), subspaces="share"),
+            r"'share' is unknown; did you mean 'shared'\?",
+        ),
         (lambda: hierarchical_centers([0, 1], 1, (1.0,), dtype=torch.int32), r"dtype must be"),
         (lambda: tree_from_superclasses([]), r"at least one class; got none"),
     ],

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from maxmahal.train.state import load_progress
+from maxmahal.train.checkpoint import load_progress
 from processes import COMMAND_LINE, Started, run
 
 

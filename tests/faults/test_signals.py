@@ -9,7 +9,7 @@ import pytest
 from disturbed import Evaluations
 from test_evaluate_kill import rows
 
-from maxmahal.train.state import load_progress
+from maxmahal.train.checkpoint import load_progress
 from processes import COMMAND_LINE, Started, run
 
 pytestmark = pytest.mark.soak

@@ -31,8 +31,8 @@ from maxmahal.reproduce import make_plan
 from maxmahal.reproduce.grid import load_grid
 from maxmahal.reproduce.states import read_recorded, training_state
 from maxmahal.train import RunFolder, load_card, load_model, load_settings, train_model
+from maxmahal.train.checkpoint import load_progress
 from maxmahal.train.presets import resumed_settings
-from maxmahal.train.state import load_progress
 from maxmahal.uncertainty.record import Detection, ModelUncertainty, ScoreResult, UncertaintyRecord, read_record
 from maxmahal.uncertainty.record import write_record as write_uncertainty
 from tests.cli.untrusted_files import PRESET, SETTINGS, make_files

@@ -25,7 +25,7 @@ from maxmahal.train.methods import METHODS, Batch
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
 from maxmahal.train.processes import ALONE, Processes
 from maxmahal.train.splits import load_splits
-from maxmahal.train.step import make_step
+from maxmahal.train.step import step_kind
 from processes import Started
 
 STEPS = 6
@@ -65,7 +65,7 @@ def take_steps(settings: Settings, data: ImageData, processes: Processes) -> tup
     model = new_classifier(settings, data).double()
     average = WeightAverage(model, settings.train) if settings.train.averaged else None
     method, optimiser = settings.method.build(METHODS), build_optimiser(model, settings.train)
-    step = make_step(model, optimiser, method, average, settings.cpu, settings.train, processes)
+    step = step_kind(settings.cpu)(model, optimiser, method, average, settings.cpu, settings.train, processes)
     model.train()
     losses: list[float] = []
     while len(losses) < STEPS:

@@ -15,9 +15,8 @@ from safetensors.torch import save_file
 from maxmahal.errors import CheckpointError
 from maxmahal.files import StorageError, write_atomically, write_text_atomically
 from maxmahal.train import Settings, load_model, train_model
-from maxmahal.train.checkpoint import FINGERPRINT, fingerprint_file, read_tensors, save_tensors
+from maxmahal.train.checkpoint import FINGERPRINT, fingerprint_file, load_progress, read_tensors, save_tensors
 from maxmahal.train.loop import Silent
-from maxmahal.train.state import load_progress
 
 Make = Callable[..., Settings]
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from maxmahal import MMC, SCE, Classifier, max_mahalanobis_centers
-from maxmahal.train.methods import AdversarialPairing, AdversarialTraining, Batch, Standard, Trades
+from maxmahal.train.methods import AdversarialPairing, AdversarialTraining, Batch, Trades, TrainingMethod
 from maxmahal.train.methods.craft import PGDCraft, random_targets
 
 EPSILON = 0.1
@@ -35,7 +35,7 @@ def budget(**changes: Any) -> dict[str, Any]:
 def test_standard_is_the_heads_loss(batch: Batch) -> None:
     model = classifier().eval()
     expected = 0.5 * (model.features(batch.images) - model.head.centers[batch.labels]).square().sum(1).mean()  # type: ignore[index]
-    torch.testing.assert_close(Standard().loss(model, batch), expected)
+    torch.testing.assert_close(TrainingMethod().loss(model, batch), expected)
 
 
 def test_crafted_images_stay_inside_and_raise_the_loss(batch: Batch) -> None:
@@ -159,7 +159,7 @@ def test_mixed_images_are_attacked_and_trained_with_both_labels(batch: Batch) ->
     crafted = method.craft(model, mixed)
     assert (loss(crafted) > loss(batch.images)).double().mean() > 0.95
     torch.testing.assert_close(method.loss(model, mixed), loss(crafted).mean())
-    torch.testing.assert_close(Standard().loss(model, mixed), loss(batch.images).mean())
+    torch.testing.assert_close(TrainingMethod().loss(model, mixed), loss(batch.images).mean())
     first = method.craft(model, replace(batch, mixed=(others, torch.ones(40))))
     torch.testing.assert_close(first, method.craft(model, batch))
 

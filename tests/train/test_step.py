@@ -17,10 +17,10 @@ from maxmahal.train import Settings, new_classifier
 from maxmahal.train.config import CPUSettings, CUDASettings
 from maxmahal.train.device import FastBackbone, accelerate, deterministic_algorithms, lay_out
 from maxmahal.train.loop import Silent, batches
-from maxmahal.train.methods import METHODS, AdversarialTraining, Batch, Standard, Trades
+from maxmahal.train.methods import METHODS, AdversarialTraining, Batch, Trades, TrainingMethod
 from maxmahal.train.methods.craft import crafting
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
-from maxmahal.train.step import Step, make_step
+from maxmahal.train.step import Step, step_kind
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 ADVERSARIAL = ["method.name=adversarial", "method.steps=2", "method.epsilon=0.1", "method.step_size=0.05"]
@@ -56,7 +56,9 @@ def steps_of(settings: Settings, device: str, count: int, ema: float = 0.5) -> t
     average = WeightAverage(model, replace(settings.train, ema=ema))
     method = settings.method.build(METHODS)
     device_settings = settings.on(data.device)
-    step = make_step(model, build_optimiser(model, settings.train), method, average, device_settings, settings.train)
+    step = step_kind(device_settings)(
+        model, build_optimiser(model, settings.train), method, average, device_settings, settings.train
+    )
     model.train()
     with deterministic_algorithms(settings.on(data.device)):
         # Another rate at every step: one that was frozen into a recording would show.
@@ -75,7 +77,7 @@ def assert_same(first: Path, second: Path) -> None:
 def test_a_step_is_loss_gradient_and_update_by_momentum() -> None:
     model, by_hand = small_model(), small_model()
     settings = load_settings("digits-mmc", ["train.momentum=0.5", "train.weight_decay=0.0"]).train
-    step = Step(model, build_optimiser(model, settings), Standard(), None, CPUSettings())
+    step = Step(model, build_optimiser(model, settings), TrainingMethod(), None, CPUSettings())
     momentum = [torch.zeros_like(parameter) for parameter in by_hand.parameters()]
     for lr in (0.01, 0.02):
         loss = step(small_batch(), lr)

@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from maxmahal import MMC, Classifier, max_mahalanobis_centers, train_model
 from maxmahal.train import Settings, TrainSettings
 from maxmahal.train.config import CPUSettings
-from maxmahal.train.methods import AdversarialTraining, Batch, Standard, Trades, TrainingMethod
-from maxmahal.train.optimiser import build_optimiser
+from maxmahal.train.methods import AdversarialTraining, Batch, Trades, TrainingMethod
+from maxmahal.train.optimiser import build_optimiser, perturbed_weights
 from maxmahal.train.step import WARM_UP, RecordedStep, Step
-from maxmahal.train.weight_perturbation import perturbed_weights
 
-METHODS = [Standard(), AdversarialTraining(steps=2, epsilon=0.1), Trades(steps=2, epsilon=0.1, divergence="own")]
+METHODS = [TrainingMethod(), AdversarialTraining(steps=2, epsilon=0.1), Trades(steps=2, epsilon=0.1, divergence="own")]
 
 
 class Quadratic(nn.Module):
@@ -117,7 +116,7 @@ def test_it_begins_after_its_share_of_the_training() -> None:
         ("now", TrainSettings(lr=0.01, awp=0.2)),
     ):
         model = small_model()
-        step = Step(model, build_optimiser(model, settings), Standard(), None, CPUSettings(), settings)
+        step = Step(model, build_optimiser(model, settings), TrainingMethod(), None, CPUSettings(), settings)
         losses[name] = [float(step(small_batch(number, 4), 0.01)) for number in range(4)]
     assert losses["never"][:2] == losses["later"][:2]
     assert losses["later"][2] > losses["never"][2]
@@ -141,7 +140,7 @@ def test_a_recorded_step_is_recorded_anew_where_it_begins(monkeypatch: pytest.Mo
     losses = []
     for kind in (Pretended, Step):
         model = small_model()
-        step = kind(model, build_optimiser(model, settings), Standard(), None, CPUSettings(), settings)
+        step = kind(model, build_optimiser(model, settings), TrainingMethod(), None, CPUSettings(), settings)
         losses.append([float(step(small_batch(number, 12), 0.01)) for number in range(12)])
     assert recorded == [WARM_UP, 6 + WARM_UP]
     assert losses[0] == losses[1]

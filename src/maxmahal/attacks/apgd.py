@@ -1,16 +1,15 @@
 """Auto-PGD (Croce and Hein 2020): projected descent with momentum that sets its own step sizes.
 
-Where implementations differ, this one does what the paper says or, where that leaves a choice, what its authors'
-released code does. By the paper: checkpoints at ⌈p_j · steps⌉, so that windows keep their proportions for any number of
-steps, and the first comparison of a run is with its starting point. By the code: a share of improving steps of exactly
-``rho`` halves too, and the first look after a return to the best point is compared with the look before it.
+By the paper, checkpoints are at ⌈p_j · steps⌉ and the first comparison of a run is with its starting point. By its
+authors' code, a share of improving steps of exactly ``rho`` halves too, and the first look after a return to the best
+point is compared with the look before it.
 """
 
 from dataclasses import dataclass
 from functools import cache
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_patience, check_threat
@@ -20,7 +19,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, per_sample
+from maxmahal.attacks.threats import Images, Threat, per_sample
 from maxmahal.errors import ArgumentError, check_count
 
 _ALPHA = 0.75  # the share of a step that is gradient; the rest is momentum
@@ -32,7 +31,7 @@ _LEAST_FALL, _RANGES = 0.1, 40
 
 def apgd(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -51,13 +50,10 @@ def apgd(
 
     Steps start at twice epsilon. At each checkpoint a sample's step is halved, and its search goes on from its best
     point, if no more than the share ``rho`` of the steps since the last one improved the objective, or if the best
-    value does not improve at an unchanged step size. Several targets per sample (``targets="top-9"``) are
-    tried in turn.
+    value does not improve at an unchanged step size. Several targets per sample are tried in turn.
 
-    With a ``patience`` each run is checked every ``patience`` steps and given up if it has converged above zero: if the
-    best value is at least a tenth below the first, but above what its fall since the last check would come to in the
-    steps that are left plus 40 times the range of the values since then. Where gradients are zero or misleading a run
-    does not converge, and goes on. This is a heuristic: more steps can break a sample that was given up.
+    With a ``patience`` a run is given up once it has converged above zero: checked every so many steps, its value must
+    have fallen by a tenth, and neither that fall nor 40 times its range since the last check may bring it to zero.
     """
     threat = check_threat(threat, images)
     check_patience(patience, objective)
@@ -107,7 +103,13 @@ class AutoDescent:
         """One look; at a checkpoint perhaps back to the best point; one step."""
         seen = state["moved"]
         look, gradient = oracle.gradient(seen, samples)
-        _remember(state, look.values.to(seen.dtype), gradient)
+        values = look.values.to(seen.dtype)
+        state["improved"] = state["improved"] + (values < state["value"])
+        state["value"] = values
+        better = values < state["best_value"]
+        state["best"] = torch.where(per_sample(better), seen, state["best"])
+        state["best_gradient"] = torch.where(per_sample(better), gradient, state["best_gradient"])
+        state["best_value"] = torch.where(better, values, state["best_value"])
         returns = per_sample(self._halve(state))
         here = torch.where(returns, state["best"], seen)
         # The best point's gradient is still known, so going back costs no pass.
@@ -131,7 +133,7 @@ class AutoDescent:
         state["high"] = torch.where(checks, -torch.inf, high)
         return checks & stays
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led."""
         return state["moved"]
 
@@ -148,21 +150,11 @@ class AutoDescent:
         state["improved"] = torch.where(checks, 0, state["improved"])
         return halves
 
-    def _move(self, images: Tensor, here: Tensor, gradient: Tensor, state: State) -> Float[Tensor, "n c h w"]:
+    def _move(self, images: Tensor, here: Tensor, gradient: Tensor, state: State) -> Images:
         """α of a projected gradient step and 1 - α of the last move; the first step has no last move."""
         aim = self.threat.project(images, self.threat.descend(here, gradient, state["step_size"]))
         alpha = per_sample(torch.where(state["taken"] > 0, _ALPHA, 1.0).to(here.dtype))
         return self.threat.project(images, here + alpha * (aim - here) + (1 - alpha) * (here - state["previous"]))
-
-
-def _remember(state: State, values: Float[Tensor, " n"], gradient: Float[Tensor, "n c h w"]) -> None:
-    """Count an improvement on the last look, and keep the point if it is the best so far."""
-    state["improved"] = state["improved"] + (values < state["value"])
-    state["value"] = values
-    better = values < state["best_value"]
-    state["best"] = torch.where(per_sample(better), state["moved"], state["best"])
-    state["best_gradient"] = torch.where(per_sample(better), gradient, state["best_gradient"])
-    state["best_value"] = torch.where(better, values, state["best_value"])
 
 
 @cache

@@ -1,12 +1,9 @@
 """AutoAttack and FAB (Croce and Hein) as the package pyautoattack runs them, judged as every other attack here is.
 
-What the package proposes is projected into the threat and shown to the model once more, in float32: its own verdicts
-do not count. A prepared model is searched in TF32 on a GPU; the package leaves a sample alone as soon as it looks
-fooled, so where float32 does not agree it searches again in float32. The package's random numbers belong to the batch,
-not to the sample: another ``batch_size`` may change a result.
+The model itself, in float32, confirms what the package finds; where it does not agree with a coarser search, that is
+repeated in float32. The package's random numbers belong to the batch: another ``batch_size`` may change a result.
 """
 
-import importlib
 import importlib.metadata
 import sys
 from collections.abc import Iterator
@@ -18,18 +15,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from maxmahal.attacks.checks import check_choice, check_images, check_logits, check_model, check_seed
-from maxmahal.attacks.checks import check_threat as warn_about_threat
+from maxmahal.attacks.checks import check_images, check_logits, check_model, check_seed, check_threat
 from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
 from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Nearest, Passes, Result
-from maxmahal.attacks.threats import L2, UNIT, Linf, as_ball
-from maxmahal.errors import ArgumentError, check_count
+from maxmahal.attacks.threats import L2, UNIT, Images, Linf, as_ball
+from maxmahal.errors import ArgumentError, check_choice, check_count
+from maxmahal.imports import optional
 
 FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
 _MOST_TARGETS = 9
+_PACKAGE = ("pyautoattack", "pip install 'maxmahal[autoattack]'")
 
 
 class Wrapped:
@@ -55,8 +53,20 @@ class Wrapped:
         check_count("steps", steps)
         check_count("batch_size", batch_size)
         check_seed(seed)
-        _check(self.model, images, labels, self.threat)
-        _load_package()  # missing? Say so before any work
+        if not isinstance(self.model, nn.Module):
+            raise ArgumentError(
+                f"model must be an nn.Module, because AutoAttack needs its gradients; got {self.model!r}."
+            )
+        if self.threat.bounds != UNIT:
+            raise ArgumentError(f"pyautoattack keeps pixels in [0, 1]; the threat's bounds are {self.threat.bounds}.")
+        check_images(images, labels, None, UNIT)
+        if images.dtype != torch.float32:
+            raise ArgumentError(
+                f"pyautoattack works in float32; got {images.dtype} images. Convert them with .float()."
+            )
+        check_threat(self.threat, images)
+        check_model(self.model, images)
+        optional(*_PACKAGE)  # missing? Say so before any work
         self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
@@ -72,7 +82,7 @@ class Wrapped:
         return self.predictions == self.labels
 
     @property
-    def _coarse(self) -> Prepared | None:
+    def coarse(self) -> Prepared | None:
         """The prepared copy of the model if that is searched, not the model itself."""
         return None if self.keeps_graphs else self._search
 
@@ -88,18 +98,11 @@ class Wrapped:
             images = images.view_as(images)
             images.register_hook(count)  # type: ignore[no-untyped-call]
         with model_errors(self.model, images):
-            if (coarse := self._coarse) is None:
+            if (coarse := self.coarse) is None:
                 logits: Tensor = self.model(images)
             else:
                 logits = (coarse.search if self.wants_gradients else coarse.query)(images).logits
         return logits.clone()
-
-    def calls_wrong(self, images: Float[Tensor, "m c h w"], labels: Int[Tensor, " m"]) -> Bool[Tensor, " m"]:
-        """Samples that a coarse search misclassifies from the start, so that an attack skips them."""
-        if self._coarse is None:
-            return torch.zeros_like(labels, dtype=torch.bool)
-        with torch.no_grad():
-            return self.predict(images).argmax(dim=1) != labels
 
     def offer(
         self, rows: Int[Tensor, " m"], found: Float[Tensor, "m c h w"], claimed: Bool[Tensor, " m"]
@@ -118,7 +121,7 @@ class Wrapped:
         taken = rows[better]
         self.images[taken], self.predictions[taken] = moved[better], predictions[better]
         self.distances[taken] = distances[better]
-        return rows[:0] if self._coarse is None else rows[claimed & (predictions == labels)]
+        return rows[:0] if self.coarse is None else rows[claimed & (predictions == labels)]
 
     @contextmanager
     def exactly(self) -> Iterator[None]:
@@ -134,7 +137,7 @@ class Wrapped:
         """The caller's random state, gradients and trace function come back as they were."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         trace = sys.gettrace()
-        rounding = "ieee" if self._coarse is None else "tf32"
+        rounding = "ieee" if self.coarse is None else "tf32"
         with torch.random.fork_rng(range(torch.cuda.device_count())), full_float32(self.clean.device, rounding):
             try:
                 for parameter in parameters:
@@ -151,7 +154,7 @@ class Wrapped:
 
 def build_suite(wrapped: Wrapped, attack: str, steps: int, queries: int) -> Any:
     """pyautoattack's own set of attacks with our budget."""
-    suite = _load_package().AutoAttack(
+    suite = optional(*_PACKAGE).AutoAttack(
         wrapped.predict,
         attacks=[attack],
         version="custom",
@@ -169,27 +172,6 @@ def build_suite(wrapped: Wrapped, attack: str, steps: int, queries: int) -> Any:
     return suite
 
 
-def _check(model: nn.Module, images: Tensor, labels: Tensor, threat: Linf | L2) -> None:
-    if not isinstance(model, nn.Module):
-        raise ArgumentError(f"model must be an nn.Module, because AutoAttack needs its gradients; got {model!r}.")
-    if threat.bounds != UNIT:
-        raise ArgumentError(f"pyautoattack keeps pixels in [0, 1]; the threat's bounds are {threat.bounds}.")
-    check_images(images, labels, None, UNIT)
-    if images.dtype != torch.float32:
-        raise ArgumentError(f"pyautoattack works in float32; got {images.dtype} images. Convert them with .float().")
-    warn_about_threat(threat, images)
-    check_model(model, images)
-
-
-def _load_package() -> Any:
-    try:
-        return importlib.import_module("pyautoattack")
-    except ModuleNotFoundError as error:
-        raise ArgumentError(
-            "This attack needs the package pyautoattack; install it with: pip install 'maxmahal[autoattack]'."
-        ) from error
-
-
 STANDARD = ("apgd-ce", "apgd-t", "fab-t", "square")
 
 
@@ -205,7 +187,7 @@ class AutoAttackResult(Result):
 
 def autoattack(
     model: nn.Module,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Linf | L2 | str | float,
     *,
@@ -223,7 +205,7 @@ def autoattack(
     if not attacks:
         raise ArgumentError(f"attacks must name at least one of {', '.join(FEWEST_CLASSES)}; got none.")
     for name in attacks:
-        check_choice("attacks", name, tuple(FEWEST_CLASSES))
+        check_choice("attacks", name, FEWEST_CLASSES)
     check_count("queries", queries)
     wrapped = Wrapped(model, images, labels, threat, seed, steps, batch_size)
     for name in attacks:
@@ -248,7 +230,7 @@ def autoattack(
 
 def autoattack_part(
     model: nn.Module,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     threat: Linf | L2,
@@ -285,7 +267,7 @@ def _run_part(
 
 def fab(
     model: nn.Module,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Linf | L2 | str | float,
     *,
@@ -322,7 +304,10 @@ def _run_fab(
     disputed = torch.zeros_like(labels, dtype=torch.bool)
     with wrapped.undisturbed():
         torch.manual_seed(wrapped.seed)
-        is_wrong = wrapped.calls_wrong(clean, labels)
+        is_wrong = torch.zeros_like(disputed)
+        if wrapped.coarse is not None:  # which may misclassify samples from the start, so that FAB skips them
+            with torch.no_grad():
+                is_wrong = wrapped.predict(clean).argmax(dim=1) != labels
         for restart in range(restarts):
             for target in kinds:
                 part.target_class = target

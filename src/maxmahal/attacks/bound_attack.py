@@ -1,22 +1,20 @@
-"""An attack with its model and settings filled in, to be called with images and labels alone.
+"""An attack with its model and settings filled in, called as those of torchattacks are: ``attack(images, labels)``.
 
-    attack = bind(pgd, model, "8/255", steps=10)
-    adversarial = attack(images, labels)
-    attack.last.accuracy
-
-The calling convention of torchattacks, so that code written for it needs another first line and no more.
+attack = bind(pgd, model, "8/255", steps=10)
+adversarial = attack(images, labels)
+attack.last.accuracy
 """
 
 import inspect
 from collections.abc import Callable
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import name_of
 from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.result import Result
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Images, Threat
 from maxmahal.errors import ArgumentError, did_you_mean
 
 
@@ -28,14 +26,12 @@ class BoundAttack:
         self._last: Result | None = None
 
     def __call__(
-        self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
-    ) -> Float[Tensor, "n c h w"]:
+        self, images: Images, labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
+    ) -> Images:
         """Adversarial images; what else was found is in ``last``."""
         return self.run(images, labels, sample_ids).images
 
-    def run(
-        self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None
-    ) -> Result:
+    def run(self, images: Images, labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"] | None = None) -> Result:
         """The whole result: images, predictions, successes and costs."""
         found = self._attack(self._model, images, labels, sample_ids=sample_ids, **self._settings)
         if not isinstance(found, Result):
@@ -54,10 +50,7 @@ class BoundAttack:
 def bind(
     attack: Callable[..., Result], model: Model, threat: Threat | str | float | None = None, **settings: object
 ) -> BoundAttack:
-    """``attack`` on ``model`` with these settings, whose names are checked at once.
-
-    ``settings`` are the keyword arguments of the attack, all but ``sample_ids``, which belong to the images of a call.
-    """
+    """``attack`` on ``model`` with these of its keyword arguments, all but ``sample_ids``; checks names at once."""
     try:
         known = dict(inspect.signature(attack).parameters)
     except ValueError:  # a built-in that does not tell

@@ -1,25 +1,22 @@
-"""Carlini and Wagner's L2 attack (2017): the smallest distance that still fools, by weighing the distance and a loss.
-
-The constant that weighs them is searched for, or follows its best value. Each sample changes its constant on its own.
-"""
+"""Carlini and Wagner's L2 attack (2017): the smallest distance that still fools, by weighing a distance and a loss."""
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_choice, check_positive
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
-from maxmahal.attacks.method import Method, State, Trial, cosine, random_points, succeeds
+from maxmahal.attacks.checks import check_positive
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.method import Method, State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
-from maxmahal.errors import ArgumentError, check_count
+from maxmahal.attacks.threats import UNIT, Bounds, Images, check_bounds, norms, per_sample
+from maxmahal.errors import ArgumentError, check_choice, check_count
 
 # Of the binary search over constants:
 _BETA_1, _BETA_2 = 0.9, 0.999  # Adam's
@@ -35,7 +32,7 @@ _LEAST = 1e-3  # of the largest distance there is: the first step where the obje
 
 def carlini_wagner(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     objective: Objective = MARGIN_OVER_ALL,
@@ -56,13 +53,10 @@ def carlini_wagner(
     """The nearest successful image in L2 of every sample: minimises ‖x' - x‖² + c·max(objective + confidence, 0).
 
     ``constants="binary"`` is the original attack, and its defaults the paper's (Sec. 4.4): a binary search over c, each
-    c descended from the image anew through a tanh. ``"tracked"`` needs a thirtieth of its passes and comes as near or
-    nearer: c follows the value that its own optimum asks for, in a third as many descents as ``search_steps``, each a
-    tenth as long as ``steps`` but no shorter than 50; ``learning_rate``, ``initial_c`` and ``abort_early`` are the
-    binary search's alone, and ``seed`` places the tracked descents after the first.
-
-    An objective whose zero is not its threshold of success goes unclamped.
-    Success is judged by the prediction and, with ``confidence``, by the objective too.
+    c descended from the image anew through a tanh. ``"tracked"`` needs a thirtieth of its passes and comes as near: c
+    follows the value that its own optimum asks for, in a third as many descents as ``search_steps``, each a tenth as
+    long as ``steps`` but no shorter than 50. It uses ``seed``; ``learning_rate``, ``initial_c`` and ``abort_early`` are
+    the binary search's. Success is judged by the prediction and, with ``confidence``, by the objective too.
     """
     check_choice("constants", constants, ("tracked", "binary"))
     check_count("steps", steps)
@@ -83,7 +77,8 @@ def carlini_wagner(
         length, descents = min(steps, max(50, steps // 10)), -(-search_steps // 3)
         method = Tracking(length, descents, confidence, zero_is_success(objective), seed, bounds)
     case = Case(images, labels, seed, sample_ids, targets, label_source)
-    return run_nearest(method, model, case, objective=objective, engine=engine, bounds=bounds)
+    found = run(method, model, case, objective=objective, engine=engine, keep="nearest", bounds=bounds)
+    return cast(Nearest, found)
 
 
 @dataclass(frozen=True)
@@ -151,11 +146,11 @@ class BinarySearch:
         # By the logarithm, because torch's atanh rounds a number differently in different batches.
         return ((1 + unit) / (1 - unit)).log_().mul_(0.5)
 
-    def _image(self, point: Tensor) -> Float[Tensor, "n c h w"]:
+    def _image(self, point: Tensor) -> Images:
         low, high = self.bounds
         return point.tanh().add_(1).mul_(0.5 * (high - low)).add_(low).clamp_(low, high)
 
-    def _descend(self, state: State, seen: Tensor, gradient: Float[Tensor, "n c h w"]) -> None:
+    def _descend(self, state: State, seen: Tensor, gradient: Images) -> None:
         """One step of Adam whose bias correction counts each sample's own steps."""
         low, high = self.bounds
         gradient.mul_((seen - low).mul_(high - seen)).mul_(2 / (high - low))  # dx'/dw
@@ -198,9 +193,8 @@ class BinarySearch:
 class Tracking:
     """A descent of Adam from the image and others from random points, with steps in proportion to the distance.
 
-    Where ‖x' - x‖² is smallest on the decision boundary its gradient and c times the objective's cancel out, so that
-    c = 2‖x' - x‖ / ‖∇objective‖ over the pixels that no bound holds. With c a little above that at every step, one
-    descent settles on the boundary.
+    On the decision boundary the gradients of ‖x' - x‖² and of c times the objective cancel out at the optimum, so that
+    c = 2‖x' - x‖ / ‖∇objective‖ over the pixels that no bound holds; a c a little above that settles on the boundary.
     """
 
     steps_each: int
@@ -254,7 +248,7 @@ class Tracking:
         lost = (slopes <= 1e-30) & ~success  # without a gradient, try elsewhere
         again = (lost | (state["taken"] % self.steps_each == 0)) & ~finished
         if bool(again.any()):
-            self._start_again(samples, state, reach, again.nonzero().squeeze(1))
+            start_again(state, samples, again, 2 * reach, "l2", self.bounds, "carlini-start", self.seed)
         return Trial(seen, look.predictions, torch.where(success, distances, torch.inf), finished)
 
     def final(self, state: State) -> None:
@@ -269,9 +263,7 @@ class Tracking:
         missing = values + self.confidence
         return torch.where((missing > 0) & (slopes > 1e-30), distances + missing / slopes, here).clamp_max_(largest)
 
-    def _descend(
-        self, state: State, seen: Tensor, gradient: Float[Tensor, "n c h w"], reach: Float[Tensor, " n"]
-    ) -> Float[Tensor, "n c h w"]:
+    def _descend(self, state: State, seen: Tensor, gradient: Images, reach: Float[Tensor, " n"]) -> Images:
         """One step of Adam: each pixel moves by its share of the distance at first, a hundredth of it at the end."""
         count = (state["taken"] % self.steps_each + 1).to(seen.dtype)
         state["mean"].lerp_(gradient, 1 - _SHORT_BETA_1)
@@ -281,12 +273,3 @@ class Tracking:
         rates = torch.minimum(reach, state["nearest"]) * share * corrected / math.sqrt(seen.shape[1:].numel())
         step = state["mean"] / state["spread"].sqrt().add_(1e-30)
         return torch.addcmul(seen, per_sample(rates), step, value=-1).clamp_(*self.bounds)
-
-    def _start_again(self, samples: Samples, state: State, reach: Float[Tensor, " n"], rows: Int[Tensor, " m"]) -> None:
-        """From a random point as far away as the nearest success, or as far as the boundary seems to be."""
-        radii = torch.where(state["nearest"].isfinite(), state["nearest"], 2 * reach)[rows]
-        counters = (state["draw"] + state["taken"])[rows]
-        points = random_points(samples.select(rows), radii, "l2", counters, "carlini-start", self.seed)
-        state["moved"][rows] = points.clamp_(*self.bounds)
-        state["mean"][rows], state["spread"][rows] = 0.0, 0.0
-        state["found"][rows] = False

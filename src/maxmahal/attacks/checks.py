@@ -51,12 +51,6 @@ def check_seed(seed: int) -> None:
         raise ArgumentError(f"seed must be a whole number; got {seed!r}. Convert it with int().")
 
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """One of a few words."""
-    if value not in choices:
-        raise ArgumentError(f"{name} must be one of {', '.join(repr(choice) for choice in choices)}; got '{value}'.")
-
-
 def check_objective(objective: Objective) -> None:
     """A function of three arguments, not a name and not the factory that makes it."""
     function = objective.function if isinstance(objective, NamedObjective) else objective

@@ -1,7 +1,6 @@
 """The engine under every attack: a working batch of samples that are still worth attacking.
 
-A sample whose success the model itself has confirmed leaves the batch inside the loop and another takes its place.
-Since every random number belongs to its sample, nothing a sample sees depends on who else is in the batch.
+A sample whose success the model itself has confirmed leaves the batch, and another takes its place.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import (
-    check_choice,
     check_first_values,
     check_images,
     check_logits,
@@ -32,22 +30,11 @@ from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
-from maxmahal.attacks.threats import UNIT, Bounds, Threat, per_sample
-from maxmahal.errors import check_count
+from maxmahal.attacks.threats import UNIT, Bounds, Images, Threat, per_sample
+from maxmahal.errors import check_choice, check_count
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
-
-
-@dataclass(frozen=True)
-class _Claims:
-    """What one step claims and the model itself has not confirmed yet; successes are where ``open`` is true."""
-
-    rows: Int[Tensor, " m"]
-    targets: Int[Tensor, " m"] | None
-    images: Float[Tensor, "m c h w"]
-    scores: Float[Tensor, " m"]
-    open: Bool[Tensor, " m"]
 
 
 class Ledger:
@@ -64,16 +51,13 @@ class Ledger:
         self._ranks = torch.full_like(predictions, -1)
         self._confirmed = torch.full_like(predictions, not oracle.confirms, dtype=torch.bool)
         self._samples, self._keep, self._oracle = samples, keep, oracle
-        self._claims: list[_Claims] = []
-
-    def offer_clean_images(self) -> None:
-        """Samples that need no attack: the distance 0 for those the model confirms as broken."""
-        self._decide(_rows(self._samples.ranks(self.predictions) > 0))
+        # What steps claim and the model has not confirmed yet: which are successes, rows, images, scores, targets.
+        self._claims: list[tuple[Tensor, ...]] = []
 
     def confirm(self) -> None:
         """Ask the model itself about every image that only the search has judged: the model decides."""
         self._settle_claims()
-        self._decide(_rows(~self._confirmed))
+        self.decide(_rows(~self._confirmed))
 
     def offer(
         self,
@@ -96,8 +80,9 @@ class Ledger:
         if self._keep == "nearest" and self._oracle.confirms and not judged:
             # Collected until they fill a batch: a minimum-norm attack does not need the verdicts at once. A verdict on
             # a few images takes as long as one on a full batch, and each of thousands of steps claims few.
-            self._claims.append(_Claims(rows, working.targets, images, scores, better))
-            if sum(len(each.rows) for each in self._claims) >= self._oracle.chunk:
+            targets = () if working.targets is None else (working.targets,)
+            self._claims.append((better, rows, images, scores, *targets))
+            if sum(len(each[0]) for each in self._claims) >= self._oracle.chunk:
                 self._settle_claims()
             return self._ranks[rows] >= working.goal
         confirmed = torch.full_like(better, judged or not self._oracle.confirms)
@@ -135,16 +120,13 @@ class Ledger:
         if not self._claims:
             return
         claims, self._claims = self._claims, []
-        chosen = _rows(torch.cat([each.open for each in claims]))
+        successes, *columns = zip(*claims, strict=True)
+        chosen = _rows(torch.cat(successes))
         if not len(chosen):
             return
-        rows, images, scores = (
-            torch.cat([getattr(each, name) for each in claims])[chosen] for name in ("rows", "images", "scores")
-        )
+        rows, images, scores, *targets = (torch.cat(column)[chosen] for column in columns)
         samples = self._samples.select(rows)
-        if samples.targets is not None:
-            targets = [each.targets for each in claims if each.targets is not None]
-            samples = replace(samples, targets=torch.cat(targets)[chosen])
+        samples = replace(samples, targets=targets[0]) if targets else samples
         predictions = self._oracle.verdict(images, samples).predictions
         ranks = samples.ranks(predictions)
         true = self._is_better(rows, ranks, scores, samples.goal)
@@ -157,7 +139,7 @@ class Ledger:
         self.scores[taken], self._ranks[taken] = scores[place], ranks[place]
         self._confirmed[taken] = True
 
-    def _decide(self, rows: Int[Tensor, " m"]) -> None:
+    def decide(self, rows: Int[Tensor, " m"]) -> None:
         """The predictions of these rows count, confirmed by the model where they are the search's alone."""
         if not len(rows):
             return
@@ -219,7 +201,7 @@ _REPORTS = 100  # of the progress in an attempt in which no sample leaves
 class Case:
     """What every attack knows about its samples."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     labels: Int[Tensor, " n"]
     seed: int
     sample_ids: Int[Tensor, " n"] | None = None
@@ -239,7 +221,7 @@ def run(
     bounds: Bounds = UNIT,
     threat: Threat | None = None,
 ) -> Result:
-    """Work through all samples, every restart and every target; each sample keeps its best image."""
+    """Work through all samples, every restart and every target; ``keep="nearest"`` returns a ``Nearest``."""
     check_choice("keep", keep, ("best", "last", "nearest"))
     check_choice("label_source", case.label_source, ("true", "predicted"))
     check_count("restarts", restarts)
@@ -257,15 +239,6 @@ def run(
     with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
         found = _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
     return replace(found, threat=threat)
-
-
-def run_nearest(
-    method: Method, model: Model, case: Case, *, objective: Objective, engine: Engine, bounds: Bounds
-) -> Nearest:
-    """The same for a method that looks for the nearest image."""
-    found = run(method, model, case, objective=objective, engine=engine, keep="nearest", bounds=bounds)
-    assert isinstance(found, Nearest), "keep='nearest' returns a Nearest"
-    return found
 
 
 class _Run:
@@ -296,7 +269,8 @@ class _Run:
     def attack(self, restarts: int) -> Result:
         """Every restart with every target, on the samples that are still correct."""
         if self._keep != "last":
-            self._ledger.offer_clean_images()
+            # Samples that need no attack: the distance 0 for those the model confirms as broken.
+            self._ledger.decide(_rows(self._samples.ranks(self._ledger.predictions) > 0))
         columns = 1 if self._targets is None else self._targets.shape[1]
         self._attempts = restarts * columns
         for attempt in range(self._attempts):
@@ -306,7 +280,15 @@ class _Run:
             rows = self._ledger.open_rows() if self._engine.early_exit or self._keep == "nearest" else self._everyone
             self._attack_rows(samples, rows, attempt)
         self._ledger.confirm()
-        return self._result()
+        ledger, samples = self._ledger, self._samples
+        fooled = ledger.predictions != samples.labels
+        hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
+        found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
+        success, lost = fooled if hit is None else hit, self._tally.lost
+        warn_about_lost(lost, success)
+        if self._keep != "nearest":
+            return Result(*found, spent=spent, lost=lost)
+        return Nearest(*found, torch.where(success, ledger.scores, torch.inf), spent=spent, lost=lost)
 
     def _attack_rows(self, samples: Samples, queue: Tensor, attempt: int) -> None:
         """Samples leave when they are done, and others take their place."""
@@ -366,18 +348,6 @@ class _Run:
         share = (attempt + done / total) / self._attempts
         self._engine.progress(Progress(settled, total, self._broken, share, replace(self._oracle.passes)))
 
-    def _result(self) -> Result:
-        ledger, samples = self._ledger, self._samples
-        fooled = ledger.predictions != samples.labels
-        hit = samples.ranks(ledger.predictions) == HIT if samples.goal == HIT else None
-        found, spent = (ledger.images, ledger.predictions, fooled, hit, self._oracle.passes), self._tally.spent()
-        lost = self._tally.lost()
-        warn_about_lost(lost, fooled if hit is None else hit)
-        if self._keep != "nearest":
-            return Result(*found, spent=spent, lost=lost)
-        distances = torch.where(fooled if hit is None else hit, ledger.scores, torch.inf)
-        return Nearest(*found, distances, spent=spent, lost=lost)
-
 
 @dataclass(frozen=True)
 class _Batch:
@@ -399,10 +369,7 @@ class _Batch:
 
 
 class _Waiting:
-    """Samples whose last step claims success, out of the batch until the model itself is asked about many at once.
-
-    A verdict on a few images takes as long as one on a full batch, and at most steps a few samples are broken.
-    """
+    """Samples whose last step claims success, out of the batch until the model itself is asked about many at once."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[_Batch, Trial]] = []

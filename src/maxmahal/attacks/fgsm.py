@@ -1,6 +1,6 @@
 """The fast gradient sign method (Goodfellow et al.): one step of the whole radius."""
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_threat
@@ -10,12 +10,12 @@ from maxmahal.attacks.oracle import Model
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Images, Threat
 
 
 def fgsm(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,

@@ -1,7 +1,6 @@
 """The contract between the engine and an attack: an attack is a rule for one step of many independent samples.
 
-Everything an attack remembers is a tensor with one row per sample. The engine can therefore drop the samples that are
-done, replace them by new ones and continue: samples of one working batch may be at different steps.
+What it remembers are tensors with one row per sample: samples of one working batch may be at different steps.
 """
 
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.oracle import Look, Oracle, Samples
-from maxmahal.attacks.threats import norms, per_sample
+from maxmahal.attacks.threats import Bounds, Images, norms, per_sample
 from maxmahal.random import derive, normal, uniform
 
 State = dict[str, Tensor]
@@ -22,7 +21,7 @@ State = dict[str, Tensor]
 class Trial:
     """The images that one step evaluated."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     predictions: Int[Tensor, " n"]
     scores: Float[Tensor, " n"]
     """Smaller is better among images that succeed equally: the objective, or the distance of a minimum-norm attack,
@@ -45,7 +44,7 @@ class Method(Protocol):
     def step(self, samples: Samples, state: State, oracle: Oracle) -> Trial:
         """Look once, and move on: changes ``state``, every entry of which has one row per sample."""
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"] | None:
+    def final(self, state: State) -> Images | None:
         """Images that the last step made and that the model has not seen yet."""
 
 
@@ -60,13 +59,24 @@ def cosine(taken: Int[Tensor, " n"], length: int) -> Float[Tensor, " n"]:
     return 0.5 * (1 + (torch.pi / length * (taken % length)).cos())
 
 
-def random_points(
-    samples: Samples, radii: Float[Tensor, " n"], norm: str, counters: Int[Tensor, " n"], *key: int | str
-) -> Float[Tensor, "n c h w"]:
-    """Points around the images, not yet clamped: on the L2 sphere or in the L∞ ball of each sample's own radius."""
-    ids = derive(samples.ids, counters)
-    images = samples.images
+def start_again(
+    state: State,
+    samples: Samples,
+    again: Bool[Tensor, " n"],
+    radii: Float[Tensor, " n"],
+    norm: str,
+    bounds: Bounds,
+    *key: int | str,
+) -> None:
+    """Put some samples on the L2 sphere, or into the L∞ ball, as far as their nearest success, or of these radii."""
+    rows = again.nonzero().squeeze(1)
+    images, ids = samples.images[rows], derive(samples.ids[rows], (state["draw"] + state["taken"])[rows])
+    radii = torch.where(state["nearest"].isfinite(), state["nearest"], radii)[rows]
     if norm == "linf":
-        return images + per_sample(radii) * (2 * uniform(ids, images.shape[1:], *key).to(images.dtype) - 1)
-    directions = normal(ids, images.shape[1:], *key).to(images.dtype)
-    return images + per_sample(radii / norms(directions).clamp_min(1e-30)) * directions
+        points = images + per_sample(radii) * (2 * uniform(ids, images.shape[1:], *key).to(images.dtype) - 1)
+    else:
+        directions = normal(ids, images.shape[1:], *key).to(images.dtype)
+        points = images + per_sample(radii / norms(directions).clamp_min(1e-30)) * directions
+    state["moved"][rows], state["found"][rows] = points.clamp_(*bounds), False
+    for name in state.keys() & {"mean", "spread"}:
+        state[name][rows] = 0.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_positive, check_threat
@@ -15,13 +15,13 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, find_step_size
+from maxmahal.attacks.threats import Images, Threat, find_step_size
 from maxmahal.errors import ArgumentError, check_count
 
 
 def mim(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -36,8 +36,7 @@ def mim(
     keep: Literal["best", "last"] = "best",
     engine: Engine = DEFAULT_ENGINE,
 ) -> Result:
-    """Steps along a momentum that gathers gradients of unit L1 norm; it starts at the image, so ``seed`` matters only
-    for random targets.
+    """Steps along a momentum of gradients of unit L1 norm, from the image; ``seed`` matters for random targets alone.
 
     ``keep`` and ``step_size`` as in ``pgd``.
     """
@@ -78,6 +77,6 @@ class MomentumDescent:
         state["taken"] = state["taken"] + 1
         return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led."""
         return state["moved"]

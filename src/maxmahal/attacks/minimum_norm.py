@@ -1,27 +1,25 @@
 """The fast minimum-norm attack (Pintor et al. 2021): each sample's smallest epsilon, and so the whole robustness curve.
 
-Steps and radii are shares of the distance that the first gradient promises, so that one setting serves small and large
-images, and robust and fragile models. Most descents start from a random point: the boundary nearest to the way that
-the gradient shows is often not the nearest one.
+Steps and radii are shares of the distance that the first gradient promises, so one setting serves all models.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_choice, check_positive
-from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run_nearest
-from maxmahal.attacks.method import State, Trial, cosine, random_points, succeeds
+from maxmahal.attacks.checks import check_positive
+from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
+from maxmahal.attacks.method import State, Trial, cosine, start_again, succeeds
 from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, check_bounds, norms, per_sample
-from maxmahal.errors import ArgumentError, check_count
+from maxmahal.attacks.threats import UNIT, Bounds, Images, check_bounds, norms, per_sample
+from maxmahal.errors import ArgumentError, check_choice, check_count
 
 NormName = Literal["linf", "l2"]
 
@@ -34,7 +32,7 @@ _LEAST = 1e-3  # of the largest distance there is: the first radius where the ob
 
 def fmn(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     norm: NormName = "linf",
@@ -54,8 +52,7 @@ def fmn(
 
     A point walks in a ball whose radius shrinks by ``radius_change`` at every step while the sample is broken and grows
     while it is not; its steps are ``step_size`` times the radius. Both fall along a cosine. ``steps`` are shared out
-    among ``descents``: unless said otherwise one for every 30 steps in L2 and 50 in L∞, from 50 steps on at least 2 and
-    at most 10. The first starts at the image, the others at random points.
+    among ``descents``, by default one for every 30 steps in L2 and 50 in L∞; those after the first start at random.
     """
     check_choice("norm", norm, ("linf", "l2"))
     check_count("steps", steps)
@@ -66,7 +63,8 @@ def fmn(
         raise ArgumentError(f"descents must not outnumber the {steps} steps; got {parts}.")
     method = MinimumNorm(norm, steps, parts, step_size, radius_change, zero_is_success(objective), seed, bounds)
     case = Case(images, labels, seed, sample_ids, targets, label_source)
-    return run_nearest(method, model, case, objective=objective, engine=engine, bounds=bounds)
+    found = run(method, model, case, objective=objective, engine=engine, keep="nearest", bounds=bounds)
+    return cast(Nearest, found)
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,8 @@ class MinimumNorm:
         ended = (state["taken"] % self._length == 0) & (state["taken"] < self._length * self.descents)
         again = (ended | ((slopes <= 1e-30) & ~success)) & ~finished  # without a gradient, try elsewhere
         if bool(again.any()):
-            self._start_again(samples, state, again.nonzero().squeeze(1))
+            state["radius"] = torch.where(again & state["nearest"].isfinite(), state["nearest"], state["radius"])
+            start_again(state, samples, again, state["radius"], self.norm, self.bounds, "fmn-start", self.seed)
         return Trial(seen, look.predictions, distances, finished)
 
     def final(self, state: State) -> None:
@@ -128,15 +127,12 @@ class MinimumNorm:
     def _length(self) -> int:
         return self.steps // self.descents
 
-    def _largest(self, images: Tensor) -> float:
-        width = self.bounds[1] - self.bounds[0]
-        return width if self.norm == "linf" else width * math.sqrt(images.shape[1:].numel())
-
     def _follow(
         self, state: State, success: Bool[Tensor, " n"], distances: Tensor, promised: Tensor, share: Tensor
     ) -> None:
         """Grow until a descent's first success, then close in on the boundary from both sides."""
-        largest = self._largest(state["moved"])
+        width = self.bounds[1] - self.bounds[0]
+        largest = width if self.norm == "linf" else width * math.sqrt(state["moved"].shape[1:].numel())
         first = promised.mul(_FIRST) if self.zero_is_success else torch.zeros_like(promised)
         first = torch.where(first > 0, first, _LEAST * largest)
         gamma = 0.001 + (self.radius_change - 0.001) * share
@@ -148,7 +144,7 @@ class MinimumNorm:
 
     def _move(
         self, state: State, samples: Samples, change: Tensor, gradient: Tensor, shares: Float[Tensor, " n"]
-    ) -> Float[Tensor, "n c h w"]:
+    ) -> Images:
         """Against the gradient and back into the ball: a unit vector in L2, Adam's step, which is even, in L∞."""
         radii = per_sample(state["radius"])
         lengths = norms(gradient).clamp_min_(1e-30)
@@ -165,14 +161,3 @@ class MinimumNorm:
         low, high = self.bounds
         least, most = (samples.images - radii).clamp_min_(low), (samples.images + radii).clamp_max_(high)
         return change.add_(samples.images).clamp_(least, most)
-
-    def _start_again(self, samples: Samples, state: State, rows: Int[Tensor, " m"]) -> None:
-        """At a random point as far away as the nearest success, or as the radius where there was none."""
-        radii = torch.where(state["nearest"].isfinite(), state["nearest"], state["radius"])[rows]
-        counters = (state["draw"] + state["taken"])[rows]
-        points = random_points(samples.select(rows), radii, self.norm, counters, "fmn-start", self.seed)
-        state["moved"][rows] = points.clamp_(*self.bounds)
-        state["radius"][rows] = radii
-        state["found"][rows] = False
-        if self.norm == "linf":
-            state["mean"][rows], state["spread"][rows] = 0.0, 0.0

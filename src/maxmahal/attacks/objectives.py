@@ -1,19 +1,19 @@
 """What an attack minimises: one value per sample, passed to any attack as a plain value.
 
-Adaptive means passing another objective. Without targets an objective pushes away from the label; with targets it pulls
-towards them. Objectives see features and logits, so no attack needs to know which loss a model was trained with.
+Without targets an objective pushes away from the label; with targets it pulls towards them. Objectives see features and
+logits, so no attack needs to know which loss a model was trained with.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
+from maxmahal.errors import ArgumentError, SettingsError, check_choice
 from maxmahal.models import Classifier, Head
 
 
@@ -33,17 +33,11 @@ def model_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Outputs
     return Outputs(model(images))
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """One value per sample, to be minimised: any function of this shape will do.
+Objective = Callable[[Outputs, Tensor, Tensor | None], Tensor]
+"""A function of (outputs, labels, targets) with one value per sample, to be minimised.
 
-    An attribute ``zero_is_success`` that is true promises that a value below zero means success.
-    """
-
-    def __call__(
-        self, outputs: Outputs, labels: Int[Tensor, " n"], targets: Int[Tensor, " n"] | None
-    ) -> Float[Tensor, " n"]:
-        """Smaller is better for the attacker."""
+An attribute ``zero_is_success`` that is true promises that a value below zero means success.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +45,7 @@ class NamedObjective:
     """A function with a name, and whether its zero is the decision boundary."""
 
     name: str
-    function: Callable[[Outputs, Tensor, Tensor | None], Tensor]
+    function: Objective
     zero_is_success: bool = False
 
     def __call__(
@@ -69,9 +63,7 @@ def zero_is_success(objective: Objective) -> bool:
     return bool(getattr(objective, "zero_is_success", False))
 
 
-def custom(
-    function: Callable[[Outputs, Tensor, Tensor | None], Tensor], *, name: str = "custom", zero_is_success: bool = False
-) -> Objective:
+def custom(function: Objective, *, name: str = "custom", zero_is_success: bool = False) -> Objective:
     """A function of yours, with a name for records; does a value below zero mean success?"""
     return NamedObjective(name, function, zero_is_success)
 
@@ -120,8 +112,7 @@ def class_logit() -> Objective:
 def margin(*, over_all: bool = False) -> Objective:
     """h_y - max_{k≠y} h_k, or h_y - h_t; for MMC the paper's un,2 and tar,2 (appendix B.4). It never saturates.
 
-    With ``over_all`` a target must exceed every other class, max_{k≠t} h_k - h_t, not the true one alone. As long as
-    the true class wins the two are the same; an attack that must reach its target can miss it without this.
+    With ``over_all`` a target must exceed every other class, max_{k≠t} h_k - h_t, not the true one alone.
     """
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
@@ -135,10 +126,7 @@ def margin(*, over_all: bool = False) -> Objective:
 
 
 def dlr() -> Objective:
-    """Difference of logits ratio: the margin over h_(1) - h_(3), or h_(1) - ½(h_(3) + h_(4)) towards a target.
-
-    The ratio does not change when logits are scaled or shifted (Croce and Hein 2020).
-    """
+    """Difference of logits ratio: the margin over h_(1) - h_(3), or h_(1) - ½(h_(3) + h_(4)) towards a target."""
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         logits = outputs.logits
@@ -238,6 +226,5 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
 
 def find_objective(name: str) -> ObjectiveEntry:
     """The entry of that name, or an error that names the nearest."""
-    if name not in OBJECTIVES:
-        raise SettingsError(f"objective = '{name}' is unknown; {did_you_mean(name, OBJECTIVES)}")
+    check_choice("objective", name, OBJECTIVES, SettingsError)
     return OBJECTIVES[name]

@@ -22,7 +22,7 @@ from maxmahal.attacks.objectives import Objective, Outputs, class_logit, model_o
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Kind, Passes, Tally
-from maxmahal.attacks.threats import per_sample
+from maxmahal.attacks.threats import Images, per_sample
 from maxmahal.errors import ArgumentError
 
 FOOLED, HIT = 1, 2
@@ -32,7 +32,7 @@ FOOLED, HIT = 1, 2
 class Samples:
     """Tensors with one row per sample, selected and joined together."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     labels: Int[Tensor, " n"]
     """The true labels, by which success is judged."""
     avoided: Int[Tensor, " n"]
@@ -97,19 +97,13 @@ def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
     return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
 
 
-def without_gaps(gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    """Zero where a gradient is not finite.
-
-    One bad pixel must not lose an image: a step without information is better than a step into NaN.
-    """
+def without_gaps(gradient: Images) -> Images:
+    """Zero where a gradient is not finite: a step without information is better than a step into NaN."""
     return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def has_gaps(gradient: Float[Tensor, "n c h w"]) -> Bool[Tensor, " n"]:
-    """Which gradients are NaN or infinite in some pixel; nothing is read back from the device.
-
-    Zero times anything else is zero, and a sum is several times faster than asking every pixel whether it is finite.
-    """
+def has_gaps(gradient: Images) -> Bool[Tensor, " n"]:
+    """Which gradients are NaN or infinite in some pixel: zero times anything else is zero, and a sum is fast."""
     return (0 * gradient).flatten(1).sum(dim=1).isnan()
 
 
@@ -144,11 +138,7 @@ class Look:
 
 @dataclass
 class Oracle:
-    """A model, an objective and a counter.
-
-    ``model`` is the caller's. ``search`` is asked during the search and ``judge`` decides; they differ where a faster
-    equivalent was prepared.
-    """
+    """A model, an objective and a counter: ``search`` is asked during the search, ``judge`` decides."""
 
     model: "Model"
     search: Callable[[Tensor], Outputs]
@@ -172,7 +162,7 @@ class Oracle:
         """Whether a success found by the search has still to be confirmed."""
         return self.coarse or self.search is not self.judge
 
-    def gradient(self, images: Float[Tensor, "n c h w"], samples: Samples) -> tuple[Look, Float[Tensor, "n c h w"]]:
+    def gradient(self, images: Images, samples: Samples) -> tuple[Look, Images]:
         """The objective at ``images`` and its gradient there, averaged over ``eot_samples`` draws of the model."""
         if not self.differentiable:
             raise ArgumentError(
@@ -200,16 +190,13 @@ class Oracle:
 
     def differentiate(
         self,
-        images: Float[Tensor, "n c h w"],
+        images: Images,
         avoided: Int[Tensor, " n"],
         targets: Int[Tensor, " n"] | None,
         *,
         counted: Samples | None = None,
-    ) -> tuple[Float[Tensor, "n l"], Float[Tensor, " n"], Float[Tensor, "n c h w"]]:
-        """Logits, objective and gradient; nothing is read back from the device.
-
-        The forward pass counts for the samples ``counted``, even if memory runs out in the backward pass.
-        """
+    ) -> tuple[Float[Tensor, "n l"], Float[Tensor, " n"], Images]:
+        """Logits, objective and gradient; the forward pass counts for ``counted`` even if memory runs out later."""
         moved = images.clone().requires_grad_()
         with torch.enable_grad():
             outputs = self._outputs(self.search, moved)
@@ -223,11 +210,11 @@ class Oracle:
                 gradient = _gradient_of(look.values, leaves, outputs, moved)
         return look.logits.detach(), look.values.detach(), gradient
 
-    def look(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
+    def look(self, images: Images, samples: Samples) -> Look:
         """The objective at ``images`` without a gradient, by a search model that is prepared for many queries."""
         return self._look_with(self.quick or self.search, images, samples, "asked")
 
-    def verdict(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Look:
+    def verdict(self, images: Images, samples: Samples) -> Look:
         """The same by the model itself, in float32: what counts."""
         with full_float32(images.device):
             look = self._look_with(self.judge, images, samples, "judged")
@@ -235,7 +222,7 @@ class Oracle:
         return look
 
     @torch.no_grad()
-    def answers(self, images: Float[Tensor, "n c h w"], samples: Samples) -> Outputs:
+    def answers(self, images: Images, samples: Samples) -> Outputs:
         """The outputs of the search model, without an objective: ``eot_samples`` rows for each image."""
 
         def work(start: int, stop: int) -> Outputs:
@@ -290,8 +277,8 @@ class Oracle:
     def _count_lost(self, look: Look, samples: Samples, gradient: Tensor | None = None) -> None:
         """Samples whose objective or gradient is not finite; only if costs are counted too."""
         if self.tally is not None and samples.rows is not None:
-            lost = look.values.isnan()
-            self.tally.add_lost(samples.rows, lost if gradient is None else lost | has_gaps(gradient))
+            lost = look.values.isnan() if gradient is None else look.values.isnan() | has_gaps(gradient)
+            self.tally.lost.index_add_(0, samples.rows, lost.long())
 
     def _judged(self, outputs: Outputs, avoided: Tensor, targets: Tensor | None) -> Look:
         """Logits and objective of each image, as means over its answers."""
@@ -351,7 +338,7 @@ def make_oracle(model: Model, objective: Objective, chunk: int, eot_samples: int
     return Oracle(model, asked, asked, objective, chunk, eot_samples, differentiable=False)
 
 
-def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
+def default_batch_size(images: Images) -> int:
     """Enough images to keep the device busy; the oracle takes fewer at a time when memory runs out."""
     pixels = images.shape[1:].numel()
     on_gpu = images.device.type == "cuda"
@@ -359,21 +346,18 @@ def default_batch_size(images: Float[Tensor, "n c h w"]) -> int:
     return max(1, min(fits, 16384 if on_gpu else 512))
 
 
-def judge(model: Model, images: Float[Tensor, "n c h w"]) -> Look:
+def judge(model: Model, images: Images) -> Look:
     """The outputs of the model itself for images, in float32; the values have no meaning."""
     labels = torch.zeros(len(images), dtype=torch.int64, device=images.device)
     oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
     return oracle.verdict(images, Samples(images, labels, labels, None, labels, FOOLED))
 
 
-def _gradient_of(
-    values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Float[Tensor, "n c h w"]
-) -> Float[Tensor, "n c h w"]:
+def _gradient_of(values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Images) -> Images:
     """Through the objective first, then, scaled near one for every sample, through the model.
 
-    A saturated objective's gradient is so small that on its way through the model it rounds to zero, and float32's
-    last numbers before zero are ten times slower to compute with on a CPU. A sample's scale is a power of two, so that
-    where nothing is that small every bit stays as it was.
+    A saturated objective's gradient would round to zero on its way through the model, and numbers that small are slow.
+    Scales are powers of two, so that where nothing is that small every bit stays as it was.
     """
     pairs = [
         (leaf, output)

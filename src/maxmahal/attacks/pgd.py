@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_positive, check_threat
@@ -14,14 +14,14 @@ from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN, Objective
 from maxmahal.attacks.oracle import FOOLED, Model, Oracle, Samples, make_oracle
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, as_threat, find_step_size
+from maxmahal.attacks.threats import Images, Threat, as_threat, find_step_size
 from maxmahal.errors import check_count
 from maxmahal.random import content_ids
 
 
 def pgd(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -40,10 +40,9 @@ def pgd(
     """Images inside the threat that make ``objective`` small.
 
     ``keep="best"`` returns, for each sample, the iterate that fools the model with the smallest objective, or the
-    smallest objective if none does; ``"last"`` returns the last iterate of every sample, as the paper's code does.
-    ``step_size=None`` takes max(2.5 / steps, 0.05) of epsilon.
-    Several targets per sample (``targets="all-others"``) are tried in turn: multi-targeted PGD. ``random_start=False``
-    makes all restarts the same. The model's parameters receive no gradients.
+    smallest objective if none does; ``"last"`` returns the last iterate, as the paper's code does. ``step_size=None``
+    takes max(2.5 / steps, 0.05) of epsilon. Several targets per sample (``targets="all-others"``) are tried in turn.
+    ``random_start=False`` makes all restarts the same. The model's parameters receive no gradients.
     """
     threat = check_threat(threat, images)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start)
@@ -53,7 +52,7 @@ def pgd(
 
 def craft(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -63,13 +62,12 @@ def craft(
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
     targets: Int[Tensor, " n"] | None = None,
-    start: Float[Tensor, "n c h w"] | None = None,
-) -> Float[Tensor, "n c h w"]:
+    start: Images | None = None,
+) -> Images:
     """PGD's last iterate from a random start, or from ``start``, for adversarial training in your own loop.
 
-    Exactly ``steps`` forward and backward passes in the mode the model is in, no verdicts, nothing checked or read back
-    from the device. All samples are seen at once, so ``objective`` may close over the batch. Give each training step
-    its own ``seed``: with the same one an image starts at the same point again. ``step_size`` as in ``pgd``.
+    Exactly ``steps`` forward and backward passes in the mode the model is in; nothing is checked or read back. All
+    samples are seen at once, so ``objective`` may close over the batch. Give each training step its own ``seed``.
     """
     threat = as_threat(threat)
     method = ProjectedDescent(threat, steps, find_step_size(step_size, threat, steps), seed, random_start=start is None)
@@ -84,9 +82,7 @@ def craft(
     return state["moved"]
 
 
-def random_start(
-    images: Float[Tensor, "n c h w"], threat: Threat, seed: int, sample_ids: Int[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
+def random_start(images: Images, threat: Threat, seed: int, sample_ids: Int[Tensor, " n"]) -> Images:
     """Where ``craft`` begins by default: drawn beforehand, crafting can be recorded once and replayed."""
     return threat.random_start(images, sample_ids, "pgd-start", seed, 0)
 
@@ -120,6 +116,6 @@ class ProjectedDescent:
         state["taken"] = state["taken"] + 1
         return Trial(seen, look.predictions, look.values, state["taken"] >= self.steps)
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led."""
         return state["moved"]

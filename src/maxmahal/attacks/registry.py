@@ -1,8 +1,7 @@
 """Every attack by name, with all the facts about it. A new one is one new file and one line here.
 
-The parameters of an attack's function are its options in a suite, with their names, types and defaults, all but those
-that an evaluation gives itself (``GIVEN``). An attack from outside the package is named ``package.module:name``: such a
-function, or an ``Attack`` that states more about one.
+The parameters of an attack's function, all but ``GIVEN``, are its options in a suite. An attack from outside is named
+``package.module:name``: such a function, or an ``Attack`` that states more about one.
 """
 
 import inspect
@@ -51,10 +50,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Attack:
-    """A function of (model, images, labels, …), and what is known about it.
-
-    The function returns a ``Result`` or, outside of the package, images alone.
-    """
+    """A function of (model, images, labels, …) that returns a ``Result`` or images, and what is known about it."""
 
     function: Callable[..., Result | Tensor]
     needs_gradients: bool = True
@@ -102,7 +98,7 @@ class Attack:
                     f"{name_of(self.function)}: give the parameter '{name}' a type, such as {name}: int."
                 )
             annotation, default = hints[name], parameter.default
-            if annotation is Objective:
+            if annotation == Objective:
                 annotation, default = str, default.name if isinstance(default, NamedObjective) else default
             elif annotation == Targets:
                 annotation = str | None

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.threats import Threat
+from maxmahal.attacks.threats import Images, Threat
 
 Kind = Literal["iterations", "asked", "judged", "backward"]
 
@@ -49,14 +49,12 @@ class Tally:
             kind: torch.zeros(samples, dtype=torch.int64, device=device)
             for kind in ("iterations", "asked", "judged", "backward")
         }
-        self._lost = torch.zeros(samples, dtype=torch.int64, device=device)
+        self.lost = torch.zeros(samples, dtype=torch.int64, device=device)
+        """How many looks at each sample gave an objective or a gradient that is not finite."""
         self._latest: dict[Kind, tuple[Tensor, int]] = {}
 
     def add(self, kind: Kind, rows: Int[Tensor, " m"], times: int = 1) -> None:
-        """``times`` more for each of these rows, among which a sample may occur more than once.
-
-        As long as the same tensor comes again, which it does at most steps, only a number is added up.
-        """
+        """``times`` more for each of these rows; as long as the same tensor comes again, only a number is added up."""
         latest, before = self._latest.get(kind, (rows, 0))
         if latest is not rows:
             self._write(kind)
@@ -67,14 +65,6 @@ class Tally:
         if kind in self._latest:
             rows, times = self._latest.pop(kind)
             self._counts[kind].index_add_(0, rows, torch.full_like(rows, times))
-
-    def add_lost(self, rows: Int[Tensor, " m"], lost: Bool[Tensor, " m"]) -> None:
-        """One more for each of these rows whose objective or gradient is not finite."""
-        self._lost.index_add_(0, rows, lost.long())
-
-    def lost(self) -> Int[Tensor, " n"]:
-        """How many looks at each sample gave an objective or a gradient that is not finite."""
-        return self._lost.clone()
 
     def spent(self) -> Spent:
         """The counts so far; verdicts are no queries."""
@@ -88,7 +78,7 @@ class Tally:
 class Result:
     """One image per sample: the one that fools the model, or the best attempt at it."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     predictions: Int[Tensor, " n"]
     """The prediction of the model itself, in float32, for each of these images."""
     fooled: Bool[Tensor, " n"]

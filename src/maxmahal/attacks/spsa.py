@@ -1,15 +1,14 @@
 """Simultaneous perturbation (SPSA, Uesato et al. 2018): descent on a gradient that is estimated from queries alone.
 
 The objective is asked at mirrored pairs x ± δv, with every pixel of v drawn as -1 or 1, and the mean over the pairs of
-(f(x + δv) - f(x - δv)) / 2δ · v replaces the gradient. It needs logits but no gradients, so masked gradients do
-not stop it.
+(f(x + δv) - f(x - δv)) / 2δ · v replaces the gradient.
 """
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from maxmahal.attacks.checks import check_positive, check_threat
@@ -19,7 +18,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Threat, per_sample
+from maxmahal.attacks.threats import Images, Threat, per_sample
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs
 
@@ -28,7 +27,7 @@ _FADE_MEAN, _FADE_SQUARE, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
 
 def spsa(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -47,13 +46,9 @@ def spsa(
 ) -> Result:
     """Images inside the threat that make ``objective`` small, found by queries: ``model`` may be a predict function.
 
-    Each step takes ``evaluations`` queries (the "batch size" of Uesato et al.; half as many mirrored pairs) for the
-    estimate and one to see where it led; Adam turns the estimate into a step. Memory does not grow with
-    ``evaluations``. ``keep`` and several targets as in ``pgd``.
-
-    The points x ± δv may leave the threat and the pixel bounds by δ, as in the authors' code: clipped, a pair would no
-    longer be mirrored, and the estimate would halve the slope of every pixel that sits at a bound. Only points that are
-    inside are ever returned.
+    Each step takes ``evaluations`` queries (half as many mirrored pairs) for the estimate and one to see where it led;
+    Adam turns the estimate into a step. ``keep`` and several targets as in ``pgd``. The points x ±
+    δv may leave the threat and the pixel bounds by δ, as in the authors' code: a clipped pair is not mirrored.
     """
     threat = check_threat(threat, images)
     method = QueriedDescent(threat, steps, evaluations, delta, learning_rate, seed, random_start)
@@ -101,30 +96,28 @@ class QueriedDescent:
             oracle, samples, state["moved"], ids, pairs=self.evaluations // 2, delta=self.delta, seed=self.seed
         )
         state["taken"] = state["taken"] + 1
-        moved = state["moved"] - self.learning_rate * _adam(state, estimate)
+        taken = per_sample(state["taken"].to(estimate.dtype))
+        state["mean"] = _FADE_MEAN * state["mean"] + (1 - _FADE_MEAN) * estimate
+        state["square"] = _FADE_SQUARE * state["square"] + (1 - _FADE_SQUARE) * estimate.square()
+        mean, square = state["mean"] / (1 - _FADE_MEAN**taken), state["square"] / (1 - _FADE_SQUARE**taken)
+        moved = state["moved"] - self.learning_rate * (mean / (square.sqrt() + _TINY))  # each sample counts its steps
         moved = self.threat.project(samples.images, moved)
         state["moved"] = moved
         look = oracle.look(moved, samples)
         return Trial(moved, look.predictions, look.values, state["taken"] >= self.steps)
 
-    def final(self, state: State) -> Float[Tensor, "n c h w"]:
+    def final(self, state: State) -> Images:
         """Where the last step led: seen by the search, but not yet judged by the model itself."""
         return state["moved"]
 
 
 def estimate_gradient(
-    oracle: Oracle,
-    samples: Samples,
-    images: Float[Tensor, "n c h w"],
-    ids: Int[Tensor, " n"],
-    *,
-    pairs: int,
-    delta: float,
-    seed: int,
-) -> Float[Tensor, "n c h w"]:
+    oracle: Oracle, samples: Samples, images: Images, ids: Int[Tensor, " n"], *, pairs: int, delta: float, seed: int
+) -> Images:
     """The mean over ``pairs`` of (f(x + δv) - f(x - δv)) / 2δ · v.
 
-    Pair k of a sample has the same direction however the work is cut into pieces.
+    Pair k of a sample has the same direction however the work is cut into pieces; a pair whose objective is not finite
+    counts as 0.
     """
     # A few times what the model takes at once: enough to fill its batches, and no more memory for more evaluations.
     at_once = max(1, 2 * oracle.chunk // len(images))
@@ -134,32 +127,13 @@ def estimate_gradient(
         own = derive(ids.repeat_interleave(len(numbers)), numbers.repeat(len(ids)))
         drawn = signs(own, images.shape[1:], "spsa", seed).to(images.dtype)
         directions = drawn.reshape(len(ids), len(numbers), *images.shape[1:])
-        slopes = _slopes(oracle, samples, images, directions, delta)
+        around = images.new_empty(len(ids), 2, len(numbers), *images.shape[1:])
+        torch.add(images[:, None], directions, alpha=delta, out=around[:, 0])
+        torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
+        owners = torch.arange(len(ids), device=images.device).repeat_interleave(2 * len(numbers))
+        asked = replace(samples, images=images[:, :0]).select(owners)  # ``around`` has the pixels
+        values = oracle.look(around.flatten(0, 2), asked).values.reshape(len(ids), 2, len(numbers))
+        slopes = ((values[:, 0] - values[:, 1]) / (2 * delta)).to(images.dtype)
+        slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
         total += torch.bmm(slopes[:, None], directions.flatten(2)).squeeze(1)
     return (total / pairs).reshape(images.shape)
-
-
-def _slopes(
-    oracle: Oracle, samples: Samples, images: Tensor, directions: Float[Tensor, "n p c h w"], delta: float
-) -> Float[Tensor, "n p"]:
-    """The central difference along each direction; 0 where the objective is not finite."""
-    count, pairs = directions.shape[:2]
-    around = images.new_empty(count, 2, pairs, *images.shape[1:])
-    torch.add(images[:, None], directions, alpha=delta, out=around[:, 0])
-    torch.sub(images[:, None], directions, alpha=delta, out=around[:, 1])
-    around, times = around.flatten(0, 2), 2 * pairs
-    owners = torch.arange(count, device=images.device).repeat_interleave(times)
-    look = oracle.look(around, replace(samples, images=images[:, :0]).select(owners))  # ``around`` has the pixels
-    above, below = look.values.reshape(count, 2, pairs).unbind(dim=1)
-    slopes = ((above - below) / (2 * delta)).to(images.dtype)
-    return torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _adam(state: State, gradient: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    """Adam's direction, of about unit size in every pixel; each sample counts its own steps."""
-    state["mean"] = _FADE_MEAN * state["mean"] + (1 - _FADE_MEAN) * gradient
-    state["square"] = _FADE_SQUARE * state["square"] + (1 - _FADE_SQUARE) * gradient.square()
-    taken = per_sample(state["taken"].to(gradient.dtype))
-    mean = state["mean"] / (1 - _FADE_MEAN**taken)
-    square = state["square"] / (1 - _FADE_SQUARE**taken)
-    return mean / (square.sqrt() + _TINY)

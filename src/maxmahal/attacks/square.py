@@ -1,6 +1,5 @@
-"""Square attack (Andriushchenko et al. 2020): random search that changes one square window at a time.
+"""Square attack (Andriushchenko et al. 2020): random search that changes one square window at a time, by queries alone.
 
-It reads values and predictions only, so it attacks functions too, and vanishing or misleading gradients do not stop it.
 Every sample draws its own windows; no query is spent on a window that would leave the image as it is.
 """
 
@@ -18,7 +17,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import L2, Linf, as_ball, norms, per_sample
+from maxmahal.attacks.threats import L2, Images, Linf, as_ball, norms, per_sample
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs, uniform
 
@@ -53,9 +52,7 @@ def draw_windows(ids: Int[Tensor, " n"], sides: Int[Tensor, " n"], size: tuple[i
     return Windows(rows, columns, (in_rows[:, :, None] & in_columns[:, None, :])[:, None])
 
 
-def tiles(
-    ids: Int[Tensor, " n"], channels: int, size: tuple[int, int], side: int, *key: int | str
-) -> Float[Tensor, "n c h w"]:
+def tiles(ids: Int[Tensor, " n"], channels: int, size: tuple[int, int], side: int, *key: int | str) -> Images:
     """The image covered with bumps of one side, each turned at random, with a random sign in each channel."""
     rows, columns = (torch.arange(length, device=ids.device) for length in size)
     grid = (-(-size[0] // side), -(-size[1] // side))
@@ -78,10 +75,7 @@ def patterns(sides: tuple[int, ...], device: torch.device) -> Float[Tensor, "k s
 
 
 def _bump(height: int, width: int) -> Float[Tensor, "a b"]:
-    """Σ 1/m² over m = d + 1, …, n + 1 at the distance d from the centre, in rows or columns, whichever is more.
-
-    n is half the longer side (the paper's equation 2); the whole at length 1.
-    """
+    """Σ 1/m² over m = d + 1, …, n + 1 at the distance d from the centre, n half the longer side (the paper's eq. 2)."""
     rows, columns = torch.arange(height) - height // 2, torch.arange(width) - width // 2
     distances = torch.maximum(rows.abs()[:, None], columns.abs()[None, :])
     inverse_squares = 1 / torch.arange(1, max(height, width) // 2 + 2).square()
@@ -96,7 +90,7 @@ _HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
 def square(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Linf | L2 | str | float,
     *,
@@ -114,9 +108,8 @@ def square(
     """Images inside the threat that make ``objective`` small, found by asking the model and nothing else.
 
     ``queries`` are those of one sample in one restart, besides one look at the clean image. ``p_init`` is the share of
-    the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``.
-    With a ``patience`` a sample is given up once the decrease over its last ``patience`` queries, if it went on, would
-    not break it in the queries that are left: a heuristic, which can leave samples that more queries would break.
+    the pixels that the first windows cover; the paper's schedule of shrinking it is stretched over ``queries``. With a
+    ``patience`` a sample is given up once its fall over so many queries, if it went on, would not break it in time.
     """
     threat = as_ball(threat, "square")
     check_patience(patience, objective)
@@ -184,9 +177,7 @@ class RandomSquares:
     def final(self, state: State) -> None:
         """Nothing: the budget is spent, and what the last step proposed stays unseen."""
 
-    def _push_window(
-        self, images: Float[Tensor, "n c h w"], best: Float[Tensor, "n c h w"], ids: Tensor, levels: Tensor
-    ) -> Float[Tensor, "n c h w"]:
+    def _push_window(self, images: Images, best: Images, ids: Tensor, levels: Tensor) -> Images:
         """Each channel of the window to one end of its range (the paper's algorithm 2)."""
         _, channels, height, width = images.shape
         sides = torch.tensor(window_sides(self.p_init, height, width, odd=False), device=ids.device)[levels]
@@ -198,9 +189,7 @@ class RandomSquares:
         upwards = upwards ^ per_sample(idle)  # the opposite of what is there already
         return torch.where(inside, torch.where(upwards, high, low), best)
 
-    def _move_mass(
-        self, images: Float[Tensor, "n c h w"], best: Float[Tensor, "n c h w"], ids: Tensor, levels: Tensor
-    ) -> Float[Tensor, "n c h w"]:
+    def _move_mass(self, images: Images, best: Images, ids: Tensor, levels: Tensor) -> Images:
         """Take the change of one window away, and use it in another window, with a bump added (algorithm 3)."""
         _, channels, height, width = images.shape
         known = window_sides(self.p_init, height, width, odd=True)
@@ -229,11 +218,11 @@ def window_sides(p_init: float, height: int, width: int, *, odd: bool) -> tuple[
     return tuple(sides)
 
 
-def _lengths(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c 1 1"]:
+def _lengths(changes: Images) -> Float[Tensor, "n c 1 1"]:
     """The Euclidean norm of each channel."""
     return torch.linalg.vector_norm(changes, dim=(2, 3), keepdim=True)
 
 
-def _unit(changes: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+def _unit(changes: Images) -> Images:
     """Each channel at length 1; 0 where it is 0."""
     return changes / _lengths(changes).clamp_min(1e-30)

@@ -1,9 +1,6 @@
-"""Gradients for a defence that has none: its exact values forwards, a substitute's gradient backwards (BPDA).
+"""Gradients for a defence that has none (BPDA, Athalye et al. 2018): its exact values, a substitute's gradient.
 
-Preprocessing that quantises, compresses or otherwise hides its gradient stops an attack without making the model
-robust (Athalye, Carlini and Wagner 2018). Wrapped, it lets the attack through:
-
-    nn.Sequential(straight_through(quantise), model)
+nn.Sequential(straight_through(quantise), model)
 """
 
 from collections.abc import Callable
@@ -18,10 +15,9 @@ from maxmahal.errors import ArgumentError
 def straight_through(
     function: Callable[[Tensor], Tensor], surrogate: Callable[[Tensor], Tensor] | None = None
 ) -> nn.Module:
-    """A module that computes ``function`` and differentiates ``surrogate``, by default the identity.
+    """A module that computes ``function`` and differentiates ``surrogate``, by default the identity, at the same input.
 
-    The surrogate is evaluated at the same input, and only where a gradient is wanted. Modules passed as either become
-    submodules, so that ``.to(device)`` and ``.eval()`` reach them; no gradient reaches ``function``'s parameters.
+    Modules passed as either become submodules; no gradient reaches ``function``'s parameters.
     """
     return _StraightThrough(function, surrogate)
 
@@ -41,8 +37,7 @@ class _StraightThrough(nn.Module):
             return value
         carrier = inputs if self.surrogate is None else self.surrogate(inputs)
         _check_fit(value, carrier, "the surrogate returns")
-        result: Tensor = _Carried.apply(value, carrier)  # type: ignore[no-untyped-call]
-        return result
+        return _Carried.apply(value, carrier)  # type: ignore[no-untyped-call]
 
 
 class _Carried(torch.autograd.Function):

@@ -1,8 +1,6 @@
 """Which class a targeted attack pulls each sample to: drawn, read off the logits, or given by the caller.
 
-A policy is a plain value, as an objective is: it sees the logits of the clean images and returns [n, t] classes, one
-column for each target that an attack should try, in that order. The random policies read nothing off the logits but
-the number of classes.
+A policy sees the logits of the clean images and returns [n, t] classes, which an attack tries in that order.
 """
 
 from collections.abc import Callable
@@ -11,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.random import integers
 
 TargetPolicy = Callable[[Tensor, Tensor, Tensor, int], Tensor]
@@ -73,21 +71,32 @@ TARGETS: dict[str, TargetPolicy] = {
 def resolve_targets(
     targets: Targets, logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"], sample_ids: Int[Tensor, " n"], seed: int
 ) -> Int[Tensor, "n t"] | None:
-    """Targets in any form that a caller may give, checked, as one row of classes for each sample.
-
-    ``targets`` may be a tensor ([n], or [n, t] to try several in turn), a name of ``TARGETS``, a policy, or None for
-    an untargeted attack. ``logits`` are those of the clean images.
-    """
+    """Targets in any form that a caller may give, checked, as a row of classes for each sample; None if untargeted."""
     if targets is None:
         return None
     if logits.shape[1] < 2:
         raise ArgumentError(f"targets need a model of at least 2 classes; this one has {logits.shape[1]}.")
     if isinstance(targets, str):
-        if targets not in TARGETS:
-            raise ArgumentError(f"targets = '{targets}' is unknown; {did_you_mean(targets, TARGETS)}")
+        check_choice("targets", targets, TARGETS)
         targets = TARGETS[targets]
     chosen = targets if isinstance(targets, Tensor) else targets(logits, labels, sample_ids, seed)
-    _check_targets(chosen, logits)
+    if chosen.is_floating_point() or chosen.is_complex() or chosen.dtype == torch.bool:
+        raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {chosen.dtype}.")
+    if chosen.device != logits.device:
+        raise ArgumentError(
+            f"targets must be on the logits' device, {logits.device}; got {chosen.device}. Move them there first."
+        )
+    if chosen.dim() not in (1, 2) or len(chosen) != len(logits) or (chosen.dim() == 2 and not chosen.shape[1]):
+        raise ArgumentError(
+            f"targets must hold one class, or one row of classes, for each of the {len(logits)} samples; "
+            f"got the shape {tuple(chosen.shape)}."
+        )
+    classes = logits.shape[1]
+    if bool(((chosen < 0) | (chosen >= classes)).any()):
+        raise ArgumentError(
+            f"targets must lie in 0..{classes - 1} because the model has {classes} classes; "
+            f"got {int(chosen.min())}..{int(chosen.max())}."
+        )
     rows = (chosen[:, None] if chosen.dim() == 1 else chosen).to(torch.int64)
     hits = (rows == labels[:, None]).any(dim=1)
     if targets is not random_any and bool(hits.any()):
@@ -97,23 +106,3 @@ def resolve_targets(
             "as a target. Use 'random-other' for a drawn wrong class."
         )
     return rows
-
-
-def _check_targets(targets: Tensor, logits: Tensor) -> None:
-    if targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool:
-        raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {targets.dtype}.")
-    if targets.device != logits.device:
-        raise ArgumentError(
-            f"targets must be on the logits' device, {logits.device}; got {targets.device}. Move them there first."
-        )
-    if targets.dim() not in (1, 2) or len(targets) != len(logits) or (targets.dim() == 2 and not targets.shape[1]):
-        raise ArgumentError(
-            f"targets must hold one class, or one row of classes, for each of the {len(logits)} samples; "
-            f"got the shape {tuple(targets.shape)}."
-        )
-    classes = logits.shape[1]
-    if bool(((targets < 0) | (targets >= classes)).any()):
-        raise ArgumentError(
-            f"targets must lie in 0..{classes - 1} because the model has {classes} classes; "
-            f"got {int(targets.min())}..{int(targets.max())}."
-        )

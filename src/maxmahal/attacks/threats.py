@@ -13,6 +13,9 @@ from torch import Tensor
 from maxmahal.errors import ArgumentError
 from maxmahal.random import normal, uniform
 
+Images = Float[Tensor, "n c h w"]
+StepSize = float | Float[Tensor, " n"]
+"""One for all samples, or one per sample."""
 Bounds = tuple[float, float]
 UNIT: Bounds = (0.0, 1.0)
 ANY_BOUNDS: Bounds = (-math.inf, math.inf)
@@ -40,7 +43,7 @@ def per_sample(values: Shaped[Tensor, " n"]) -> Shaped[Tensor, "n 1 1 1"]:
     return values[:, None, None, None]
 
 
-def norms(differences: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+def norms(differences: Images) -> Float[Tensor, " n"]:
     """The Euclidean norm of each image."""
     return torch.linalg.vector_norm(differences.flatten(1), dim=1)
 
@@ -64,23 +67,16 @@ class Threat(Protocol):
     def bounds(self) -> Bounds:
         """The smallest and the largest value of a pixel."""
 
-    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def project(self, images: Images, moved: Images) -> Images:
         """An allowed image close to ``moved``."""
 
-    def random_start(
-        self, images: Float[Tensor, "n c h w"], sample_ids: Int[Tensor, " n"], *key: int | str
-    ) -> Float[Tensor, "n c h w"]:
+    def random_start(self, images: Images, sample_ids: Int[Tensor, " n"], *key: int | str) -> Images:
         """A random allowed image that belongs to the sample."""
 
-    def descend(
-        self,
-        moved: Float[Tensor, "n c h w"],
-        gradient: Float[Tensor, "n c h w"],
-        step_size: float | Float[Tensor, " n"],
-    ) -> Float[Tensor, "n c h w"]:
+    def descend(self, moved: Images, gradient: Images, step_size: StepSize) -> Images:
         """One step of steepest descent in this norm; not yet projected."""
 
-    def distances(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+    def distances(self, images: Images, moved: Images) -> Float[Tensor, " n"]:
         """How far each image was moved, in this norm."""
 
 
@@ -120,30 +116,23 @@ class _Ball:
 class Linf(_Ball):
     """Every pixel may move by at most ``epsilon``; ``"8/255"`` is accepted and kept as it was written."""
 
-    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def project(self, images: Images, moved: Images) -> Images:
         """The nearest allowed image: inside the ball around the original, and inside the bounds."""
         # Clamping between precomputed bounds (not adding a clamped difference) keeps the result inside to the last bit.
         low, high = self.bounds
         return moved.clamp((images - self.radius).clamp_min_(low), (images + self.radius).clamp_max_(high))
 
-    def random_start(
-        self, images: Float[Tensor, "n c h w"], sample_ids: Int[Tensor, " n"], *key: int | str
-    ) -> Float[Tensor, "n c h w"]:
+    def random_start(self, images: Images, sample_ids: Int[Tensor, " n"], *key: int | str) -> Images:
         """A uniform point of the ball, projected; each sample's point belongs to the sample."""
         noise = uniform(sample_ids, images.shape[1:], *key).to(images.dtype)
         return self.project(images, images + self.radius * (2 * noise - 1))
 
-    def descend(
-        self,
-        moved: Float[Tensor, "n c h w"],
-        gradient: Float[Tensor, "n c h w"],
-        step_size: float | Float[Tensor, " n"],
-    ) -> Float[Tensor, "n c h w"]:
+    def descend(self, moved: Images, gradient: Images, step_size: StepSize) -> Images:
         """Every pixel moves by the step size, against the sign of its gradient."""
         step = per_sample(step_size) if isinstance(step_size, Tensor) else step_size
         return moved - step * gradient.sign()
 
-    def distances(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+    def distances(self, images: Images, moved: Images) -> Float[Tensor, " n"]:
         """The largest move of a pixel."""
         return (moved - images).abs().flatten(1).amax(dim=1)
 
@@ -152,7 +141,7 @@ class Linf(_Ball):
 class L2(_Ball):
     """The whole image may move by at most ``epsilon`` in the Euclidean norm."""
 
-    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def project(self, images: Images, moved: Images) -> Images:
         """Back to the ball along the ray, then to the bounds: allowed, though not always the nearest such image."""
         change = moved - images
         # Slightly inside, so that adding the change to the image cannot round it out of the ball.
@@ -162,25 +151,18 @@ class L2(_Ball):
         shrink = (allowed / norms(change).clamp_min(1e-30)).clamp_max_(1)
         return (images + per_sample(shrink) * change).clamp_(*self.bounds)
 
-    def random_start(
-        self, images: Float[Tensor, "n c h w"], sample_ids: Int[Tensor, " n"], *key: int | str
-    ) -> Float[Tensor, "n c h w"]:
+    def random_start(self, images: Images, sample_ids: Int[Tensor, " n"], *key: int | str) -> Images:
         """A uniform point of the ball, projected; each sample's point belongs to the sample."""
         direction = normal(sample_ids, images.shape[1:], *key, "direction").to(images.dtype)
         share = uniform(sample_ids, (), *key, "length").to(images.dtype) ** (1 / max(math.prod(images.shape[1:]), 1))
         lengths = self.radius * share / norms(direction).clamp_min(1e-30)
         return self.project(images, images + per_sample(lengths) * direction)
 
-    def descend(
-        self,
-        moved: Float[Tensor, "n c h w"],
-        gradient: Float[Tensor, "n c h w"],
-        step_size: float | Float[Tensor, " n"],
-    ) -> Float[Tensor, "n c h w"]:
+    def descend(self, moved: Images, gradient: Images, step_size: StepSize) -> Images:
         """The image moves by the step size along its normalised gradient; where that is zero it stays."""
         return moved - per_sample(step_size / norms(gradient).clamp_min(1e-30)) * gradient
 
-    def distances(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, " n"]:
+    def distances(self, images: Images, moved: Images) -> Float[Tensor, " n"]:
         """The Euclidean length of each move."""
         return norms(moved - images)
 

@@ -5,25 +5,21 @@ An attack here is any function of a model, images and labels, so that it can ada
     def craft(model, images, labels):
         return mim(model, images, labels, "8/255", objective=own_loss(model.head), keep="last")
 
-    transfer_matrix({"sce": sce, "mmc": mmc}, craft, images, labels)
-
-Craft with ``keep="last"``. The default leaves off as soon as the source is fooled, just across its decision boundary,
-and such images seldom cross another model's.
+Craft with ``keep="last"``: images that stop just across the source's boundary seldom cross another model's.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_images, check_model, check_threat
-from maxmahal.attacks.engine import Case, run
-from maxmahal.attacks.mim import MomentumDescent
+from maxmahal.attacks.checks import check_images, check_model
+from maxmahal.attacks.mim import mim
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import Model, judge
 from maxmahal.attacks.result import Result
-from maxmahal.attacks.threats import ANY_BOUNDS, Threat, find_step_size
+from maxmahal.attacks.threats import ANY_BOUNDS, Images, Threat
 from maxmahal.errors import ArgumentError
 
 Crafting = Callable[[Model, Tensor, Tensor], Result]
@@ -33,7 +29,7 @@ Crafting = Callable[[Model, Tensor, Tensor], Result]
 class Transferred:
     """Images crafted on a source, and the predictions of the source and the target."""
 
-    images: Float[Tensor, "n c h w"]
+    images: Images
     predictions: Int[Tensor, " n"]
     """The prediction of the target itself, in float32, for each image."""
     fooled_source: Bool[Tensor, " n"]
@@ -46,21 +42,16 @@ class Transferred:
         return float((~self.fooled_target).double().mean())
 
 
-def transfer(
-    attack: Crafting, source: Model, target: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
-) -> Transferred:
+def transfer(attack: Crafting, source: Model, target: Model, images: Images, labels: Int[Tensor, " n"]) -> Transferred:
     """Images that ``attack`` crafts on the source, judged by the target."""
     _check(target, images, labels)
     return _judge(_craft(attack, source, images, labels), target, labels)
 
 
 def transfer_matrix(
-    models: Mapping[str, Model], attack: Crafting, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]
+    models: Mapping[str, Model], attack: Crafting, images: Images, labels: Int[Tensor, " n"]
 ) -> dict[tuple[str, str], float]:
-    """The accuracy of each target on the images crafted on each source, by (source, target).
-
-    The pairs of a model with itself are among them: the white-box accuracy of the same attack.
-    """
+    """The accuracy of each target, the source among them, on the images crafted on each source, by (source, target)."""
     if not models:
         raise ArgumentError("models must hold at least one model by its name; got none.")
     for model in models.values():
@@ -75,7 +66,7 @@ def transfer_matrix(
 
 def craft_for_transfer(
     model: Model,
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     threat: Threat | str | float,
     *,
@@ -87,9 +78,8 @@ def craft_for_transfer(
     sample_ids: Int[Tensor, " n"] | None = None,
 ) -> Result:
     """MIM's last iterate on a source model, as in the paper's Fig. 4."""
-    threat = check_threat(threat, images)
-    method = MomentumDescent(threat, steps, find_step_size(step_size, threat, steps), decay)
-    return run(method, model, Case(images, labels, seed, sample_ids), objective=objective, keep="last", threat=threat)
+    settings = {"steps": steps, "step_size": step_size, "decay": decay, "seed": seed, "sample_ids": sample_ids}
+    return mim(model, images, labels, threat, objective=objective, keep="last", **settings)  # type: ignore[arg-type]
 
 
 def _check(target: Model, images: Tensor, labels: Tensor) -> None:

@@ -1,7 +1,6 @@
 """Gaussian noise and rotation (paper Sec. 4.5): the worst of several random transformations of each image.
 
-Each sample keeps the first transformation that fools the model, and is not tried again; a sample that none of them
-fools keeps the one with the smallest margin. The unchanged image is not among them.
+Each sample keeps the first one that fools the model, or else the one with the smallest margin.
 """
 
 import math
@@ -18,7 +17,7 @@ from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model
 from maxmahal.attacks.objectives import MARGIN, Outputs
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.result import Passes, Result, Spent
-from maxmahal.attacks.threats import ANY_BOUNDS
+from maxmahal.attacks.threats import ANY_BOUNDS, Images
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import content_ids, derive, normal, uniform
 
@@ -36,8 +35,8 @@ class Transformed(Result):
 
 
 def gaussian_noise(
-    images: Float[Tensor, "n c h w"], *, std: float, seed: int, sample_ids: Int[Tensor, " n"], clip: bool = True
-) -> Float[Tensor, "n c h w"]:
+    images: Images, *, std: float, seed: int, sample_ids: Int[Tensor, " n"], clip: bool = True
+) -> Images:
     """Images plus noise of standard deviation ``std``; the paper's code does not clip to [0, 1] afterwards."""
     noisy = images + std * normal(sample_ids, images.shape[1:], "noise", seed).to(images.dtype)
     return noisy.clamp(0, 1) if clip else noisy
@@ -45,7 +44,7 @@ def gaussian_noise(
 
 def worst_of_noise(
     model: Callable[[Tensor], Tensor],
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     std: float = 0.05,
@@ -54,10 +53,7 @@ def worst_of_noise(
     sample_ids: Int[Tensor, " n"] | None = None,
     clip: bool = True,
 ) -> Transformed:
-    """The worst of ``tries`` draws of Gaussian noise; the first is ``gaussian_noise``'s own.
-
-    ``model`` may be any function from images to logits.
-    """
+    """The worst of ``tries`` draws of Gaussian noise, the first ``gaussian_noise``'s own; for any function."""
     if not (std >= 0 and math.isfinite(std)):
         raise ArgumentError(f"std must be zero or positive; got {std}.")
 
@@ -67,7 +63,7 @@ def worst_of_noise(
     return _worst_of(model, images, labels, sample_ids, tries, noisy)[0]
 
 
-def rotate(images: Float[Tensor, "n c h w"], degrees: Float[Tensor, " n"]) -> Float[Tensor, "n c h w"]:
+def rotate(images: Images, degrees: Float[Tensor, " n"]) -> Images:
     """Each image turned counter-clockwise by its own angle: bilinear, the edge's pixels filling the corners."""
     height, width = images.shape[2:]
     radians = degrees.to(images.dtype) * (math.pi / 180)
@@ -88,16 +84,14 @@ def random_angles(sample_ids: Int[Tensor, " n"], *, max_degrees: float, seed: in
     return (2 * uniform(sample_ids, (), "rotation", seed) - 1) * max_degrees
 
 
-def random_rotation(
-    images: Float[Tensor, "n c h w"], *, max_degrees: float, seed: int, sample_ids: Int[Tensor, " n"]
-) -> Float[Tensor, "n c h w"]:
+def random_rotation(images: Images, *, max_degrees: float, seed: int, sample_ids: Int[Tensor, " n"]) -> Images:
     """Each image turned by an angle uniform in ±``max_degrees``."""
     return rotate(images, random_angles(sample_ids, max_degrees=max_degrees, seed=seed))
 
 
 def worst_of_rotations(
     model: Callable[[Tensor], Tensor],
-    images: Float[Tensor, "n c h w"],
+    images: Images,
     labels: Int[Tensor, " n"],
     *,
     max_degrees: float = 30.0,
@@ -105,10 +99,7 @@ def worst_of_rotations(
     seed: int = 0,
     sample_ids: Int[Tensor, " n"] | None = None,
 ) -> Transformed:
-    """The worst of ``tries`` rotations by angles uniform in ±``max_degrees``; the first is ``random_rotation``'s own.
-
-    ``model`` may be any function from images to logits.
-    """
+    """The worst of ``tries`` rotations uniform in ±``max_degrees``, the first ``random_rotation``'s own."""
     if not (max_degrees >= 0 and math.isfinite(max_degrees)):
         raise ArgumentError(f"max_degrees must be zero or positive; got {max_degrees}.")
 
@@ -128,10 +119,7 @@ def _worst_of(
     tries: int,
     transform: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Transformed, Int[Tensor, " n"]]:
-    """Try after try on the samples that are still correct; at the end the model judges in float32.
-
-    ``transform`` takes images and their ids. The ids of the tries that were kept are returned as well.
-    """
+    """The worst of the tries of ``transform``, a function of images and ids, and the ids that were kept."""
     check_count("tries", tries)
     check_images(images, labels, sample_ids, ANY_BOUNDS)
     check_model(model, images)

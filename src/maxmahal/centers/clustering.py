@@ -20,10 +20,7 @@ class Merge:
 
 
 def likeness(confusion: Int[np.ndarray, "l l"]) -> Float[np.ndarray, "l l"]:
-    """How often two classes are taken for one another: the mean of both error rates, 0 on the diagonal.
-
-    ``confusion[i, j]`` counts images of class i that the model took for class j.
-    """
+    """How often two classes are taken for one another: the mean of both error rates, by counts (true, predicted)."""
     counts = np.asarray(confusion, dtype=np.float64)
     if counts.ndim != 2 or len(counts) != counts.shape[1] or len(counts) < 1:
         raise ArgumentError(f"A confusion matrix must be square with a class at least; got shape {counts.shape}.")
@@ -38,8 +35,7 @@ def likeness(confusion: Int[np.ndarray, "l l"]) -> Float[np.ndarray, "l l"]:
 def cluster_mistakes(confusion: Int[np.ndarray, "l l"]) -> tuple[Merge, ...]:
     """Average linkage: join the two nodes with the largest mean likeness until one is left.
 
-    Of equal ones the two with the fewest classes are joined: most pairs of classes are never mistaken for one another,
-    and these would otherwise end in one cluster.
+    Of equal ones the two with the fewest classes are joined: most pairs of classes are never mistaken for one another.
     """
     mean = likeness(confusion)
     if not mean.any():

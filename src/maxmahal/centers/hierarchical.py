@@ -6,10 +6,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from maxmahal.centers.checks import require_floating, require_norm
-from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers
+from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, require_floating, require_norm
 from maxmahal.centers.trees import Tree, read_tree, rows_of_leaves
-from maxmahal.errors import ArgumentError, check_count, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice, check_count
 from maxmahal.random import generator
 
 SUBSPACES = ("auto", "orthogonal", "shared")
@@ -27,12 +26,10 @@ def hierarchical_centers(
 ) -> Float[Tensor, "l d"]:
     """Each child's center is its parent's plus one of μ^(s, L_c), which have length ``norms[s - 1]`` (appendix B.3).
 
-    s is the depth of the child, 1 below the root, and the paper wants norms that fall with it; a lone child stays at
-    its parent's place. Rows follow the integer labels of the leaves, or ``classes``, or the order of appearance.
-
-    ``subspaces``: "shared" puts all local centers into the same coordinates, the paper's plain form; "orthogonal" gives
-    each branching coordinates of its own, which takes dim ≥ L − 1; "auto" is orthogonal where dim allows it.
-    ``rotation_seed`` turns each set of local centers below the root's by a random rotation of its own coordinates.
+    s is the depth of the child, 1 below the root; a lone child stays at its parent's place. Rows follow the integer
+    labels of the leaves, or ``classes``, or the order of appearance. ``subspaces``: "shared" puts all local centers
+    into the same coordinates, the paper's plain form; "orthogonal" gives each branching its own, which takes dim ≥ L −
+    1; "auto" is orthogonal where dim allows it. ``rotation_seed`` turns each set of local centers below the root's.
     """
     check_count("dim", dim)
     require_floating(dtype)
@@ -44,7 +41,14 @@ def hierarchical_centers(
         )
     for depth, norm in enumerate(norms, start=1):
         require_norm(f"norms (depth {depth})", norm)
-    separate = _separate(subspaces, len(rows), dim)
+    check_choice("subspaces", subspaces, SUBSPACES)
+    fits = dim >= len(rows) - 1  # m children take m − 1 coordinates of their own, and L leaves L − 1 in all
+    if subspaces == "orthogonal" and not fits:
+        raise ArgumentError(
+            f"subspaces='orthogonal' needs dim >= {len(rows) - 1}, one less than the classes; got dim={dim}: "
+            f"raise dim, or pass subspaces='shared'."
+        )
+    separate = fits and subspaces != "shared"
 
     centers = torch.zeros(len(rows), dim, dtype=torch.float64)
     start = 0
@@ -67,19 +71,6 @@ def stretch(centers: Float[Tensor, "l d"], length: float) -> Float[Tensor, "l d"
     if (norms == 0).any():
         raise ArgumentError("length cannot stretch a center at the origin: change norms, or leave length out.")
     return centers * (length / norms)
-
-
-def _separate(subspaces: str, num_classes: int, dim: int) -> bool:
-    """Whether every branching gets its own coordinates: m children take m − 1 of them, and L leaves L − 1 in all."""
-    if subspaces not in SUBSPACES:
-        raise ArgumentError(f"subspaces has no choice {subspaces!r}: {did_you_mean(subspaces, SUBSPACES)}")
-    fits = dim >= num_classes - 1
-    if subspaces == "orthogonal" and not fits:
-        raise ArgumentError(
-            f"subspaces='orthogonal' needs dim >= {num_classes - 1}, one less than the classes; got dim={dim}: "
-            f"raise dim, or pass subspaces='shared'."
-        )
-    return fits and subspaces != "shared"
 
 
 def _rotate(local: Float64[Tensor, "m k"], draws: torch.Generator) -> Float64[Tensor, "m k"]:

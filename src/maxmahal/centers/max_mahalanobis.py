@@ -7,21 +7,28 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from maxmahal.centers.checks import require_floating, require_norm
 from maxmahal.centers.quadratic_codes import quadratic_code, widest_quadratic_code
 from maxmahal.centers.spherical_codes import spherical_code
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import generator
 
 
+def require_norm(name: str, value: object) -> None:
+    """Refuse a length that is not positive and finite."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+        raise ArgumentError(f"{name} must be a positive, finite number, such as the paper's 10; got {value!r}.")
+
+
+def require_floating(dtype: torch.dtype) -> None:
+    """Refuse a type that would round the coordinates of a center to whole numbers."""
+    if not dtype.is_floating_point:
+        raise ArgumentError(f"dtype must be a floating-point type, such as torch.float32; got {dtype}.")
+
+
 def simplex(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
-    """The regular simplex that paper Algorithm 1 builds, for num_points ≤ dim + 1.
+    """The regular simplex that paper Algorithm 1 builds, for num_points ≤ dim + 1, without the loop's rounding errors:
 
-    The algorithm fills a lower-triangular matrix row by row. With L points, column i (from 1) holds
-
-        μ_i(i) = √(L(L−i) / ((L−1)(L−i+1)))   and   μ_k(i) = −μ_i(i) / (L−i)   for k > i,
-
-    which writes the whole matrix at once and keeps the loop's rounding errors from piling up.
+    μ_i(i) = √(L(L−i) / ((L−1)(L−i+1)))   and   μ_k(i) = −μ_i(i) / (L−i)   for k > i, of L points, i from 1.
     """
     points = torch.zeros(num_points, dim, dtype=torch.float64)
     if num_points == 1:
@@ -38,8 +45,8 @@ def simplex(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
 def orthogonal_simplices(num_points: int, dim: int) -> Float64[Tensor, "l d"]:
     """num_points − dim simplices in mutually orthogonal subspaces, for dim + 1 < num_points ≤ 2·dim.
 
-    No more than dim + 1 vectors can all be obtuse to each other, so a largest cosine of 0 is the optimum here. Sizes as
-    even as possible make the ends of the range the simplex and the cross-polytope; the centroid is 0.
+    No more than dim + 1 vectors can all be obtuse to each other, so a largest cosine of 0 is optimal; the centroid is
+    0.
     """
     parts = num_points - dim
     size, larger = divmod(num_points, parts)
@@ -70,11 +77,10 @@ def max_mahalanobis_centers(
 ) -> Float[Tensor, "l d"]:
     """Centers of length ``norm`` whose largest cosine is as small as possible: argmin max_{i≠j} ⟨μ_i, μ_j⟩.
 
-    Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). The paper stops there;
-    up to 2·dim classes orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the
-    plane. Beyond, a search seeded by ``seed`` comes close (see ``spherical_code``); above 2,000 classes, which it would
-    spend hours on, codes in closed form replace it (see ``quadratic_code``). ``exact`` refuses all but the paper's
-    own case.
+    Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). Up to 2·dim classes
+    orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the plane. Beyond, a search
+    seeded by ``seed`` comes close (see ``spherical_code``), and above 2,000 classes codes in closed form replace it
+    (see ``quadratic_code``). ``exact`` refuses all but the paper's own case.
     """
     check_count("num_classes", num_classes)
     check_count("dim", dim)
@@ -105,7 +111,7 @@ def max_mahalanobis_centers(
 
 
 def random_centers(
-    num_classes: int, dim: int, norm: float = 10.0, *, seed: int, dtype: torch.dtype = torch.float32
+    num_classes: int, dim: int, norm: float = 10.0, *, seed: int = 0, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "l d"]:
     """Centers drawn uniformly from the sphere of radius ``norm``: the paper's ablation MMC (rand)."""
     check_count("num_classes", num_classes)

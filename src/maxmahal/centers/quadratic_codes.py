@@ -2,8 +2,7 @@
 
 A point is a row of signs (−1)^f(x), one coordinate for each word x of m bits, where f is a linear plus a quadratic form
 over GF(2). Rows that share a quadratic form are orthogonal or opposite; others have a cosine of at most 2^(−rank/2),
-with the rank of the difference of their forms. Good codes are therefore sets of forms whose differences all have a high
-rank. With Tr the trace of GF(2^m), m odd:
+with the rank of the difference of their forms. With Tr the trace of GF(2^m), m odd:
 
     Kerdock            Σ_i Tr((ax)^(2^i + 1)) + εTr(ax)          in dimension 2^(m+1), of rank m + 1
     Delsarte-Goethals  Tr(a_1 x^3 + a_2 x^5 + … + a_r x^(2^r + 1))   in dimension 2^m, of rank m + 1 − 2r at least
@@ -62,10 +61,7 @@ def widest_quadratic_code(num_points: int, dim: int) -> QuadraticCode | None:
 def quadratic_code(
     num_points: int, dim: int, *, device: torch.device | str = "cpu", code: QuadraticCode | None = None
 ) -> Float64[Tensor, "l d"]:
-    """Unit vectors of a quadratic code, by default of the widest: the same ones always, in time and memory of l·d.
-
-    Points 2i and 2i + 1 are opposite, so an even number of them has its centroid at 0.
-    """
+    """Unit vectors of a quadratic code, by default of the widest; points 2i and 2i + 1 are opposite."""
     check_count("num_points", num_points)
     check_count("dim", dim)
     code = widest_quadratic_code(num_points, dim) if code is None else code

@@ -1,7 +1,6 @@
 """Centers by the names that settings files use; a new kind of centers is one builder and one line here.
 
-A builder takes what it needs of ``num_classes``, ``dim`` and ``superclasses``; its keyword options, with their plain
-types and defaults, are the settings that a file may give.
+A builder takes what it needs of ``CONTEXT``; its other arguments, with their plain types and defaults, are settings.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,17 +14,7 @@ from maxmahal.centers.max_mahalanobis import max_mahalanobis_centers, random_cen
 from maxmahal.centers.trees import load_tree, shuffle_superclasses, tree_from_superclasses
 from maxmahal.errors import ArgumentError, check_count
 
-
-def build_max_mahalanobis(
-    num_classes: int, dim: int, *, norm: float = 10.0, exact: bool = False, seed: int = 0
-) -> Float[Tensor, "l d"]:
-    """Paper Algorithm 1, and the closest codes known beyond dim + 1 classes."""
-    return max_mahalanobis_centers(num_classes, dim, norm, exact=exact, seed=seed)
-
-
-def build_random(num_classes: int, dim: int, *, norm: float = 10.0, seed: int = 0) -> Float[Tensor, "l d"]:
-    """Uniform on the sphere: the paper's MMC (rand)."""
-    return random_centers(num_classes, dim, norm, seed=seed)
+CONTEXT = ("num_classes", "dim", "superclasses", "dtype", "device")
 
 
 def build_hierarchical(
@@ -42,10 +31,10 @@ def build_hierarchical(
 ) -> Float[Tensor, "l d"]:
     """Two levels, superclasses and their classes (appendix B.3).
 
-    ``tree`` names another tree than the data set's own: one of the package, or a .toml file of ``maxmahal tree``. A
-    ``shuffle_seed`` deals the classes out at random to superclasses of the same sizes, as a control. Negative seeds
-    mean no rotation and no shuffling. ``length`` stretches every center to it, for trees whose lone classes would lie
-    nearer to the origin than the others; 0 leaves them as the paper's sum puts them.
+    ``tree`` names a .toml file of ``maxmahal tree`` in place of the data set's own. A ``shuffle_seed`` deals the
+    classes out at random to superclasses of the same sizes. Negative seeds mean no rotation and no shuffling.
+    ``length`` stretches every center to it, for trees whose lone classes would lie nearer to the origin; 0 leaves them
+    as they are.
     """
     check_count("num_classes", num_classes)
     chosen = load_tree(tree).superclasses if tree else superclasses
@@ -69,8 +58,8 @@ def build_hierarchical(
 
 
 CENTERS: dict[str, Callable[..., Float[Tensor, "l d"]]] = {
-    "max-mahalanobis": build_max_mahalanobis,
-    "random": build_random,
+    "max-mahalanobis": max_mahalanobis_centers,
+    "random": random_centers,
     "hierarchical": build_hierarchical,
 }
 """Kinds of class centers by the name that settings use."""

@@ -1,7 +1,6 @@
 """Spherical codes: points on the unit sphere whose smallest angle is as large as a search can make it.
 
-Beyond 2·dim points no closed form is known in general. Many random starts relax side by side, as one tensor program:
-each point steps away from its nearest neighbours, softly at first and ever more sharply, until only the nearest count.
+Many random starts relax side by side: each point steps away from its nearest neighbours, ever more sharply.
 """
 
 from collections.abc import Iterator
@@ -19,10 +18,7 @@ BLOCK_ENTRIES = 2**24
 
 
 def cosine_blocks(points: Float64[Tensor, "r l d"]) -> Iterator[tuple[slice, Float64[Tensor, "r b l"]]]:
-    """The rows of each block and their cosines with every point; a point's cosine with itself reads −∞.
-
-    ``points`` are unit vectors, ``r`` separate sets of them. The caller may overwrite a block.
-    """
+    """The rows of each block and their cosines with every point, −∞ with itself; the caller may overwrite a block."""
     sets, count, _ = points.shape
     height = max(1, BLOCK_ENTRIES // (sets * count))
     for start in range(0, count, height):
@@ -59,9 +55,8 @@ def spherical_code(
 ) -> Float64[Tensor, "l d"]:
     """Unit vectors that nearly minimise their largest cosine, the criterion μ* = argmin max_{i≠j} ⟨μ_i, μ_j⟩.
 
-    The best of ``restarts`` random starts, judged by the true smallest angle. Left out, ``restarts`` and ``steps``
-    shrink as points grow in number: a second or so on one core for 50 points, five for 1,000. Memory is bounded by row
-    blocks, time is not: every step looks at all pairs, and for tens of thousands of points ``quadratic_code`` is there.
+    The best of ``restarts`` random starts. Left out, ``restarts`` and ``steps`` shrink as points grow in number: a
+    second or so on one core for 50 points, five for 1,000. Memory is bounded by row blocks, time is not.
     """
     check_count("num_points", num_points, least=2)  # one point has no neighbour to step away from
     check_count("dim", dim, least=2)

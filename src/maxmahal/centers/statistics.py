@@ -25,11 +25,7 @@ class CenterStatistics:
 
 
 def center_statistics(centers: Float[Tensor, "l d"]) -> CenterStatistics:
-    """Measure in float64, a block of rows at a time.
-
-    A lone center has no neighbour: its largest cosine reads −1 and its smallest angle 180. A center at the origin has
-    no direction: its cosines read 0.
-    """
+    """Measured in float64; a lone center has cosine −1 and angle 180, one at the origin cosines of 0."""
     if centers.numel() == 0:
         raise ArgumentError(f"centers must hold at least one center; got shape {tuple(centers.shape)}.")
     exact = centers.detach().to(torch.float64)
@@ -50,9 +46,8 @@ def squared_distance_to_flat(
 ) -> float:
     """The centers' mean squared distance to the flat of ``dims`` dimensions that is nearest to them.
 
-    A network whose last layer is linear and takes ``dims`` values has all its features in one such flat, so half of
-    this is a floor under the mean of ½‖z - μ_y‖² over images, of which there are ``counts`` in each class; as many in
-    each where nothing is said. For the Max-Mahalanobis centers it is then C²·(1 - dims/(L - 1)).
+    Features from a linear layer that takes ``dims`` values lie in one such flat, so half of this is a floor under the
+    mean of ½‖z - μ_y‖² over images, ``counts`` in each class. For Max-Mahalanobis centers it is C²·(1 - dims/(L - 1)).
     """
     if dims < 0:
         raise ArgumentError(f"dims is a number of dimensions and cannot be negative; got {dims}.")

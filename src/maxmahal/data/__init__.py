@@ -6,9 +6,8 @@ from maxmahal.data.cifar import CIFAR100_SUPERCLASSES
 from maxmahal.data.fetch import DownloadReporter, fetch_dataset
 from maxmahal.data.load import DataSource, load_dataset, resolve_data_dir
 from maxmahal.data.registry import dataset_names
-from maxmahal.data.split import train_validation_split
 from maxmahal.data.strong_augmentation import cutmix
-from maxmahal.data.types import ImageData, disagreement, to_unit_range
+from maxmahal.data.types import ImageData, disagreement, to_unit_range, train_validation_split
 from maxmahal.errors import DataNotice
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A user's own data from Python: arrays or tensors, or a function that returns them."""
+"""A user's own arrays: from Python, from a function that returns them, or in one ``.npz`` file."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,20 +12,21 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from maxmahal.data.source import Split
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError, DataNotice, warn_caller
+from maxmahal.files import opened, read_arrays, reading, recorded_path, user_path
 from maxmahal.imports import call_function, check_call, import_function
 
 _CHANNELS = (1, 3)
 _ROUNDING = 1e-3  # in steps of 1/255; floats that were once bytes differ from them by less
 _NAME = "arrays"
 _BATCH = 256  # images that are read of a Dataset at once
+_WAY_OUT = "save it again with numpy.savez(path, images=…, labels=…, test_images=…, test_labels=…)."
+_PREFIXES: dict[Split, str] = {"train": "", "test": "test_"}
+_USES: dict[Split, str] = {"train": "training", "test": "evaluation"}
 MAX_CLASSES = 1_000_000  # more than any known data set has; a higher label is an id or an error
 
 
 def from_python(source: object, limit: int | None = None) -> ImageData:
-    """``(images, labels)``, ``(images, labels, class_names)``, a ``DataLoader`` or a ``Dataset`` of pairs.
-
-    Reading a ``DataLoader`` or a ``Dataset`` stops after ``limit`` images.
-    """
+    """``(images, labels)``, also with class names, or the first ``limit`` of a ``DataLoader`` or ``Dataset``."""
     parts = source
     if isinstance(source, TensorDataset):
         parts = source.tensors
@@ -39,7 +40,9 @@ def from_python(source: object, limit: int | None = None) -> ImageData:
         )
     images = as_images(parts[0], "images")
     labels = as_labels(parts[1], len(images), "labels")
-    names = numbered_classes(int(labels.max()), _NAME) if len(parts) == 2 else _class_names(parts[2])
+    names = parts[2] if len(parts) == 3 else numbered_classes(int(labels.max()), _NAME)
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"class_names, the third part of data, must be a list of texts; got {names!r:.100}.")
     return ImageData.from_arrays(_NAME, images, labels, names)
 
 
@@ -66,10 +69,7 @@ def _read(source: DataLoader[Any] | Dataset[Any], limit: int | None) -> tuple[ob
 
 
 def load_function(name: str, split: Split) -> ImageData:
-    """What ``package.module:function`` returns for ``split``: an ``ImageData``, or a pair of images and labels.
-
-    A pair does not give the number of classes, so the training labels do; return an ``ImageData`` to name the classes.
-    """
+    """What ``package.module:function`` returns for ``split``: an ``ImageData``, or a pair of arrays."""
     function = import_function(name)
     check_call(name, function, "'train' or 'test'", split)
     result = call_function(name, function, split)
@@ -133,12 +133,6 @@ def _returned_pair(result: object, name: str, split: Split) -> tuple[Tensor, Ten
     return images, as_labels(result[1], len(images), f"{name}('{split}'): labels")
 
 
-def _class_names(names: object) -> tuple[str, ...]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"class_names, the third part of data, must be a list of texts; got {names!r:.100}.")
-    return tuple(names)
-
-
 def _as_array(values: object, where: str) -> np.ndarray:
     if isinstance(values, Tensor):
         values = values.detach().cpu()
@@ -171,3 +165,36 @@ def _as_bytes(array: np.ndarray, where: str) -> np.ndarray:
     if error > _ROUNDING:
         warn_caller(f"{where} are stored as bytes: pixels were rounded by up to {error:.2g}/255.", DataNotice)
     return rounded.astype(np.uint8)
+
+
+def load_npz(name: str, split: Split) -> ImageData:
+    """One split of an ``.npz`` of ``images``, ``labels``, ``test_images``, ``test_labels``, perhaps ``class_names``."""
+    prefix = _PREFIXES[split]
+    needed = (f"{prefix}images", f"{prefix}labels")  # evaluation needs no training images
+    path = user_path(name)
+    with reading(path, _WAY_OUT), opened(path) as stream:
+        arrays, present = read_arrays(stream, {*needed, "labels", "test_labels", "class_names"})
+    for key in needed:
+        if key not in arrays:
+            raise DataError(
+                f"{name} has no array '{key}', which {_USES[split]} needs (it has: {', '.join(present):.100}); "
+                f"{_WAY_OUT}"
+            )
+    images = as_images(arrays[f"{prefix}images"], f"{name}: {prefix}images")
+    labels = as_labels(arrays[f"{prefix}labels"], len(images), f"{name}: {prefix}labels")
+    return ImageData.from_arrays(recorded_path(name), images, labels, _names_in(arrays, name))
+
+
+def _names_in(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
+    if "class_names" not in arrays:
+        # From both splits, so that they agree on the number of classes.
+        labels = [arrays[key] for key in ("labels", "test_labels") if key in arrays]
+        highest = max(int(array.max()) for array in labels if array.size and array.dtype.kind in "iu")
+        return numbered_classes(highest, name)
+    names = arrays["class_names"]
+    if names.ndim != 1 or names.dtype.kind != "U":
+        raise DataError(f"{name}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")
+    try:
+        return tuple(str(text) for text in names)
+    except (ValueError, SystemError) as error:  # numpy's for a character that does not exist
+        raise DataError(f"{name}: a class name is not a text ({error}); {_WAY_OUT}") from error

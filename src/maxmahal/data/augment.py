@@ -1,7 +1,7 @@
 """Augmentations by name, as batched tensor code on the device of the images: random crops, shifts, horizontal flips.
 
-Every function is pure: the caller draws ``uniforms``, ``columns`` numbers in [0, 1) per image, because they belong to
-the sample. For those in this file they are three (vertical, horizontal, flip), and 0.5 everywhere changes nothing.
+The caller draws ``uniforms``, ``columns`` numbers in [0, 1) per image, because they belong to the sample. For those in
+this file they are three (vertical, horizontal, flip), and 0.5 everywhere changes nothing.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from maxmahal.data.strong_augmentation import COLUMNS, strong
 from maxmahal.data.types import to_unit_range
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 
 _PADDING = 4
 _LARGEST_SHIFT = 0.1
@@ -86,8 +86,7 @@ def augmentations() -> tuple[str, ...]:
 
 def augmentation(name: str) -> Augmentation:
     """The augmentation of that name: from bytes NCHW and uniforms to float32 images in [0, 1]."""
-    if name not in _AUGMENTATIONS:
-        raise ArgumentError(f"Unknown augmentation '{name}': {did_you_mean(name, _AUGMENTATIONS)}")
+    check_choice("augmentation", name, _AUGMENTATIONS)
     return _AUGMENTATIONS[name]
 
 
@@ -109,8 +108,7 @@ def _take(images: Tensor, dim: int, indices: Int[Tensor, "n k"]) -> Tensor:
 def _interpolate(images: Tensor, dim: int, positions: Float[Tensor, "n k"]) -> Float[Tensor, "n c h w"]:
     """Linear interpolation between rows or columns; positions outside the image take the value of its edge.
 
-    Applied in both directions it is bilinear sampling. Unlike ``grid_sample`` it is exact at whole pixels, and its
-    rounding does not depend on the position of a sample in the batch.
+    Unlike ``grid_sample`` it is exact at whole pixels, and its rounding does not depend on the place in the batch.
     """
     before = positions.floor()
     last = images.shape[dim] - 1

@@ -44,7 +44,7 @@ class CheckReport:
 def check_dataset(name: str, data_dir: Path | str | None = None) -> CheckReport:
     """Verify each file's checksum, then load both splits and verify the number of images, in total and per class.
 
-    The user's own data have no published counts: both splits must load and agree, and every class needs images.
+    The user's own data must load and agree, and every class needs images.
     """
     load = find_loader(name, data_dir)
     source = SOURCES.get(name)
@@ -73,12 +73,10 @@ def _check_file(name: str, file: OfficialFile, data_dir: Path) -> CheckRow:
         return CheckRow(file.places[0], False, f"missing from {data_dir}; {way_out(name)}")
     subject = path.relative_to(data_dir).as_posix()
     try:
-        result = file.verify(path)
+        matches, finding = file.verify(path)
     except DataError as error:
         return CheckRow(subject, False, str(error))
-    if result.matches is False:
-        return CheckRow(subject, False, f"{result.finding}; {way_out(name)}")
-    return CheckRow(subject, True, result.finding)
+    return CheckRow(subject, matches is not False, f"{finding}; {way_out(name)}" if matches is False else finding)
 
 
 def _check_counts(split: Split, data: ImageData, expected: Mapping[Split, tuple[int, ...]]) -> list[CheckRow]:

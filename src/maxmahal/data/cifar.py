@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,9 +74,8 @@ def _load_hundred(data_dir: Path, split: Split) -> ImageData:
         images = torch.from_numpy(images_in(batch).copy())
         labels = torch.tensor(labels_in(batch, b"fine_labels", len(images), 100))
         coarse_labels = torch.tensor(labels_in(batch, b"coarse_labels", len(images), 20))
-    return ImageData.from_arrays(
-        "cifar100", images, labels, class_names, coarse_labels, coarse_names, CIFAR100_SUPERCLASSES
-    )
+    data = ImageData.from_arrays("cifar100", images, labels, class_names)
+    return replace(data, coarse_labels=coarse_labels, coarse_names=coarse_names, superclasses=CIFAR100_SUPERCLASSES)
 
 
 CIFAR10 = DatasetSource(

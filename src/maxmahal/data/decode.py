@@ -1,6 +1,6 @@
 """Decode images: from files, from parts of files or from bytes; many of them in worker processes.
 
-A worker runs this file as a program, so it imports neither torch nor numpy. It ends when this process ends.
+A worker runs this file as a program, so it imports neither torch nor numpy.
 """
 
 import atexit
@@ -155,8 +155,7 @@ def _ask(task: tuple[list[tuple[Any, ...]], bool, tuple[Any, ...] | None]) -> li
         try:
             marshal.dump(task, _OWN.worker.stdin)
             _OWN.worker.stdin.flush()
-            answer: list[tuple[Any, ...]] | str = marshal.load(_OWN.worker.stdout)
-            return answer
+            return marshal.load(_OWN.worker.stdout)
         except (OSError, EOFError):
             _stop(_OWN.worker)
             _OWN.worker = None

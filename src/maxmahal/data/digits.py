@@ -14,10 +14,7 @@ _BRIGHTEST = 16
 
 
 def _load(_data_dir: Path, split: Split) -> ImageData:
-    """The last 50 images of every class are the test set (500), the other 1,297 the training set.
-
-    The file is ordered by writer, so this mostly separates the writers of the two splits; nothing is random.
-    """
+    """The last 50 images of every class are the test set: the file is ordered by writer, so most writers are new."""
     from sklearn.datasets import load_digits  # imported here because it takes a second that no other data set needs
 
     bunch = load_digits()

@@ -1,7 +1,4 @@
-"""The embedded digits with superclasses, for hierarchical centers: one tree by shape, and a control by value.
-
-Named in settings as ``data.source = "maxmahal.data.digits_tree:by_shape"``.
-"""
+"""The embedded digits with superclasses, as ``data.source = "maxmahal.data.digits_tree:by_shape"``, or by value."""
 
 from dataclasses import replace
 from functools import partial

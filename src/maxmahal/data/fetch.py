@@ -2,7 +2,6 @@
 
 import tarfile
 import zlib
-from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -35,10 +34,7 @@ class DownloadReporter(Protocol):
 def fetch_dataset(
     name: str, data_dir: Path | str | None = None, progress: DownloadReporter | None = None, base_url: str | None = None
 ) -> tuple[Path, ...]:
-    """Download the data set's files into the data folder and return those that were written.
-
-    Correct files that exist are kept. ``base_url`` is the address of a mirror with the same files.
-    """
+    """Download missing or damaged files into the data folder, perhaps from a mirror; returns what was written."""
     if name not in SOURCES:
         find_loader(name, data_dir)  # raises an error of its own for an unknown name
         raise DataError(f"{name} is your own data, so there is nothing to fetch; only {', '.join(SOURCES)} have files.")
@@ -85,21 +81,13 @@ def _is_right(file: OfficialFile, data_dir: Path) -> bool:
         return False
     try:
         # A file without a published checksum may be damaged, so it is downloaded again.
-        return file.verify(path).matches is True
+        return file.verify(path)[0] is True
     except DataError:
         return False  # it cannot be unpacked or read
 
 
 def _download(url: str, md5: str, target: Path, progress: DownloadReporter | None) -> Path:
-    write = partial(_download_once, url, md5, progress)
-    try:
-        write_atomically(target, write)
-    except _DownloadError:
-        write_atomically(target, write)  # a second attempt
-    return target
-
-
-def _download_once(url: str, md5: str, progress: DownloadReporter | None, temporary: Path) -> None:
+    """A second attempt is made after a first that failed."""
     import pooch  # both are imported here because only downloading needs them
     import requests
 
@@ -110,26 +98,27 @@ def _download_once(url: str, md5: str, progress: DownloadReporter | None, tempor
         # Otherwise a server may label a .gz as compressed text, and requests would unpack it before it is verified.
         headers={"Accept-Encoding": "identity"},
     )
+
+    def write(temporary: Path) -> None:
+        try:
+            downloader(url, str(temporary), None)
+        except requests.RequestException as error:  # whose text is a list of class names
+            reason = f"broke off ({type(error).__name__})"
+            if isinstance(error, requests.HTTPError) and error.response is not None:
+                reason = f"answered {error.response.status_code} {error.response.reason}"
+            elif isinstance(error, requests.Timeout):
+                reason = "did not answer in time"
+            elif isinstance(error, requests.ConnectionError):
+                reason = "cannot be reached"
+            raise _DownloadError(f"{url} {reason}") from error
+        if (found := file_md5(temporary)) != md5:
+            raise _DownloadError(f"{url} gave a wrong file (its md5 is {found}, the official one is {md5})")
+
     try:
-        downloader(url, str(temporary), None)
-    except requests.RequestException as error:
-        raise _DownloadError(f"{url} {_reason(error)}") from error
-    found = file_md5(temporary)
-    if found != md5:
-        raise _DownloadError(f"{url} gave a wrong file (its md5 is {found}, the official one is {md5})")
-
-
-def _reason(error: OSError) -> str:
-    """A short reason; the exception's own text is a list of class names."""
-    import requests
-
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"answered {error.response.status_code} {error.response.reason}"
-    if isinstance(error, requests.Timeout):
-        return "did not answer in time"
-    if isinstance(error, requests.ConnectionError):
-        return "cannot be reached"
-    return f"broke off ({type(error).__name__})"
+        write_atomically(target, write)
+    except _DownloadError:
+        write_atomically(target, write)
+    return target
 
 
 def _fetch_archive(

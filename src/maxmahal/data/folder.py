@@ -21,10 +21,12 @@ _ROBUSTBENCH_LIST = "helper_files/imagenet_test_image_ids.txt"
 def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: Sizing | None = None) -> ImageData:
     """One split of a folder of images by class, or of tars; the folders in ``DIR/train`` name the classes.
 
-    ``DIR/val`` is a test split, too, and so is ``DIR`` itself if it has no splits. The first training image sets the
-    size, and whether the data are grey or in colour. ``listed`` is a list of files in ``DIR``, or RobustBench's.
+    ``DIR/val`` is a test split, too, and so is ``DIR`` itself if it has no splits. The first training image sets size
+    and colour. ``listed`` is a list of files in ``DIR``, or RobustBench's.
     """
-    folder = _split_folder(root, split)
+    folder = root / split
+    if split == "test" and not folder.is_dir() and ((root / "val").is_dir() or not (root / "train").is_dir()):
+        folder = root / "val" if (root / "val").is_dir() else root
     if folder.is_dir() and (tars := sorted(each for each in folder.iterdir() if each.name.endswith(TARS))):
         if listed:
             raise DataError(f"{folder} holds tars, and @{listed} lists files; unpack the tars, or leave it out.")
@@ -48,15 +50,6 @@ def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: S
         sizing=sizing,
     )
     return data.select(torch.tensor(_listed(root, listed, folder, files))) if listed else data
-
-
-def _split_folder(root: Path, split: Split) -> Path:
-    if split == "test" and not (root / "test").is_dir():
-        if (root / "val").is_dir():
-            return root / "val"
-        if not (root / "train").is_dir():
-            return root
-    return root / split
 
 
 def _classes(folder: Path) -> list[str]:

@@ -9,11 +9,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
-from maxmahal.data.arrays import from_python, load_function
+from maxmahal.data.arrays import from_python, load_function, load_npz
 from maxmahal.data.decode import Sizing
 from maxmahal.data.folder import ROBUSTBENCH, load_folder
 from maxmahal.data.huggingface import PREFIX, HuggingFaceData, from_huggingface, load_huggingface
-from maxmahal.data.npz import load_npz
 from maxmahal.data.registry import SOURCES
 from maxmahal.data.source import SPLITS, Split
 from maxmahal.data.stream import StreamedData
@@ -55,12 +54,11 @@ def load_dataset(
 ) -> ImageData:
     """The whole training or test split of a data set.
 
-    ``name`` is one of ``dataset_names()``, the path of an ``.npz`` file, the path of a folder with ``train/<class>/``
-    and ``test/<class>/`` images or with tars, the path of a tar, ``hf:OWNER/NAME``, or ``package.module:function``; or
-    the images themselves, which have no splits: an ``ImageData``, a pair (images, labels) of arrays or tensors, a
-    triple with class names, a ``DataLoader`` or ``Dataset`` of such pairs, of which the first ``limit`` are read, or a
-    data set of Hugging Face. ``data_dir`` holds the published data sets' files. With ``stream``, the images of folders,
-    of tars and of Hugging Face stay on disk.
+    ``name`` is one of ``dataset_names()``, the path of an ``.npz``, of a folder with ``train/<class>/`` and
+    ``test/<class>/`` images or with tars, or of a tar, ``hf:OWNER/NAME``, or ``package.module:function``; or the images
+    themselves: an ``ImageData``, a pair (images, labels) of arrays or tensors, a triple with class names, a
+    ``DataLoader`` or ``Dataset`` of such pairs, of which the first ``limit`` are read, or a data set of Hugging Face.
+    With ``stream``, the images of folders, of tars and of Hugging Face stay on disk.
     """
     if split not in SPLITS:
         raise ArgumentError(f"split must be 'train' or 'test'; got '{split}'.")

@@ -1,7 +1,6 @@
 """A safe reader of the CIFAR pickles: nothing that the file names is ever imported or called.
 
-These files hold dictionaries, lists, numbers, byte strings and one array of bytes. The names of five functions in them
-stay texts, which say what the reader below does by itself; any other name is refused.
+The names of five functions in them stay texts, which say what the reader does by itself; any other name is refused.
 """
 
 import io

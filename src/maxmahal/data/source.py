@@ -21,18 +21,10 @@ def way_out(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class ChecksumResult:
-    """Whether a file is the published one (None: no checksum was published), and how that is known."""
-
-    matches: bool | None
-    finding: str
-
-
-@dataclass(frozen=True)
 class OfficialFile:
     """One published file: its possible paths in the data folder, the preferred one first, and its checksums.
 
-    ``md5`` is that of the file as published at ``places[0]``; ``unpacked_md5`` that of the same file after gunzip.
+    ``md5`` is that of the file as published, ``unpacked_md5`` that of the same file after gunzip.
     """
 
     places: tuple[str, ...]
@@ -51,24 +43,21 @@ class OfficialFile:
             raise DataError(f"{name}: {data_dir / self.places[0]} is missing; {way_out(name)}")
         return path
 
-    def verify(self, path: Path) -> ChecksumResult:
-        """Compare ``path`` with the published checksums.
-
-        A gzipped file that was compressed again matches if its content does: gzip is not deterministic.
-        """
+    def verify(self, path: Path) -> tuple[bool | None, str]:
+        """Whether ``path`` is the published file (None: no checksum was published), and how that is known."""
         is_as_published = path.suffix == Path(self.places[0]).suffix
         if not is_as_published and self.unpacked_md5 is None:
-            return ChecksumResult(None, "unpacked, it has no published checksum; only counts and shapes are verified")
+            return None, "unpacked, it has no published checksum; only counts and shapes are verified"
         expected = self.md5 if is_as_published else self.unpacked_md5
         found = file_md5(path)
         if found == expected:
-            return ChecksumResult(True, f"md5 {found}")
+            return True, f"md5 {found}"
         if path.suffix == ".gz" and self.unpacked_md5 is not None:
             with reading(path, _UNREADABLE):
                 content = hashlib.md5(read_bytes(path), usedforsecurity=False).hexdigest()
             if content == self.unpacked_md5:
-                return ChecksumResult(True, f"md5 {content} of its content; the file was compressed again")
-        return ChecksumResult(False, f"md5 is {found}, the official file's is {expected}")
+                return True, f"md5 {content} of its content; the file was compressed again"
+        return False, f"md5 is {found}, the official file's is {expected}"
 
 
 def file_md5(path: Path) -> str:
@@ -79,10 +68,7 @@ def file_md5(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Download:
-    """One file to download: its name relative to the base URL, its checksum, and the official files it contains.
-
-    A ``.tar.gz`` contains members named as in ``places[0]``; anything else is itself the only official file.
-    """
+    """One file to download: its name, its checksum, and the official files it contains or is."""
 
     name: str
     md5: str
@@ -96,10 +82,7 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """A published data set: its loader, its images per class, and where its files come from.
-
-    A data set that needs no files (digits) leaves ``base_url`` and ``downloads`` empty.
-    """
+    """A published data set: its loader, its images per class, and where its files come from, if it needs any."""
 
     load: Callable[[Path, Split], ImageData]
     class_counts: Mapping[Split, tuple[int, ...]]

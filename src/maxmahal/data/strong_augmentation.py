@@ -1,9 +1,7 @@
 """The strong augmentation for long adversarial training: crop-shift, one change of colour or shape, erasing, flips.
 
-Beside it CutMix (Yun et al. 2019): a rectangle of another image is pasted in, and the labels count by area.
-
-The parts are those of IDBH (Li and Spratling 2023), which improved adversarial training by augmentation alone; sizes
-and probabilities are ours. ``uniforms`` are ``COLUMNS`` numbers in [0, 1) per image.
+The parts are those of IDBH (Li and Spratling 2023); sizes and probabilities are ours. Beside it CutMix (Yun et al.
+2019): a rectangle of another image is pasted in, and the labels count by area.
 """
 
 import math
@@ -39,10 +37,10 @@ def cutmix(
     uniforms: Float[Tensor, "n 4"],
     probability: float = 1.0,
 ) -> tuple[Float[Tensor, "n c h w"], Float[Tensor, " n"]]:
-    """The mixed images, and the share of each that is still its own.
+    """The mixed images, and the share of each that is still its own, counted in pixels.
 
-    ``uniforms`` are four numbers in [0, 1) per image: whether it is mixed, the share of the rectangle, and where its
-    middle is. The rectangle has the image's proportions and ends at its edges, so the share is counted in pixels.
+    ``uniforms`` are four numbers in [0, 1) per image: whether it is mixed, the share of the rectangle, which has the
+    image's proportions, and where its middle is.
     """
     height, width = images.shape[2:]
     sides = uniforms[:, 1:2].sqrt() * torch.tensor([height, width], device=images.device)

@@ -1,7 +1,4 @@
-"""WebDataset tars: ``KEY.jpg`` or ``KEY.png`` beside ``KEY.cls``, which holds the number of the class.
-
-The tars are never unpacked: the headers are read once, and each image is then read where it lies.
-"""
+"""WebDataset tars: ``KEY.jpg`` or ``KEY.png`` beside ``KEY.cls`` with the number of the class; never unpacked."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""The type of every data set: uint8 images and labels, in memory, on one device."""
+"""The type of every data set: uint8 images and labels, in memory, on one device; and its split for validation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from maxmahal.errors import DataError
+from maxmahal.errors import ArgumentError, DataError
+from maxmahal.random import generator
 
 
 @dataclass(frozen=True)
 class ImageData:
-    """A whole data set in memory (or on the GPU): NCHW bytes, integer labels, class names.
+    """A whole data set in memory (or on the GPU): NCHW bytes, integer labels, class names, perhaps superclasses.
 
-    ``coarse_labels`` and ``coarse_names`` are the superclasses, if the data set has them (CIFAR-100).
     ``sample_ids`` number the samples in the original file, so that a subset keeps each sample's own random numbers.
     """
 
@@ -58,9 +58,6 @@ class ImageData:
         images: UInt8[Tensor, "n c h w"],
         labels: Int[Tensor, " n"],
         class_names: Sequence[str],
-        coarse_labels: Int[Tensor, " n"] | None = None,
-        coarse_names: Sequence[str] = (),
-        superclasses: Sequence[int] | None = None,
     ) -> "ImageData":
         """Build from tensors, numbering the samples 0, 1, 2, …"""
         return cls(
@@ -69,9 +66,6 @@ class ImageData:
             labels=labels.to(torch.int64),
             class_names=tuple(class_names),
             sample_ids=torch.arange(len(images), device=images.device),
-            coarse_labels=None if coarse_labels is None else coarse_labels.to(torch.int64),
-            coarse_names=tuple(coarse_names),
-            superclasses=None if superclasses is None else tuple(superclasses),
         )
 
     def __len__(self) -> int:
@@ -119,6 +113,25 @@ class ImageData:
     def float_images(self) -> Float[Tensor, "n c h w"]:
         """The images as float32 in [0, 1], the input of the models."""
         return to_unit_range(self.images)
+
+
+def train_validation_split(data: ImageData, validation: int, seed: int) -> tuple[ImageData, ImageData]:
+    """Hold out ``validation`` images, stratified by class (to within one), drawn by ``seed``; ids and order stay."""
+    if not 0 <= validation < max(len(data), 1):
+        raise ArgumentError(
+            f"validation must lie in 0..{max(len(data) - 1, 0)} because {data.name} has {len(data)} images and some "
+            f"must remain for training; got {validation}."
+        )
+    labels = data.labels.cpu()
+    # In proportion to the classes; the rest after rounding goes to the largest remainders.
+    shares, size = torch.bincount(labels, minlength=data.num_classes) * validation, max(len(labels), 1)
+    quotas, remainders = shares // size, shares % size
+    quotas[remainders.argsort(descending=True, stable=True)[: validation - int(quotas.sum())]] += 1
+    order = torch.randperm(len(data), generator=generator(seed, "validation split"))
+    chosen = torch.zeros(len(data), dtype=torch.bool)
+    for label, quota in enumerate(quotas.tolist()):
+        chosen[order[labels[order] == label][:quota]] = True
+    return data.select((~chosen).nonzero().squeeze(1)), data.select(chosen.nonzero().squeeze(1))
 
 
 def disagreement(train: ImageData, test: ImageData) -> str | None:

@@ -1,12 +1,7 @@
-"""Sample density in feature space (paper Sec. 3), measured on trained models.
+"""Sample density in feature space (paper Sec. 3), measured on trained models: SD = ΔN / Vol(ΔB)   (Eq. 2),
 
-A classifier can be robust near a sample only if its training data has enough samples near it. The paper counts samples
-between two contours of the loss. With ΔN samples whose loss is in [C, C + ΔC], and Vol(ΔB) the volume of all features
-with such a loss,
-
-    SD = ΔN / Vol(ΔB)   (Eq. 2).
-
-Reading order: ``contours`` (level sets and volumes), ``measure`` and ``compare`` (trained models).
+for the ΔN samples whose loss is in [C, C + ΔC], and Vol(ΔB) the volume of all features with such a loss. Reading order:
+``contours`` (level sets and volumes), ``measure`` and ``compare`` (trained models).
 """
 
 from maxmahal.density.compare import compare_models, render_density_page, table, write_density_page

@@ -32,10 +32,7 @@ def compare_models(
     data_dir: Path | None = None,
     device: torch.device | str = "auto",
 ) -> DensityRecord:
-    """Measure every model on the same part of its data (or of ``data``); the result can be written as JSON.
-
-    Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
-    """
+    """Measure every model on the same part of its data (or of ``data``); code in files runs only if ``trusted``."""
     if not targets:
         raise ArgumentError("Name at least one model: a run folder, a checkpoint or a name of the zoo.")
     models = []

@@ -1,8 +1,7 @@
 """The level sets of the losses in feature space, where they have a closed form, and the volumes between them.
 
-MMC's are spheres around a class's center (Eq. 8). Those of g-SCE for a class k against one runner-up k̃ (Eq. 5 and 6)
-are spheres too if the precisions differ. Volumes are logarithms in float64: a ball of radius 10 in 512 dimensions has
-a volume of about e^462, one of radius 1 about e^-717.
+MMC's are spheres around a class's center (Eq. 8), those of g-SCE for a class k against one runner-up k̃ (Eq. 5 and 6)
+are spheres if the precisions differ. Volumes are logarithms: a ball of radius 10 in 512 dimensions has about e^462.
 """
 
 import math
@@ -100,8 +99,7 @@ def pair_contours(
 ) -> PairSpheres | None:
     """The contours of log(1 + e^(h_k̃ - h_k)) for quadratic logits (Eq. 4): row 0 is class k, row 1 its runner-up.
 
-    With two classes this is the g-SCE loss itself. None if the precisions are equal, as in SCE: the contours are
-    planes, and the volume between two of them is infinite (Remark 1).
+    None if the precisions are equal, as in SCE: the contours are planes (Remark 1).
     """
     own, other = centers.detach().to(torch.float64)
     first, second = precisions.detach().double().tolist()

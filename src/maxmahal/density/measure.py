@@ -56,12 +56,13 @@ def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Ten
         )
     means = torch.stack([features[labels == label].mean(dim=0) for label in present])
     unit = float(torch.pdist(means).mean())
-    centers = head_centers(head)
+    centers, classes = head_centers(head), head.num_classes
+    pairs = torch.bincount(labels * classes + second, minlength=classes**2).reshape(classes, classes)  # N_{k,k̃}
     return {
         "loss": type(head).__name__,
         "samples": len(labels),
         "dim": features.shape[1],
-        "classes": head.num_classes,
+        "classes": classes,
         "accuracy": float((logits.argmax(dim=1) == labels).double().mean()),
         "losses": loss_histogram(losses),
         "spread": {
@@ -72,7 +73,7 @@ def measure_features(head: Head, features: Float[Tensor, "n d"], labels: Int[Ten
         "angles": {"means": angles(means), "centers": None if centers is None else angles(centers[present])},
         "shells": shell_densities(head, losses, labels, second, unit),
         "neighbours": _neighbour_densities(features, labels, present, unit),
-        "runners_up": _matrix(labels, second, head.num_classes),
+        "runners_up": {"class_counts": pairs.sum(dim=1).tolist(), "pair_counts": pairs.tolist()},
     }
 
 
@@ -84,10 +85,7 @@ def runners_up(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Int[T
 def log_neighbour_density(
     features: Float[Tensor, "n d"], neighbours: int = 5, *, queries: int | None = None
 ) -> Float[Tensor, " m"]:
-    """Eq. 2 with ΔB the ball that reaches to a sample's k-th nearest neighbour: log(k / Vol), whatever the loss.
-
-    Neighbours are searched among all features; ``queries`` limits the result to the first so many features.
-    """
+    """Eq. 2 with ΔB the ball to a sample's k-th nearest neighbour: log(k / Vol) of the first ``queries`` features."""
     if not 1 <= neighbours < len(features):
         raise ArgumentError(
             f"neighbours must lie in 1..{len(features) - 1} because there are {len(features)} features; "
@@ -131,7 +129,7 @@ def shell_densities(
     """Eq. 2 between exact contours around each quantile of a class's losses, and the classes' mean.
 
     Where contours depend on the runner-up, a class is its largest D_{k,k̃}. ``unit_free`` takes the mean distance
-    between class means as the unit of length, so that models whose features differ in size can be compared.
+    between class means as the unit of length.
     """
     rows, present = [], sorted(set(labels.tolist()))
     for label in present:
@@ -183,12 +181,6 @@ def _neighbour_densities(
 def _unit_free(log_density: float | None, dim: int, unit: float) -> float | None:
     """The density with ``unit`` as the unit of length; None for a model whose class means all coincide."""
     return None if log_density is None or unit <= 0 else log_density + dim * math.log(unit)
-
-
-def _matrix(labels: Int[Tensor, " n"], second: Int[Tensor, " n"], classes: int) -> DensityRecord:
-    """N_k, and N_{k,k̃} as a matrix of runners-up."""
-    pairs = torch.bincount(labels * classes + second, minlength=classes**2).reshape(classes, classes)
-    return {"class_counts": pairs.sum(dim=1).tolist(), "pair_counts": pairs.tolist()}
 
 
 def _mean_distance(features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], points: dict[int, Tensor]) -> float:

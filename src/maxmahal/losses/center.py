@@ -34,8 +34,7 @@ def updated_centers(
 ) -> Float[Tensor, "l d"]:
     """The delta rule: μ_k moves by ``rate`` of Σ(z - μ_k) / (1 + n_k) over the batch's n_k features of class k.
 
-    The 1 in the denominator keeps a class that appears once from jumping half-way at every batch. ``add_up`` replaces
-    tensors by their sums over processes that have a part of the batch each.
+    ``add_up`` replaces tensors by their sums over processes that have a part of the batch each.
     """
     members = F.one_hot(labels, len(centers)).to(features.dtype)
     counts, sums = members.sum(dim=0), members.T @ features
@@ -45,11 +44,10 @@ def updated_centers(
 
 
 class CenterLoss(Head):
-    """SCE + weight·½‖z - μ_y‖², where μ follows the features by the delta rule.
+    """SCE + weight·½‖z - μ_y‖², where μ follows the features by the delta rule at each ``forward`` in training mode.
 
-    As in batch norm, the centers move whenever ``forward`` runs in training mode. With ``joint=False`` the softmax term
-    is left out and the nearest center predicts: features and centers then collapse to one point, which is the paper's
-    argument for centers that do not move.
+    With ``joint=False`` the softmax term is left out and the nearest center predicts: features and centers then
+    collapse to one point, which is the paper's argument for centers that do not move.
     """
 
     printed_settings = ("weight", "update_rate", "joint")
@@ -88,8 +86,7 @@ class CenterLoss(Head):
         if self.linear is None:
             # A copy, because forward moves the centers in place before the caller's backward pass reads them.
             return center_logits(features, self.centers.clone())
-        logits: Tensor = self.linear(features)
-        return logits
+        return self.linear(features)
 
     def per_sample(self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """L_SCE + weight·L_Center; alone, weight·L_Center (Remark 2)."""

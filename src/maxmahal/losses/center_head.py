@@ -1,6 +1,5 @@
 """What every head with preset centers shares: the centers, the scale and the logits."""
 
-import inspect
 import math
 
 import torch
@@ -15,8 +14,7 @@ from maxmahal.models.head import Head
 class CenterHead(Head):
     """Preset centers μ* as a buffer, and logits -scale·½‖z - μ‖².
 
-    ``scale`` 1 is the paper, 2 the released code, which drops the ½. It multiplies the loss and the logits alike,
-    changes what a cross-entropy attack sees, and is a buffer so that it is saved with every model.
+    ``scale`` 1 is the paper, 2 the released code, which drops the ½; it multiplies the loss and the logits alike.
     """
 
     printed_settings: tuple[str, ...] = ("scale",)
@@ -42,17 +40,6 @@ class CenterHead(Head):
         super().__init__(num_classes=centers.shape[0], feature_dim=centers.shape[1])
         self.register_buffer("centers", centers.detach().clone())
         self.register_buffer("scale", torch.tensor(scale, dtype=centers.dtype))
-
-    def __new__(cls, *arguments: object, **settings: object) -> "CenterHead":
-        """Refuse the two sizes that other heads take, which Python would answer with a count of arguments."""
-        classes = arguments[0] if arguments else settings.get("num_classes")
-        if isinstance(classes, int):
-            dim = arguments[1] if len(arguments) > 1 else settings.get("feature_dim", "dim")
-            name = cls.__name__
-            raise ArgumentError(f"{name} takes centers, not sizes: {name}(max_mahalanobis_centers({classes}, {dim})).")
-        return super().__new__(cls)
-
-    __new__.__signature__ = inspect.signature(__init__)  # type: ignore[attr-defined]  # a registry reads it
 
     @property
     def class_centers(self) -> Float[Tensor, "l d"]:

@@ -21,8 +21,7 @@ def emc_loss(
 ) -> Float[Tensor, " n"]:
     """``½‖z - μ_y‖² + ‖μ_y - μ*_y‖²/(2α)`` with ``μ = μ* + √α·offset`` (paper Eq. 21).
 
-    In terms of the offset the second term is ½‖offset_y‖², whose curvature does not depend on α; trained directly, a μ
-    with small α makes plain SGD diverge.
+    The second term is ½‖offset_y‖², whose curvature does not depend on α: SGD on μ itself diverges for small α.
     """
     moved = preset + math.sqrt(alpha) * offsets
     return mmc_loss(features, labels, moved) + 0.5 * offsets[labels].square().sum(dim=1)

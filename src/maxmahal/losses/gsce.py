@@ -10,11 +10,9 @@ from maxmahal.models.head import Head, QuadraticLogits
 
 
 def center_logits(features: Float[Tensor, "n d"], centers: Float[Tensor, "l d"]) -> Float[Tensor, "n l"]:
-    """-½‖z - μ_k‖² for every class.
+    """-½‖z - μ_k‖² for every class, expanded into one matrix product, so that memory does not grow with n·l·d.
 
-    Expanded into one matrix product, so that memory does not grow with n·l·d. The rounding this costs is about 1e-7 of
-    ‖z‖² + ‖μ‖², the same for every class of a sample: far below any margin, but a logit at its own center may come out
-    as -1e-5 instead of 0.
+    This rounds by about 1e-7 of ‖z‖² + ‖μ‖²: a logit at its own center may come out as -1e-5 instead of 0.
     """
     half_squares = 0.5 * centers.square().sum(dim=1)
     return torch.addmm(-half_squares, features, centers.T) - 0.5 * features.square().sum(dim=1, keepdim=True)

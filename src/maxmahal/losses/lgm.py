@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.models.head import Head
 
 Covariance = Literal["identity", "diagonal"]
@@ -54,9 +54,9 @@ def lgm_loss(
 class LGM(Head):
     """Logits -½d_k² - ½log|Λ_k|; training enlarges the true class's d² by the margin and adds a likelihood term.
 
-    ``margin`` is the original multiplicative α (this paper writes an additive one), ``likelihood_weight`` its λ.
-    Without the log-determinants a trainable Λ would grow without bound; a floor keeps it from shrinking to nothing.
-    ``covariance="identity"`` fixes Λ, as the original authors' own CIFAR code does.
+    ``margin`` is the original multiplicative α (this paper writes an additive one), ``likelihood_weight`` its λ. A
+    floor keeps a trainable Λ from shrinking to nothing; ``covariance="identity"`` fixes Λ, as the authors' CIFAR code
+    does.
     """
 
     printed_settings = ("margin", "likelihood_weight")
@@ -76,10 +76,7 @@ class LGM(Head):
             raise ArgumentError(
                 f"margin and likelihood_weight must not be negative; got {margin} and {likelihood_weight}."
             )
-        if covariance not in get_args(Covariance):
-            raise ArgumentError(
-                f"covariance = '{covariance}' is unknown; {did_you_mean(covariance, get_args(Covariance))}"
-            )
+        check_choice("covariance", covariance, get_args(Covariance))
         self.margin = margin
         self.likelihood_weight = likelihood_weight
         self.centers = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_classes, feature_dim)))

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.losses.center_head import CenterHead
 from maxmahal.models.head import DistanceLoss
 
@@ -37,18 +37,12 @@ def huber_mmc_loss(
 
 
 def pairing_loss(features: Float[Tensor, "n d"], adversarial_features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """‖z(x) - z(x*)‖² for each sample, adversarial logit pairing on features (appendix B.2).
-
-    Half of it is at most ‖z(x) - μ_y‖² + ‖z(x*) - μ_y‖², so MMC on both images also pairs them.
-    """
+    """‖z(x) - z(x*)‖² for each sample, adversarial logit pairing on features (appendix B.2)."""
     return (features - adversarial_features).square().sum(dim=1)
 
 
 class MMC(CenterHead):
-    """Max-Mahalanobis center loss: ``MMC(max_mahalanobis_centers(num_classes, dim))``.
-
-    Only the true class's center enters the loss, so its cost does not grow with the number of classes.
-    """
+    """Max-Mahalanobis center loss: ``MMC(max_mahalanobis_centers(num_classes, dim))``."""
 
     divergence = "features"
     printed_settings = ("scale", "form")
@@ -59,8 +53,7 @@ class MMC(CenterHead):
         self, centers: Float[Tensor, "l d"], *, scale: float = 1.0, form: Form = "squared", huber_threshold: float = 1.0
     ) -> None:
         super().__init__(centers, scale=scale)
-        if form not in get_args(Form):
-            raise ArgumentError(f"form = '{form}' is unknown; {did_you_mean(form, get_args(Form))}")
+        check_choice("form", form, get_args(Form))
         if huber_threshold <= 0:
             raise ArgumentError(f"huber_threshold must be positive, a distance; got {huber_threshold}.")
         self.form = form

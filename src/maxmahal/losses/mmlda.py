@@ -17,8 +17,7 @@ def mmlda_loss(
 ) -> Float[Tensor, " n"]:
     """-log softmax(-scale·½‖z - μ‖²)_y for each sample (paper Eq. 10 at scale 1).
 
-    ½‖z‖² is common to all classes and drops out of the softmax, so it is left out: z·μ - ½‖μ‖² trains where the squared
-    distance in float32 does not.
+    ½‖z‖² is common to all classes, so it is left out: z·μ - ½‖μ‖² trains where the squared distance does not.
     """
     logits = features @ centers.T - 0.5 * centers.square().sum(dim=1)
     return F.cross_entropy(scale * logits, labels, reduction="none", label_smoothing=label_smoothing)

@@ -1,7 +1,6 @@
 """Every loss by name. A new one is one new file and one line here; one from outside is ``package.module:MyLoss``.
 
-A head that takes ``centers`` is given preset ones; any other takes ``num_classes`` and ``feature_dim``. The remaining
-keyword arguments are its settings, with their names, types and defaults read from the signature.
+A head takes ``centers``, or ``num_classes`` and ``feature_dim``; its other keyword arguments are its settings.
 """
 
 import inspect

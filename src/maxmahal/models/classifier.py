@@ -62,10 +62,10 @@ def blank_normalization(name: str, image_shape: tuple[int, int, int]) -> Normali
 
 
 class Classifier(nn.Module):
-    """``Classifier(backbone, head)``: images in [0, 1], NCHW, in; logits out; ``features`` is the second method.
+    """``Classifier(backbone, head)``: images in [0, 1], NCHW, in; logits out.
 
-    ``backbone`` is any module that maps images to feature vectors (ours, timm's, torchvision's, your own).
-    ``normalize`` runs before it, so that callers and attacks never leave [0, 1].
+    ``backbone`` is any module that maps images to feature vectors; ``normalize`` runs before it, so that callers and
+    attacks never leave [0, 1].
     """
 
     card: Any = None
@@ -121,10 +121,9 @@ class Classifier(nn.Module):
         trusted: Sequence[str] = (),
         device: torch.device | str = "cpu",
     ) -> "Classifier":
-        """The model in a folder that ``save_pretrained`` wrote, or in the repository OWNER/NAME of Hugging Face Hub.
+        """The model in a folder of ``save_pretrained``, or in the repository OWNER/NAME of Hugging Face Hub.
 
-        Every tensor must fit, and no code is executed from the files. ``backbone`` and ``trusted`` are those of
-        ``maxmahal.load``.
+        No code is executed from the files. ``backbone`` and ``trusted`` are those of ``maxmahal.load``.
         """
         loading = {"backbone": backbone, "trusted": trusted, "device": device}
         return integration("hub").from_pretrained(name, revision, token, **loading)

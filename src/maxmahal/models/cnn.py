@@ -44,5 +44,4 @@ class SmallCNN(nn.Module):
 
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
-        features: Tensor = self.feature(self.layers(images))
-        return features
+        return self.feature(self.layers(images))

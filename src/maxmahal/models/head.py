@@ -51,8 +51,7 @@ class Head(nn.Module, ABC):
     """A training loss together with the classifier it implies.
 
     ``head(features, labels)`` is the mean loss of the batch, ``head.logits(features)`` what the classifier predicts
-    with. Whatever the loss needs (centers, a weight matrix) lives here as buffers and parameters. The attributes and
-    properties below are facts about the loss: other parts of the library read them and never ask for a head's class.
+    with. The attributes and properties below are facts about the loss: nobody else asks for a head's class.
     """
 
     printed_settings: tuple[str, ...] = ()
@@ -70,14 +69,18 @@ class Head(nn.Module, ABC):
     add_up: Callable[[Sequence[Tensor]], None] = staticmethod(lambda _: None)
     """Replaces tensors by their sums over all processes of a training, for a loss that moves its buffers."""
 
-    def __new__(cls: type[_Kind], *arguments: object, **_: object) -> _Kind:
-        """Refuse sizes without their names, which Python would answer with a count of arguments."""
-        sizes = inspect.signature(cls.__init__).parameters.get("num_classes")
+    def __new__(cls: type[_Kind], *arguments: object, **settings: object) -> _Kind:
+        """Refuse sizes without their names or in place of centers, which Python would answer with a count."""
+        known, name = inspect.signature(cls.__init__).parameters, cls.__name__
+        if "centers" in known and isinstance(first := [*arguments, settings.get("num_classes")][0], int):
+            dim = arguments[1] if len(arguments) > 1 else settings.get("feature_dim", "dim")
+            raise ArgumentError(f"{name} takes centers, not sizes: {name}(max_mahalanobis_centers({first}, {dim})).")
+        sizes = known.get("num_classes")
         if arguments and sizes is not None and sizes.kind is inspect.Parameter.KEYWORD_ONLY:
             given = ", ".join(str(each) if isinstance(each, int) else type(each).__name__ for each in arguments)
             raise ArgumentError(
-                f"{cls.__name__}({given}) does not say which size is which, and nn.Linear has them the other way "
-                f"round; write {cls.__name__}(num_classes=…, feature_dim=…)."
+                f"{name}({given}) does not say which size is which, and nn.Linear has them the other way round; "
+                f"write {name}(num_classes=…, feature_dim=…)."
             )
         return super().__new__(cls)
 

@@ -1,18 +1,14 @@
-"""3x3 convolutions of few channels, as Triton kernels.
+"""3x3 convolutions of few channels, as Triton kernels: the vendor's fill a quarter of their tiles with 16 channels.
 
-A CIFAR ResNet spends most of its time on images of 16 or 32 channels, where the vendor's kernels fill a quarter of
-their tiles. Here a program takes a run of neighbouring pixels with all their channels and adds up nine small matrix
-products, one per tap; it reads every pixel from memory once and from the cache eight times more.
-
-Images are channels_last, stride and padding are 1, sums are float32. Numbers of channels that are no power of two are
-filled up with zeros inside a program. What a residual network does with a sum next, a program does before it writes:
-a bias, another image, and a ReLU or, in the backward pass, the ReLU's zeros.
+A program takes a run of neighbouring pixels with all their channels and adds up nine small matrix products, one per
+tap. Images are channels_last, stride and padding are 1, sums are float32, and channels are filled up to a power of two.
+What a residual network does with a sum next, a program does before it writes: a bias, another image, and a ReLU or, in
+the backward pass, the ReLU's zeros.
 """
 
 # ruff: noqa: N803 - a compile-time constant is written in capitals
 # mypy: disable-error-code="import-not-found,no-untyped-def,untyped-decorator"
 
-from dataclasses import dataclass
 from typing import no_type_check
 
 import torch
@@ -93,43 +89,40 @@ def _sum_over_pixels(images, gradient, out, total, each, height, width, ins, out
     tl.store(out + place + 2 * ins * outs, right, mask=known)
 
 
-@dataclass(frozen=True)
-class _Ending:
-    """What becomes of a sum before it is written."""
-
-    bias: Tensor | None = None
-    addend: Tensor | None = None
-    source: Tensor | None = None
-    """Zero where this is not positive."""
-    relu: bool = False
+# What becomes of a sum before it is written: a bias, an addend, zero where a source is not positive, a ReLU.
+Ending = tuple[Tensor | None, Tensor | None, Tensor | None, bool]
 
 
 def _launch(
-    images: Tensor, weight: Tensor, outs: int, strides: tuple[int, int, int, int], first: int, ending: _Ending
+    images: Tensor, weight: Tensor, outs: int, strides: tuple[int, int, int, int], first: int, ending: Ending
 ) -> Tensor:
+    bias, addend, source, relu = ending
     images = _laid_out(images)
     count, ins, height, width = images.shape
     out = images.new_empty(count, height, width, outs).permute(0, 3, 1, 2)
     total = count * height * width
-    addend, source = (None if each is None else _laid_out(each) for each in (ending.addend, ending.source))
+    addend, source = (None if each is None else _laid_out(each) for each in (addend, source))
     _convolve[triton.cdiv(total, PIXELS),](
-        images, weight, ending.bias, addend, source, out, total, height, width, *strides, first, ins, outs,
-        INS=_filled(ins), OUTS=_filled(outs), PIXELS=PIXELS, BIAS=ending.bias is not None, ADDEND=addend is not None,
-        SOURCE=source is not None, RELU=ending.relu, num_warps=WARPS,
+        images, weight, bias, addend, source, out, total, height, width, *strides, first, ins, outs,
+        INS=_filled(ins), OUTS=_filled(outs), PIXELS=PIXELS, BIAS=bias is not None, ADDEND=addend is not None,
+        SOURCE=source is not None, RELU=relu, num_warps=WARPS,
     )  # fmt: skip
     return out
 
 
-def _forth(images: Tensor, weight: Tensor, ending: _Ending) -> Tensor:
+def _forth(images: Tensor, weight: Tensor, bias: Tensor | None, addend: Tensor | None, relu: bool) -> Tensor:
     per_out, per_in, per_row, per_column = weight.stride()
-    return _launch(images, weight, weight.shape[0], (per_in, per_out, per_row, per_column), 0, ending)
+    strides = (per_in, per_out, per_row, per_column)
+    return _launch(images, weight, weight.shape[0], strides, 0, (bias, addend, None, relu))
 
 
-def _back(gradient: Tensor, weight: Tensor, ending: _Ending) -> Tensor:
+def _back(gradient: Tensor, weight: Tensor, addend: Tensor | None, source: Tensor | None) -> Tensor:
     """The same sum with the taps and the channels turned round."""
     per_out, per_in, per_row, per_column = weight.stride()
     strides = (per_out, per_in, -per_row, -per_column)
-    return _launch(gradient, weight, weight.shape[1], strides, 2 * (per_row + per_column), ending)
+    return _launch(
+        gradient, weight, weight.shape[1], strides, 2 * (per_row + per_column), (None, addend, source, False)
+    )
 
 
 def _laid_out(images: Tensor) -> Tensor:
@@ -144,25 +137,25 @@ def _filled(channels: int) -> int:
 @torch.library.custom_op("maxmahal::convolve", mutates_args=(), tags=LAYOUT)
 def convolve(images: Tensor, weight: Tensor) -> Tensor:
     """``F.conv2d(images, weight, padding=1)``."""
-    return _forth(images, weight, _Ending())
+    return _forth(images, weight, None, None, relu=False)
 
 
 @torch.library.custom_op("maxmahal::convolve_and_add", mutates_args=(), tags=LAYOUT)
 def convolve_and_add(images: Tensor, weight: Tensor, bias: Tensor | None, addend: Tensor | None, relu: bool) -> Tensor:
     """``F.conv2d(images, weight, bias, padding=1) + addend``, with a ReLU at the end or without."""
-    return _forth(images, weight, _Ending(bias, addend, relu=relu))
+    return _forth(images, weight, bias, addend, relu)
 
 
 @torch.library.custom_op("maxmahal::convolve_back", mutates_args=(), tags=LAYOUT)
 def convolve_back(gradient: Tensor, weight: Tensor) -> Tensor:
     """What a gradient of the output is for the images."""
-    return _back(gradient, weight, _Ending())
+    return _back(gradient, weight, None, None)
 
 
 @torch.library.custom_op("maxmahal::convolve_back_and_add", mutates_args=(), tags=LAYOUT)
 def convolve_back_and_add(gradient: Tensor, weight: Tensor, addend: Tensor | None, source: Tensor) -> Tensor:
     """The same plus another gradient, and through the ReLU that the images came out of: ``source`` is what it gave."""
-    return _back(gradient, weight, _Ending(addend=addend, source=source))
+    return _back(gradient, weight, addend, source)
 
 
 @torch.library.custom_op("maxmahal::convolve_weight", mutates_args=(), tags=LAYOUT)
@@ -185,38 +178,17 @@ OPERATORS = (convolve, convolve_and_add, convolve_back, convolve_back_and_add, c
 
 
 @convolve.register_fake
-def _convolved(images: Tensor, weight: Tensor) -> Tensor:
+@convolve_and_add.register_fake
+def _convolved(images: Tensor, weight: Tensor, *_ending: object) -> Tensor:
     count, _, height, width = images.shape
     return images.new_empty(count, height, width, weight.shape[0]).permute(0, 3, 1, 2)
 
 
-@convolve_and_add.register_fake
-def _convolved_and_added(
-    images: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,  # noqa: ARG001
-    addend: Tensor | None,  # noqa: ARG001
-    relu: bool,  # noqa: ARG001
-) -> Tensor:
-    found: Tensor = _convolved(images, weight)
-    return found
-
-
 @convolve_back.register_fake
-def _convolved_back(gradient: Tensor, weight: Tensor) -> Tensor:
+@convolve_back_and_add.register_fake
+def _convolved_back(gradient: Tensor, weight: Tensor, *_ending: object) -> Tensor:
     count, _, height, width = gradient.shape
     return gradient.new_empty(count, height, width, weight.shape[1]).permute(0, 3, 1, 2)
-
-
-@convolve_back_and_add.register_fake
-def _convolved_back_and_added(
-    gradient: Tensor,
-    weight: Tensor,
-    addend: Tensor | None,  # noqa: ARG001
-    source: Tensor,  # noqa: ARG001
-) -> Tensor:
-    found: Tensor = _convolved_back(gradient, weight)
-    return found
 
 
 @convolve_weight.register_fake

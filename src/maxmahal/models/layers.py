@@ -1,15 +1,19 @@
-"""What the networks share: the feature layer after the pooling, and the initial weights."""
+"""What the networks share: the feature layer, the initial weights, the memory layout, ``torch.compile``."""
+
+import types
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+Function = TypeVar("Function", bound=Callable[..., object])
+
 
 class Float32Linear(nn.Linear):
-    """A linear layer that stays in float32 where everything around it is cast to bfloat16.
-
-    Features, or logits, differ by little compared with their size: three digits are not enough.
-    """
+    """A linear layer that stays in float32 under autocast: features and logits differ by little for their size."""
 
     def forward(self, input: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """``nn.Linear`` in the precision of its own weights, whatever the caller's autocast."""
@@ -20,8 +24,7 @@ class Float32Linear(nn.Linear):
 def feature_layer(width: int, feature_dim: int | None) -> tuple[nn.Module, int]:
     """The linear layer that ends in the feature space, and the dimension it ends in.
 
-    Features after ReLU and pooling are never negative, while all centers but one have negative coordinates: without
-    this layer training towards them converges only at very small learning rates.
+    Features after ReLU and pooling are never negative, but all centers but one have negative coordinates.
     """
     if feature_dim is None:
         return nn.Identity(), width
@@ -42,3 +45,17 @@ def initialise(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+def compile_apart(function: Function, *, dynamic: bool) -> Function:
+    """``function`` compiled with our kernels, as a code object of its own: torch counts compilations by those."""
+    code, names, name, closure = (getattr(function, f"__{part}__") for part in ("code", "globals", "name", "closure"))
+    own: Function = types.FunctionType(code.replace(), names, name, None, closure)  # type: ignore[assignment]
+    options: dict[str, Any] = {}
+    if torch.cuda.is_available() and find_spec("triton") is not None:
+        # Imported here: it loads torch's compiler, and triton, which comes with GPU builds of torch alone.
+        from maxmahal.models.small_convolutions import SmallConvolutions
+
+        options["post_grad_custom_pre_pass"] = SmallConvolutions()
+    compiled: Function = torch.compile(own, dynamic=dynamic, options=options)  # type: ignore[assignment]
+    return compiled

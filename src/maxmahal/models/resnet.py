@@ -7,39 +7,42 @@ from torch.nn import functional as F
 from maxmahal.models.layers import feature_layer, initialise
 
 
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions; where the shape changes, the shortcut subsamples and pads with zero channels."""
-
+class _TwoConvolutions(nn.Module):
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels_out)
         self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels_out)
+
+    def residual(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
+        return self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+
+
+class BasicBlock(_TwoConvolutions):
+    """Two 3x3 convolutions; where the shape changes, the shortcut subsamples and pads with zero channels."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__(channels_in, channels_out, stride)
         self.stride = stride
         self.extra_channels = channels_out - channels_in
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
         """relu(shortcut + residual)."""
-        residual = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
         shortcut = x[:, :, :: self.stride, :: self.stride] if self.stride > 1 else x
         if self.extra_channels:
             before = self.extra_channels // 2
             shortcut = F.pad(shortcut, (0, 0, 0, 0, before, self.extra_channels - before))
-        return F.relu(shortcut + residual)
+        return F.relu(shortcut + self.residual(x))
 
 
 class ResNetV1(nn.Module):
     """6n+2 layers: a 3x3 stem, three stages of n basic blocks at widths 16, 32, 64, global average pooling.
 
-    ``feature_dim`` adds the linear layer that carries the pooled 64 values to the feature space; None leaves it out.
-    A linear layer makes no dimensions: from 64 values, features never leave a flat of 64 dimensions, and the centers
-    of 100 classes span 99. ``widened`` adds a 1x1 convolution to so many channels before the pooling.
-
-    ``damped`` starts the last norm of each block at 1/√n in place of 1, so that a stage adds about as much as it gets.
-    Undamped, eighteen blocks a stage add up to features of length 37, and the squared distances of MMC diverge in a few
-    steps at the learning rate that suits five. From 0 (Goyal et al. 2017) the deep networks learn more slowly
-    than the shallow ones.
+    ``feature_dim`` adds the linear layer from the pooled 64 values to the feature space; None leaves it out. From 64
+    values features span 64 dimensions, and the centers of 100 classes 99: ``widened`` adds a 1x1 convolution to so many
+    channels before the pooling. ``damped`` starts the last norm of each block at 1/√n in place of 1: otherwise eighteen
+    blocks a stage add up to long features, and the squared distances of MMC diverge.
     """
 
     def __init__(
@@ -78,8 +81,7 @@ class ResNetV1(nn.Module):
         x = self.blocks(F.relu(self.bn(self.conv(images))))
         if self.widen is not None:
             x = self.widen(x)
-        features: Tensor = self.feature(x.mean(dim=(2, 3)))
-        return features
+        return self.feature(x.mean(dim=(2, 3)))
 
 
 def _batch_norm(channels: int) -> nn.BatchNorm2d:
@@ -91,8 +93,8 @@ def _batch_norm(channels: int) -> nn.BatchNorm2d:
 class Bottleneck(nn.Module):
     """Pre-activation 1x1, 3x3, 1x1, all with biases.
 
-    The first block of a stage has a bare 1x1 projection of its raw input as shortcut; the very first one of the network
-    also skips the batch norm before its first convolution, because the stem has just done it.
+    The first block of a stage projects its raw input by a 1x1 convolution as shortcut; the very first one of the
+    network skips the batch norm before its first convolution, because the stem has just done it.
     """
 
     def __init__(self, channels_in: int, inner: int, channels_out: int, stride: int, *, first: bool, very_first: bool):
@@ -110,8 +112,7 @@ class Bottleneck(nn.Module):
         y = self.conv1(F.relu(self.bn1(x)))
         y = self.conv2(F.relu(self.bn2(y)))
         y = self.conv3(F.relu(self.bn3(y)))
-        out: Tensor = self.shortcut(x) + y
-        return out
+        return self.shortcut(x) + y
 
 
 class ResNetV2(nn.Module):
@@ -138,19 +139,14 @@ class ResNetV2(nn.Module):
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
         x = self.blocks(F.relu(self.bn(self.conv(images))))
-        features: Tensor = self.feature(F.relu(self.bn_last(x)).mean(dim=(2, 3)))
-        return features
+        return self.feature(F.relu(self.bn_last(x)).mean(dim=(2, 3)))
 
 
-class ProjectionBlock(nn.Module):
+class ProjectionBlock(_TwoConvolutions):
     """Two 3x3 convolutions; where the shape changes, the shortcut is a 1x1 convolution with batch norm."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels_out)
+        super().__init__(channels_in, channels_out, stride)
         self.shortcut: nn.Module = nn.Identity()
         if stride > 1 or channels_in != channels_out:
             projection = nn.Conv2d(channels_in, channels_out, 1, stride, bias=False)
@@ -158,8 +154,7 @@ class ProjectionBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k i j"]:
         """relu(shortcut + residual)."""
-        residual = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(self.shortcut(x) + residual)
+        return F.relu(self.shortcut(x) + self.residual(x))
 
 
 class ResNet18(nn.Module):
@@ -182,5 +177,4 @@ class ResNet18(nn.Module):
     def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Feature vectors."""
         x = self.blocks(F.relu(self.bn(self.conv(images))))
-        features: Tensor = self.feature(x.mean(dim=(2, 3)))
-        return features
+        return self.feature(x.mean(dim=(2, 3)))

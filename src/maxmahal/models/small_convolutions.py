@@ -22,8 +22,7 @@ for _operator in kernels.OPERATORS:
 class SmallConvolutions(CustomGraphPass):
     """Replaces the 3x3 convolutions of a compiled graph, and their gradients, where ``kernels`` has faster ones.
 
-    What follows a convolution goes into its kernel: the bias, the sum with a residual, the ReLU; backwards the
-    sum with the residual's gradient and the zeros of the ReLU before. Batch norm in training prevents this.
+    The bias, the sum with a residual and the ReLU after a convolution go into its kernel, and backwards likewise.
     """
 
     def __call__(self, graph: fx.Graph) -> None:
@@ -112,16 +111,8 @@ def _erase_between(graph: fx.Graph, added: fx.Node, node: fx.Node) -> None:
         graph.erase_node(each)
 
 
-def _is_small(
-    images: fx.Node,
-    weight: fx.Node,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    transposed: bool,
-    output_padding: list[int],  # noqa: ARG001
-    groups: int,
-) -> bool:
+def _is_small(images: fx.Node, weight: fx.Node, *how: Any) -> bool:
+    stride, padding, dilation, transposed, _, groups = how
     seen, kernel = images.meta["val"], weight.meta["val"]
     plain = list(stride) == list(padding) == list(dilation) == [1, 1] and not transposed and groups == 1
     return (

@@ -1,13 +1,10 @@
-"""Checkpoints: weights as safetensors with the settings in the metadata. Loading one never executes code from it.
-
-Every file has a fingerprint of its content, which is compared when it is read.
-"""
+"""Checkpoints, and the state to resume a run exactly: safetensors with a fingerprint. Loading never executes code."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +17,14 @@ from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import opened, parse_json, user_path, write_atomically
 from maxmahal.imports import names_a_function, nothing_named, only_named
 from maxmahal.models import Classifier
-from maxmahal.settings import from_table, to_table
+from maxmahal.settings import Table, from_table, to_table
 from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings, drop_retired
 from maxmahal.train.device import pick_device
+from maxmahal.train.optimiser import WeightAverage, momentum_tensors, restore_momentum
 from maxmahal.version import __version__
 
-FORMAT = "maxmahal-checkpoint-1"
+FORMAT, STATE_FORMAT = "maxmahal-checkpoint-1", "maxmahal-state-1"
 FINGERPRINT = "fingerprint"
 """The key of the fingerprint in a file's metadata. It detects damage, not forgery, because anybody can compute it; so
 files of earlier versions, which have none, are accepted."""
@@ -63,8 +61,7 @@ def load_model(
 ) -> Classifier:
     """The model saved at ``path`` (a checkpoint, or a run folder: its last one), in evaluation mode.
 
-    A run whose network came from the user's own ``module:factory`` needs that network as ``backbone``, or the name of
-    the factory in ``trusted``: a file may not choose what code to import.
+    A network of the user's own ``module:factory`` is needed as ``backbone``, or its name in ``trusted``.
     """
     path = user_path(path)
     if path.is_dir():
@@ -188,3 +185,80 @@ def _opened(path: Path) -> Iterator[Any]:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be truncated. Copy it again or retrain."
         ) from error
+
+
+@dataclass
+class RunProgress:
+    """The counters of a run."""
+
+    epoch: int = 0
+    train_seconds: float = 0.0
+    best_epoch: int = 0
+    best_score: float = -1.0
+    threads: int = 0
+    processes: int = 1
+    settings: str = ""
+
+    @property
+    def table(self) -> Table:
+        """The settings that the run began with."""
+        return drop_retired(parse_json(self.settings))
+
+
+def save_state(
+    path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None, progress: RunProgress
+) -> None:
+    """Write one file atomically, so that weights, momentum and counters always belong together."""
+    tensors = _prefixed("model", model.state_dict()) | _prefixed("momentum", momentum_tensors(model, optimiser))
+    if average is not None:
+        tensors |= _prefixed("average", average.model.state_dict())
+    tensors["random.cpu"] = torch.get_rng_state()
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
+    save_tensors(path, tensors, {"format": STATE_FORMAT, "progress": json.dumps(asdict(progress))})
+
+
+def load_progress(path: Path) -> RunProgress:
+    """The counters in a state file."""
+    _, metadata = read_tensors(path)  # the whole file, to check its fingerprint
+    if metadata.get("format") != STATE_FORMAT:
+        raise CheckpointError(f"{path} is not the state of a run of this version of maxmahal; start a new run folder.")
+    try:
+        progress = from_table(RunProgress, parse_json(metadata["progress"]))
+        epochs = progress.table["train"]["epochs"]
+        if not (0 < progress.epoch <= epochs and 0 <= progress.best_epoch <= progress.epoch):
+            raise ValueError(f"epoch {progress.epoch} of {epochs}")
+    except (KeyError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{path} has damaged metadata ({error}); start a new run folder.") from error
+    return progress
+
+
+def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> None:
+    """Restore everything that ``save_state`` saved."""
+    tensors, _ = read_tensors(path)
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    momentum = _group(tensors, "momentum")
+    fill(model, _group(tensors, "model"), path)
+    if average is not None:
+        fill(average.model, _group(tensors, "average"), path)
+    try:
+        if any(tensor.shape != shapes.get(name) for name, tensor in momentum.items()):
+            raise RuntimeError("its momentum has other shapes than the model")
+        restore_momentum(model, optimiser, momentum)
+        torch.set_rng_state(tensors["random.cpu"])
+        device = next(model.parameters()).device
+        if device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], device)
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise CheckpointError(f"{path} holds a damaged momentum or random state; start a new run folder.") from error
+
+
+def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")
+    }

@@ -1,14 +1,13 @@
 """The settings of a training run, as frozen dataclasses checked when they are built."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 
-from maxmahal.centers import CENTERS
+from maxmahal.centers.registry import CENTERS, CONTEXT
 from maxmahal.data import augmentations
-from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.errors import SettingsError, check_choice
 from maxmahal.files import portable_path
 from maxmahal.imports import names_a_function
 from maxmahal.losses import LOSSES, check_own_loss
@@ -44,7 +43,7 @@ class DataSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", portable_path(self.source))  # which is saved with the model
-        _check_choice("data.augment", self.augment, augmentations())
+        check_choice("data.augment", self.augment, augmentations(), SettingsError)
         _check_least("data.validation", self.validation, 0)
         for name, share, what in (("label_noise", self.label_noise, "labels"), ("cutmix", self.cutmix, "images")):
             if not 0 <= share <= 1:
@@ -65,8 +64,8 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         if not names_a_function(self.backbone):
-            _check_choice("model.backbone", self.backbone, BACKBONES)
-        _check_choice("model.normalize", self.normalize, NORMALIZATIONS)
+            check_choice("model.backbone", self.backbone, BACKBONES, SettingsError)
+        check_choice("model.normalize", self.normalize, NORMALIZATIONS, SettingsError)
         _check_least("model.feature_dim", self.feature_dim, 1)
         if self.feature_dim > MOST_FEATURES:
             raise SettingsError(f"model.feature_dim must be at most {MOST_FEATURES}; got {self.feature_dim}.")
@@ -199,7 +198,7 @@ class Settings:
     """The row of the paper that this reproduces, such as "Table 1, MMC-10"."""
     data: DataSettings = field(default_factory=DataSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
-    centers: Component = component(CENTERS, "max-mahalanobis", context=("num_classes", "dim", "superclasses"))
+    centers: Component = component(CENTERS, "max-mahalanobis", CONTEXT)
     loss: Component = component(LOSSES, "mmc", ("self", "num_classes", "feature_dim", "centers"), check_own_loss)
     train: TrainSettings = field(default_factory=TrainSettings)
     method: Component = component(METHODS, "standard", context=("self",))
@@ -244,11 +243,6 @@ def extends(begun: Settings, now: Settings) -> bool:
         return False
     longer = replace(begun.train, epochs=now.train.epochs, schedule_epochs=now.train.schedule_epochs)
     return what_counts(replace(begun, train=longer)) == what_counts(now)
-
-
-def _check_choice(name: str, value: str, choices: Collection[str]) -> None:
-    if value not in choices:
-        raise SettingsError(f"{name} = '{value}' is unknown; {did_you_mean(value, choices)}")
 
 
 def _check_least(name: str, value: int, least: int) -> None:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold
 from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
-from maxmahal.models.compiling import compile_apart
-from maxmahal.models.layers import to_channels_last
+from maxmahal.models.layers import compile_apart, to_channels_last
 from maxmahal.train.config import CPUSettings, CUDASettings
 
 
@@ -106,11 +105,7 @@ def deterministic_algorithms(settings: CPUSettings) -> Iterator[None]:
 
 @contextmanager
 def fastest_kernels(settings: CPUSettings) -> Iterator[None]:
-    """Let cuDNN time its algorithms for every new shape.
-
-    Only around a training step, whose shapes never change: the batches of an attack shrink, and cuDNN would time its
-    algorithms for each size.
-    """
+    """Let cuDNN time its algorithms for every new shape: only around a training step, whose shapes never change."""
     cudnn: Any = torch.backends.cudnn
     before = cudnn.benchmark
     try:
@@ -121,10 +116,7 @@ def fastest_kernels(settings: CPUSettings) -> Iterator[None]:
 
 
 class FoldedCopy(nn.Module):
-    """A copy of a network for eval mode, with batch norm folded into the layers before it.
-
-    ``refresh`` copies the network's current weights.
-    """
+    """A copy of a network for eval mode, with batch norm folded into the layers before it; ``refresh`` updates it."""
 
     def __init__(self, network: nn.Module, pairs: tuple[Pair, ...], precision: torch.dtype) -> None:
         super().__init__()

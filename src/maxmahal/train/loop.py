@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -46,29 +45,10 @@ class Reporter(Protocol):
 class Silent:
     """A reporter that prints nothing."""
 
-    def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:
-        """Nothing."""
+    def _ignore(self, *_: object, **__: object) -> None:
+        pass
 
-    def step(self) -> None:
-        """Nothing."""
-
-    def epoch(self, metrics: Metrics) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-
-@dataclass(frozen=True)
-class EpochSummary:
-    """The result of one epoch."""
-
-    loss: float
-    lr: float
-    seconds: float
-    """Time for training only."""
-    setup_seconds: float
-    """Time for compiling and recording the step."""
+    start = step = epoch = note = _ignore
 
 
 def steps_per_epoch(data: ImageData, batch_size: int) -> int:
@@ -81,10 +61,7 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
 
 
 def batches(data: ImageData, settings: Settings, epoch: int, processes: Processes = ALONE) -> Iterator[Batch]:
-    """One epoch of augmented batches, of each the part of this process.
-
-    Order and augmentation depend on the seed, the epoch and the sample only.
-    """
+    """One epoch of augmented batches, of each the part of this process; a function of seed, epoch and sample only."""
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
     steps = steps_per_epoch(data, size)
@@ -125,8 +102,8 @@ def train_epoch(
     epoch: int,
     reporter: Reporter,
     processes: Processes = ALONE,
-) -> EpochSummary:
-    """One pass over the data."""
+) -> Metrics:
+    """One pass over the data: its loss, learning rate and seconds, and those for compiling and recording the step."""
     started, setup_before = time.perf_counter(), take_step.setup_seconds
     model.train()
     steps = steps_per_epoch(data, settings.train.batch_size)
@@ -144,7 +121,8 @@ def train_epoch(
     if not math.isfinite(mean) or not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
         raise _diverged(epoch, f"mean loss {mean:g}", settings)
     setup = take_step.setup_seconds - setup_before
-    return EpochSummary(mean, lr, time.perf_counter() - started - setup, setup)
+    seconds = time.perf_counter() - started - setup
+    return {"train_loss": mean, "lr": lr, "seconds": seconds, "setup_seconds": setup}
 
 
 def _diverged(epoch: int, seen: str, settings: Settings) -> TrainingDivergedError:

@@ -1,14 +1,19 @@
-"""How weights are updated: momentum SGD, the learning rate schedule, and the moving average of the weights."""
+"""How weights are updated: momentum SGD, the learning rate schedule, their average and adversarial perturbation."""
 
 import copy
 import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.models import Classifier
 from maxmahal.train.config import TrainSettings
+
+_LEAST_NORM = 1e-20
 
 
 def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SGD:
@@ -71,10 +76,9 @@ def average_weight(settings: TrainSettings, step: int, total: int) -> float:
 
 
 class WeightAverage:
-    """``average ← (1 - w)·average + w·weights`` after every step, batch-norm statistics included.
+    """``average ← (1 - w)·average + w·weights`` after every step, batch-norm statistics included; what is saved.
 
-    The average is what gets evaluated and saved. ``average_weight`` is w: constant up to its warm-up (``ema``), or 1
-    and from some step on 1/2, 1/3, …, which makes all later weights count the same (``swa``).
+    ``average_weight`` is w: constant up to its warm-up (``ema``), or 1 and then 1/2, 1/3, … (``swa``).
     """
 
     def __init__(self, model: Classifier, settings: TrainSettings) -> None:
@@ -92,3 +96,34 @@ class WeightAverage:
         torch._foreach_lerp_(averages, current, average_weight(self._settings, step, total))
         for average, counter in self._counters:
             average.copy_(counter)
+
+
+@contextmanager
+def perturbed_weights(
+    model: nn.Module,
+    loss: Callable[[], Float[Tensor, ""]],
+    size: float,
+    add_up: Callable[[Sequence[Tensor]], None] = lambda _: None,
+) -> Iterator[None]:
+    """Inside, each weight matrix or kernel W is W + size·‖W‖·g/‖g‖, g the gradient of ``loss`` (Wu et al. 2020).
+
+    Afterwards all weights are back to the last bit; what ``loss`` did to buffers is undone before. ``add_up`` replaces
+    gradients by their sums over processes. A fixed sequence of tensor operations, so it can be recorded.
+    """
+    weights = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.ndim > 1]
+    buffers = list(model.buffers())
+    with torch.no_grad():
+        originals, before = ([each.clone() for each in tensors] for tensors in (weights, buffers))
+    gradients = torch.autograd.grad(loss(), weights, allow_unused=True, materialize_grads=True)
+    try:
+        with torch.no_grad():
+            add_up(gradients)
+            for buffer, value in zip(buffers, before, strict=True):
+                buffer.copy_(value)
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.add_(size * weight.norm() / (gradient.norm() + _LEAST_NORM) * gradient)
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, original in zip(weights, originals, strict=True):
+                weight.copy_(original)

@@ -7,9 +7,9 @@ from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.imports import named_functions, only_named
 from maxmahal.settings import Table, fold_overrides, from_table, merge, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
+from maxmahal.train.checkpoint import load_progress
 from maxmahal.train.config import Settings, drop_retired
 from maxmahal.train.folder import RunFolder
-from maxmahal.train.state import load_progress
 
 
 def preset_names() -> list[str]:
@@ -30,9 +30,8 @@ def load_settings(preset: str | Path, overrides: Sequence[str] = ()) -> Settings
 def resumed_settings(preset: str | Path, overrides: Sequence[str], folder: RunFolder) -> Settings:
     """The settings to resume a run folder with: its own settings if it was started with this preset, plus overrides.
 
-    A shipped preset is recognised by its description. The user's own file may have changed, so its current content is
-    used. With more epochs than it was started with, the run is extended at its last learning rate. Code that the run
-    folder names must be named in this call, too.
+    A shipped preset is recognised by its description; of the user's own file the current content is used. With more
+    epochs the run is extended at its last learning rate. Code that the folder names must be named in this call, too.
     """
     settings = load_settings(preset, overrides)
     if not folder.state.exists():

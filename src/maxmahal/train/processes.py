@@ -1,19 +1,23 @@
-"""Several processes that train one model, started by torchrun: who does which part, and sums over all of them.
+"""Several processes that train one model, started by torchrun: parts, sums and batch norm over all of them.
 
-Not DistributedDataParallel: it reduces gradients of one ``forward`` per step, while a step here may take several passes
-through parts of the model, or ask for gradients by ``torch.autograd.grad``, and may be recorded as a CUDA graph.
+Not DistributedDataParallel: a step here may take several passes through parts of the model, ask for gradients by
+``torch.autograd.grad``, and be recorded as a CUDA graph.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MethodType
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from maxmahal.errors import MaxmahalError, SettingsError
 
@@ -117,3 +121,55 @@ def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[P
     if ours:  # not after an error: it could wait for processes that have ended
         dist.barrier()  # so that none leaves while another still reads its messages
         dist.destroy_process_group()
+
+
+def synchronise_batch_norm(model: nn.Module) -> list[Tensor]:
+    """Let each batch norm train on the whole batch, as torch's own does on GPUs alone; returns their buffers."""
+    norms = [each for each in model.modules() if getattr(each.forward, "__func__", None) is _BatchNorm.forward]
+    apart = torch.compiler.disable(whole_batch_norm)  # type: ignore[no-untyped-call]  # it cannot trace messages
+    for norm in norms:
+        # On the instance: its class and the names of its weights must stay.
+        norm.forward = MethodType(apart, norm)
+    return [buffer for norm in norms for buffer in norm.buffers()]
+
+
+def whole_batch_norm(norm: _BatchNorm, inputs: Float[Tensor, "n c ..."]) -> Float[Tensor, "n c ..."]:
+    """weight·(x - mean)/√(variance + eps) + bias, with mean and variance over all processes; gradients flow to all."""
+    if not norm.training:
+        return _BatchNorm.forward(norm, inputs)
+    values = inputs.to(torch.promote_types(inputs.dtype, torch.float32))
+    axes, shape = [0, *range(2, inputs.ndim)], [1, -1, *[1] * (inputs.ndim - 2)]
+    number = values.new_full((1,), values.numel() / norm.num_features)
+    sums = _total(torch.cat([values.sum(axes), number]))
+    count = sums[-1].detach()
+    mean = sums[:-1] / count
+    centered = values - mean.view(shape)
+    variance = _total(centered.square().sum(axes)) / count
+    if norm.running_mean is not None and norm.running_var is not None and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)  # the running statistics move as those of ``nn.BatchNorm2d`` do
+        rate = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
+        norm.running_mean.lerp_(mean.detach().to(norm.running_mean.dtype), rate)
+        norm.running_var.lerp_((variance.detach() * count / (count - 1)).to(norm.running_var.dtype), rate)
+    scale = (variance + norm.eps).rsqrt()
+    scale = scale if norm.weight is None else scale * norm.weight
+    outputs = centered * scale.view(shape)
+    return (outputs if norm.bias is None else outputs + norm.bias.view(shape)).to(inputs.dtype)
+
+
+def _total(part: Tensor) -> Tensor:
+    """The sum over all processes."""
+    return _Total.apply(part)  # type: ignore[no-untyped-call]
+
+
+class _Total(torch.autograd.Function):
+    """Every process's loss depends on the sum, so the gradient of a part is the sum of their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:  # noqa: ARG004
+        total = part.clone()
+        sum_over_processes(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:  # noqa: ARG004
+        return _total(gradients[0])

@@ -13,11 +13,7 @@ WARN_ABOVE = 0.01  # of the centers' mean square; a smaller residual does not ma
 
 
 def unreachable_centers(model: Classifier, data: ImageData) -> str:
-    """A warning if MMC's features have fewer dimensions than the centers span, otherwise an empty text.
-
-    Losses with a softmax do not need features at the centers, and the centers of EMC move. Layers of a compiled module
-    are not seen.
-    """
+    """A warning if MMC's features have fewer dimensions than the centers span, otherwise an empty text."""
     head = model.head
     if not head.zero_at_centers or head.class_centers is None or (width := _width(model, data)) is None:
         return ""

@@ -18,7 +18,15 @@ from maxmahal.models import Classifier, accuracy, eval_mode
 from maxmahal.random import stream_key
 from maxmahal.settings import Table, from_table, to_table, to_toml
 from maxmahal.train.build import new_classifier
-from maxmahal.train.checkpoint import ModelCard, load_model, save_model
+from maxmahal.train.checkpoint import (
+    ModelCard,
+    RunProgress,
+    load_model,
+    load_progress,
+    load_state,
+    save_model,
+    save_state,
+)
 from maxmahal.train.config import Settings, extends, what_differs
 from maxmahal.train.device import deterministic_algorithms, lay_out, pick_device
 from maxmahal.train.folder import RunFolder
@@ -28,8 +36,7 @@ from maxmahal.train.optimiser import WeightAverage, build_optimiser
 from maxmahal.train.processes import Processes, joined, own_device
 from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.splits import Splits, load_splits
-from maxmahal.train.state import RunProgress, load_progress, load_state, save_state
-from maxmahal.train.step import make_step
+from maxmahal.train.step import step_kind
 from maxmahal.version import __version__
 
 
@@ -48,9 +55,8 @@ def train_model(
 
     With ``resume`` the run continues after its last finished epoch: on the CPU, and on a GPU with
     ``cuda.deterministic``, with the same result as without a stop. ``until`` is a time of ``time.monotonic()``: a run
-    that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing`` is the
-    number of trainings that share the device; it is recorded because it explains the times. Under torchrun, all its
-    processes train one model together; the first one writes the files and reports.
+    that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing``, the
+    number of trainings on the device, is recorded. Under torchrun, all its processes train one model together.
     """
     device = own_device(pick_device(device))
     folder = RunFolder(out)
@@ -99,7 +105,9 @@ class _Run:
         self.average = WeightAverage(self.model, settings.train) if settings.train.averaged else None
         self.optimiser = build_optimiser(self.model, settings.train)
         device = settings.on(data.train.device)
-        self.step = make_step(self.model, self.optimiser, self.method, self.average, device, settings.train, processes)
+        self.step = step_kind(device)(
+            self.model, self.optimiser, self.method, self.average, device, settings.train, processes
+        )
         self.progress = RunProgress(
             threads=torch.get_num_threads(), processes=processes.count, settings=json.dumps(to_table(settings))
         )
@@ -186,14 +194,14 @@ class _Run:
                 self.folder.write_diverged(epoch + 1, settings)
             raise
         self.progress.epoch += 1
-        self.progress.train_seconds += summary.seconds
+        self.progress.train_seconds += summary["seconds"]
         metrics: Metrics = {
             "epoch": self.progress.epoch,
-            "lr": summary.lr,
-            "train_loss": summary.loss,
+            "lr": summary["lr"],
+            "train_loss": summary["train_loss"],
             "test_accuracy": self._share(partial(accuracy, self._evaluated), self.data.test),
             "train_seconds": self.progress.train_seconds,
-            **({"setup_seconds": summary.setup_seconds} if summary.setup_seconds else {}),
+            **({"setup_seconds": setup} if (setup := summary["setup_seconds"]) else {}),
             **(self._scores("validation", held_out, self._evaluated) if len(held_out) else {}),
         }
         score = metrics.get("validation_pgd10", -1.0)
@@ -208,11 +216,7 @@ class _Run:
         self.reporter.epoch(metrics)
 
     def _publish(self) -> None:
-        """Write the checkpoints that follow from the state.
-
-        The state is written first. After a kill before or between these files, resuming the run writes them from the
-        weights in the state, so a checkpoint never shows an epoch that was not saved.
-        """
+        """Write the checkpoints that follow from the state, which is written first: after a kill, resuming does it."""
         save_model(self.folder.last, self._evaluated, self._card())
         if self.progress.best_epoch == self.progress.epoch:
             save_model(self.folder.best, self._evaluated, self._card())

@@ -35,10 +35,7 @@ def load_splits(settings: DataSettings, data_dir: str | Path | None, device: tor
 
 
 def mislabel(data: ImageData, share: float, seed: int) -> ImageData:
-    """Replace each label, with probability ``share``, by another class; random numbers depend on the sample id only.
-
-    The samples that a smaller share mislabels are a subset of those of a larger share, with the same wrong labels.
-    """
+    """Replace each label, with probability ``share``, by another class; a larger share mislabels the same and more."""
     if share == 0:
         return data
     if data.num_classes < 2:

@@ -12,10 +12,8 @@ from maxmahal.models import Classifier
 from maxmahal.train.config import CPUSettings, CUDASettings, TrainSettings
 from maxmahal.train.device import accelerate, fastest_kernels
 from maxmahal.train.methods import Batch, TrainingMethod
-from maxmahal.train.optimiser import WeightAverage
-from maxmahal.train.processes import ALONE, Processes
-from maxmahal.train.sync_batch_norm import synchronise_batch_norm
-from maxmahal.train.weight_perturbation import perturbed_weights
+from maxmahal.train.optimiser import WeightAverage, perturbed_weights
+from maxmahal.train.processes import ALONE, Processes, synchronise_batch_norm
 
 NO_PERTURBATION = TrainSettings()
 WARM_UP = 3  # steps before recording, in which kernels are compiled and memory is allocated
@@ -118,10 +116,7 @@ class Step:
 
 
 class RecordedStep(Step):
-    """The first steps run directly; the next is recorded, and from then on a step is one launch.
-
-    Launching several hundred small kernels takes the CPU longer than the GPU takes to run them.
-    """
+    """The first steps run directly; the next is recorded, and from then on a step is one launch instead of hundreds."""
 
     _recording: "_Recording | None" = None
     _taken = 0
@@ -194,15 +189,6 @@ class _Recording:
         return self.loss
 
 
-def make_step(
-    model: Classifier,
-    optimiser: torch.optim.SGD,
-    method: TrainingMethod,
-    average: WeightAverage | None,
-    settings: CPUSettings,
-    train: TrainSettings = NO_PERTURBATION,
-    processes: Processes = ALONE,
-) -> Step:
-    """The step for the settings of this device; ``train`` says whether weights are perturbed."""
-    kind = RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step
-    return kind(model, optimiser, method, average, settings, train, processes)
+def step_kind(settings: CPUSettings) -> type[Step]:
+    """The kind of step for the settings of this device."""
+    return RecordedStep if isinstance(settings, CUDASettings) and settings.graph else Step

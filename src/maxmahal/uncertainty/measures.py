@@ -1,7 +1,4 @@
-"""Measures of a score's quality: AUROC, calibration, and the risk of selective prediction.
-
-Ties are exact: the result is the mean over random orders of equal scores.
-"""
+"""Measures of a score's quality: AUROC, calibration, the risk of selective prediction; ties are exact."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Scores of uncertainty: one value per sample, larger for a less certain prediction.
-
-A score takes a head and ``Outputs``, so the same value can be measured, thresholded, and evaded by an attack.
-"""
+"""Scores of uncertainty, functions of a head and ``Outputs``: larger for a less certain prediction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from maxmahal.attacks.objectives import Outputs, other_logits
+from maxmahal.attacks.objectives import Outputs, other_logits, pick
 from maxmahal.errors import ArgumentError
 from maxmahal.models import Head
 
@@ -36,29 +33,24 @@ def class_loss(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:
     return head.predicted_class_loss(outputs.features)
 
 
-def runner_up(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001 - every score has the same arguments
+def runner_up(logits: Float[Tensor, "n l"]) -> Float[Tensor, " n"]:
     """Minus the gap between the two best logits."""
-    best, second = outputs.logits.topk(2, dim=1).values.unbind(dim=1)
+    best, second = logits.topk(2, dim=1).values.unbind(dim=1)
     return second - best
 
 
-def softmax_odds(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001
+def softmax_odds(logits: Float[Tensor, "n l"]) -> Float[Tensor, " n"]:
     """log((1 - p)/p) of the largest softmax p: the same order as 1 - p, without ties from rounding."""
-    best = outputs.logits.argmax(dim=1)
-    rest = torch.logsumexp(other_logits(outputs.logits, best), dim=1)
-    return rest - outputs.logits.gather(1, best[:, None]).squeeze(1)
-
-
-def energy(head: Head, outputs: Outputs) -> Float[Tensor, " n"]:  # noqa: ARG001
-    """-log Σ exp(h_k) (Liu et al. 2020): small where any class fits well."""
-    return -torch.logsumexp(outputs.logits, dim=1)
+    best = logits.argmax(dim=1)
+    return torch.logsumexp(other_logits(logits, best), dim=1) - pick(logits, best)
 
 
 SCORES = (
     Score("loss", "loss of the predicted class", class_loss, needs_centers=True),
-    Score("gap", "gap to the second class", runner_up),
-    Score("softmax", "max softmax", softmax_odds),
-    Score("energy", "energy", energy),
+    Score("gap", "gap to the second class", lambda _, outputs: runner_up(outputs.logits)),
+    Score("softmax", "max softmax", lambda _, outputs: softmax_odds(outputs.logits)),
+    # -log Σ exp(h_k) (Liu et al. 2020): small where any class fits well.
+    Score("energy", "energy", lambda _, outputs: -torch.logsumexp(outputs.logits, dim=1)),
 )
 """Every score of uncertainty that is measured."""
 

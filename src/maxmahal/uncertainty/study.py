@@ -37,10 +37,7 @@ class DetectorAttack:
     steps: int = 50
 
     def __call__(self, model: Classifier, data: ImageData, score: Score | None = None) -> Result:
-        """Without a score it ignores the detector and stops at a wrong prediction.
-
-        With a score it evades the detector: it takes every step and keeps the most certain wrong prediction.
-        """
+        """Stop at a wrong prediction; with a score, take every step and keep the most certain wrong prediction."""
         return apgd(
             model,
             data.float_images(),
@@ -57,8 +54,7 @@ class DetectorAttack:
 def evading(score: Score, head: Head) -> Objective:
     """The margin while the prediction is correct, then the score: first wrong, then as certain as possible.
 
-    The two are not added: the steeper one would dominate, and which one that is depends on the scale of the logits. The
-    score is mapped to values below zero, so that any wrong prediction is better than any correct one.
+    The score is mapped to values below zero, so that any wrong prediction is better than any correct one.
     """
 
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
@@ -81,10 +77,7 @@ def study_models(
     data_dir: str | Path | None = None,
     device: torch.device | str = "auto",
 ) -> UncertaintyRecord:
-    """Run folders, checkpoints or ``zoo:NAME``, on the test part of their own data unless ``data`` names another.
-
-    Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
-    """
+    """Run folders, checkpoints or ``zoo:NAME`` on the test part of ``data`` or their own; code runs if ``trusted``."""
     parse_epsilon(epsilon)
     chosen = tuple(dict.fromkeys(ood)) or DEFAULT_OOD
     with only_named([*targets], data, chosen, trusted):

@@ -19,10 +19,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Foldable:
-    """Which batch norms can be folded, each named after the layer that will hold it, out of how many.
-
-    ``untraced`` says why the network was traced in parts and not as a whole; None if it was traced as a whole.
-    """
+    """Which batch norms can be folded, by the layer before each, of how many; why the network was traced in parts."""
 
     pairs: tuple[Pair, ...]
     batch_norms: int
@@ -60,10 +57,7 @@ def short_reason(error: BaseException) -> str:
 
 
 class _Tracer(fx.Tracer):
-    """Hooks are the caller's code and never see a proxy: a module that has any is not entered.
-
-    Nor is the feature layer, which asks its input for a device.
-    """
+    """Enters no module with hooks, which are the caller's code, and no feature layer, which asks for a device."""
 
     proxy_buffer_attributes = True  # so that a forward that reads a batch norm's statistics by itself shows it
 

@@ -16,11 +16,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from maxmahal.attacks.objectives import Outputs, model_outputs
+from maxmahal.attacks.prepare.cuda_graphs import relative_difference
 from maxmahal.attacks.prepare.folding import Foldable, find_foldable, fold, short_reason
-from maxmahal.errors import ArgumentError, did_you_mean
+from maxmahal.errors import ArgumentError, check_choice
 from maxmahal.models import Classifier
-from maxmahal.models.compiling import compile_apart
-from maxmahal.models.layers import Float32Linear, to_channels_last
+from maxmahal.models.layers import Float32Linear, compile_apart, to_channels_last
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Speedup = Literal["fold", "channels_last", "bfloat16", "compile"]
@@ -44,10 +44,8 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
     """A snapshot of a model in eval mode, made fast for attacking; the model itself is left as it is.
 
     Batch norm is folded into the layers before it and memory is laid out channels last. ``precision="auto"`` searches
-    in bfloat16 on a CUDA GPU that has it, in float32 elsewhere. ``compile`` is by default on for CUDA and off
-    elsewhere. A speed-up that changes the model's outputs is left out, and ``notes`` says so.
-
-    Training the model later does not reach the snapshot: prepare it again.
+    in bfloat16 on a CUDA GPU that has it; ``compile`` is by default on for CUDA. A speed-up that changes the model's
+    outputs is left out, and ``notes`` says so. Training the model later does not reach the snapshot: prepare it again.
     """
     if isinstance(model, Prepared):
         return model
@@ -58,8 +56,7 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
         )
     if model.training:
         raise ArgumentError("model is in training mode, where batch norm and dropout differ; call model.eval() first.")
-    if precision not in get_args(Precision):
-        raise ArgumentError(f"precision = '{precision}' is unknown; {did_you_mean(precision, get_args(Precision))}")
+    check_choice("precision", precision, get_args(Precision))
     try:
         snapshot = copy.deepcopy(model).float().requires_grad_(False)
     except Exception as error:  # a model may hold anything: locks, handles, tensors inside a graph
@@ -81,10 +78,9 @@ def prepare(model: nn.Module, *, precision: Precision = "auto", compile: bool | 
 
 
 class Prepared(nn.Module):
-    """What ``prepare`` returns: ``search`` for an attack's steps, ``original`` to confirm what they find.
+    """What ``prepare`` returns: ``search`` for an attack's steps, ``original`` to confirm their finds and to predict.
 
-    Called as a model it predicts with the original. Neither model is a submodule of this one, so that ``train``, ``to``
-    or ``parameters`` of this one do not reach them.
+    Neither model is a submodule, so that ``train``, ``to`` or ``parameters`` of this one do not reach them.
     """
 
     def __init__(
@@ -140,10 +136,7 @@ class Prepared(nn.Module):
 
     @torch.no_grad()
     def query(self, images: Float[Tensor, "n c h w"]) -> Outputs:
-        """The same for an attack that asks thousands of times and never for a gradient: nothing is kept for one.
-
-        Compiled for itself, it may round differently from ``search``.
-        """
+        """The same without gradients, for thousands of queries; compiled for itself, it may round differently."""
         return self._ask(images.detach(), with_gradient=False)
 
     def _ask(self, images: Tensor, with_gradient: bool) -> Outputs:
@@ -160,15 +153,18 @@ class Prepared(nn.Module):
 
     def _settle(self, images: Tensor, with_gradient: bool) -> Search:
         """The search with every speed-up that leaves the first images' outputs as they were."""
-        trial = Rehearsal(self._models[1], images, with_gradient)
-        search = trial.attempt(self._plan)
+        with torch.inference_mode(False), torch.no_grad(), _same_draws(images.device):
+            images = images[:CHECKED_IMAGES].detach().clone()
+            expected = build(self._models[1], NO_SPEEDUPS)(images)
+            images.requires_grad_(with_gradient)
+        search = _attempt(self._models[1], self._plan, images, expected)
         if not isinstance(search, str):
             return search
         wanted, kept = self._plan.speedups, replace(self._plan, speedups=())
         search = build(self._models[1], kept)
         for speedup in wanted:
             more = replace(kept, speedups=(*kept.speedups, speedup))
-            attempted = trial.attempt(more)
+            attempted = _attempt(self._models[1], more, images, expected)
             if isinstance(attempted, str):
                 self._notes[speedup] = f"{_LEFT_OUT[speedup]}: {attempted}"
             else:
@@ -273,50 +269,28 @@ FLOAT32_TOLERANCE = 1e-2
 BFLOAT16_TOLERANCE = 0.25
 
 
-class Rehearsal:
-    """The first images of an attack, on which a speed-up must give what the snapshot gives."""
-
-    def __init__(self, snapshot: nn.Module, images: Tensor, with_gradient: bool) -> None:
-        self._snapshot = snapshot
-        self._with_gradient = with_gradient
-        with torch.inference_mode(False), torch.no_grad(), _same_draws(images.device):
-            self._images = images[:CHECKED_IMAGES].detach().clone()
-            self._expected = build(snapshot, NO_SPEEDUPS)(self._images)
-
-    def attempt(self, plan: Plan) -> Search | str:
-        """The search of this plan, or the reason why it cannot be used."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # compilers warn about themselves, which helps no caller
-                search = build(self._snapshot, plan)
-                outputs = self._outputs(search)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # the model's own code, or the compiler's
-            return short_reason(error)
-        tolerance = BFLOAT16_TOLERANCE if "bfloat16" in plan.speedups else FLOAT32_TOLERANCE
-        off = _relative_difference(outputs, self._expected)
-        return search if off <= tolerance else f"outputs would change by {off:.2g} of the largest"
-
-    def _outputs(self, search: Search) -> Outputs:
-        with torch.inference_mode(False), torch.set_grad_enabled(self._with_gradient):
-            images = self._images.detach().requires_grad_(self._with_gradient)
-            with _same_draws(images.device):
-                outputs = search(images)
-            if outputs.logits.requires_grad:
-                torch.autograd.grad(outputs.logits.sum(), images, allow_unused=True)
-        return outputs
+def _attempt(snapshot: nn.Module, plan: Plan, images: Tensor, expected: Outputs) -> Search | str:
+    """The search of this plan, or the reason why it cannot be used."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compilers warn about themselves, which helps no caller
+            search = build(snapshot, plan)
+            with torch.inference_mode(False), torch.set_grad_enabled(images.requires_grad):
+                with _same_draws(images.device):
+                    outputs = search(images)
+                if outputs.logits.requires_grad:
+                    torch.autograd.grad(outputs.logits.sum(), images, allow_unused=True)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # the model's own code, or the compiler's
+        return short_reason(error)
+    pairs = [(outputs.logits, expected.logits), (outputs.features, expected.features)]
+    with torch.no_grad():
+        off = max(relative_difference(one, two) for one, two in pairs if one is not None and two is not None)
+    tolerance = BFLOAT16_TOLERANCE if "bfloat16" in plan.speedups else FLOAT32_TOLERANCE
+    return search if off <= tolerance else f"outputs would change by {off:.2g} of the largest"
 
 
 def _same_draws(device: torch.device) -> AbstractContextManager[None]:
     """Random generators are restored afterwards: a stochastic model draws the same each time, and the caller's stay."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-
-
-@torch.no_grad()
-def _relative_difference(outputs: Outputs, expected: Outputs) -> float:
-    pairs = [(outputs.logits, expected.logits)]
-    if outputs.features is not None and expected.features is not None:
-        pairs.append((outputs.features, expected.features))
-    off = [(one - two).abs().max() / two.abs().max().clamp_min(1e-30) for one, two in pairs]
-    return float(torch.stack(off).nan_to_num(torch.inf).max())

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from maxmahal.train.methods.adversarial import AdversarialTraining
+from maxmahal.train.methods.adversarial import AdversarialPairing, AdversarialTraining
 from maxmahal.train.methods.base import Adversary, Batch, TrainingMethod
-from maxmahal.train.methods.pairing import AdversarialPairing
-from maxmahal.train.methods.standard import Standard
 from maxmahal.train.methods.trades import Trades
 
 METHODS: dict[str, Callable[..., TrainingMethod]] = {
-    "standard": Standard,
+    "standard": TrainingMethod,
     "adversarial": AdversarialTraining,
     "trades": Trades,
     "pairing": AdversarialPairing,
@@ -22,7 +20,6 @@ __all__ = [
     "AdversarialTraining",
     "Adversary",
     "Batch",
-    "Standard",
     "Trades",
     "TrainingMethod",
 ]

@@ -1,8 +1,7 @@
-"""The interface of a training method."""
+"""What a training method is given and computes; standard training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -49,19 +48,23 @@ class Adversary:
     step_size: float
 
 
-@runtime_checkable
-class TrainingMethod(Protocol):
-    """A training method: standard, adversarial, TRADES, pairing."""
+@dataclass(frozen=True)
+class TrainingMethod:
+    """Standard training, on clean images; the other methods change what it says."""
 
     @property
     def adversary(self) -> Adversary | None:
         """The threat and step size, or None for standard training."""
+        return None
 
-    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
+    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
         """All random numbers of ``loss``; drawn before it, so that they can differ when a recorded step is replayed."""
+        return {}
 
-    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
+    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:  # noqa: ARG002
         """The images that the model is attacked with in this step; the images themselves without an attack."""
+        return batch.images
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """The scalar to minimise: a fixed sequence of tensor operations without synchronisation."""
+        return model.loss(batch.images, *batch.targets)

@@ -1,6 +1,6 @@
 """Adversarial images for a training step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import OBJECTIVES, Linf, Objective, Outputs, craft, parse_epsilon
 from maxmahal.attacks.pgd import random_start
-from maxmahal.attacks.threats import per_sample
-from maxmahal.errors import SettingsError, did_you_mean
+from maxmahal.attacks.threats import Images, StepSize, per_sample
+from maxmahal.errors import SettingsError, check_choice
 from maxmahal.models import Classifier, eval_mode
 from maxmahal.random import integers
-from maxmahal.train.methods.base import Adversary, Batch
+from maxmahal.train.methods.base import Adversary, Batch, TrainingMethod
 
 
 @dataclass(frozen=True)
-class CraftBudget:
+class CraftBudget(TrainingMethod):
     """Epsilon and steps of crafting; the defaults are the paper's PGD-10."""
 
     steps: int = 10
@@ -64,21 +64,18 @@ class CraftBudget:
         """The images that were crafted beforehand, or new ones."""
         return self.craft(model, batch) if batch.attacked is None else batch.attacked
 
-    def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
-        """The attack of the method."""
-        raise NotImplementedError
-
     def descend(
         self, model: Classifier, batch: Batch, labels: Int[Tensor, " n"], objective: Objective
     ) -> Float[Tensor, "n c h w"]:
         """The last iterate of PGD from the batch's random start."""
         draws = batch.draws or self.draw(batch, model.head.num_classes)
+        epsilon = self.epsilon if self.noise <= 1 else 1.0
         return craft(
             model,
             batch.images,
             labels,
             objective=objective,
-            threat=self._threat(draws),
+            threat=RampedLinf(epsilon, share=draws["share"]) if self.ramp else Linf(epsilon),
             steps=self.steps,
             step_size=parse_epsilon(self.step_size),
             seed=batch.random_seed,
@@ -87,10 +84,6 @@ class CraftBudget:
             start=draws["start"],
         )
 
-    def _threat(self, draws: Mapping[str, Tensor]) -> Linf:
-        epsilon = self.epsilon if self.noise <= 1 else 1.0
-        return RampedLinf(epsilon, share=draws["share"]) if self.ramp else Linf(epsilon)
-
 
 @dataclass(frozen=True)
 class RampedLinf(Linf):
@@ -98,28 +91,20 @@ class RampedLinf(Linf):
 
     share: Float[Tensor, " n"] = field(kw_only=True)
 
-    def project(self, images: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+    def project(self, images: Images, moved: Images) -> Images:
         """The nearest allowed image."""
         low, high = self.bounds
         radius = per_sample(self.share * self.radius)
         return moved.clamp((images - radius).clamp_min_(low), (images + radius).clamp_max_(high))
 
-    def descend(
-        self,
-        moved: Float[Tensor, "n c h w"],
-        gradient: Float[Tensor, "n c h w"],
-        step_size: float | Float[Tensor, " n"],
-    ) -> Float[Tensor, "n c h w"]:
+    def descend(self, moved: Images, gradient: Images, step_size: StepSize) -> Images:
         """Every pixel moves by the share of the step size, against the sign of its gradient."""
         return super().descend(moved, gradient, self.share * step_size)
 
 
 @contextmanager
 def crafting(model: nn.Module, mode: Literal["eval", "train"] = "eval") -> Iterator[None]:
-    """Put the model into the mode for crafting, with parameters that need no gradients.
-
-    A compiled backward pass would compute those gradients in every step although they are not used.
-    """
+    """The mode for crafting, with parameters that need no gradients, which a compiled backward pass would compute."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with eval_mode(model) if mode == "eval" else nullcontext():
         try:
@@ -146,10 +131,7 @@ class PGDCraft(CraftBudget):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective not in OBJECTIVES:
-            raise SettingsError(
-                f"method.objective = '{self.objective}' is unknown; {did_you_mean(self.objective, OBJECTIVES)}"
-            )
+        check_choice("method.objective", self.objective, OBJECTIVES, SettingsError)
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
         """The random start and, with ``targeted``, the target classes."""

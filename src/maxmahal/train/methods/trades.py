@@ -22,8 +22,7 @@ Divergence = Literal["own", "kl", "features"]
 class Trades(CraftBudget):
     """L(x, y) + weight·D(x, x*), where x* maximises D.
 
-    ``divergence="kl"`` compares softmax outputs, the original form; ``"features"`` is its counterpart for center
-    losses, ½‖z(x*) - z(x)‖²; ``"own"`` is the one of the two that the head states.
+    ``divergence="kl"`` compares softmax outputs; ``"features"`` is ½‖z(x*) - z(x)‖²; ``"own"`` is what the head states.
     """
 
     weight: float = 6.0
