@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from maxmahal.attacks.checks import check_patience, check_threat
+from maxmahal.attacks.checks import check_threat
 from maxmahal.attacks.engine import DEFAULT_ENGINE, Case, Engine, LabelSource, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.objectives import MARGIN, Objective
+from maxmahal.attacks.objectives import MARGIN, Objective, Outputs, zero_is_success
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
@@ -24,9 +24,9 @@ from maxmahal.errors import ArgumentError, check_count
 
 _ALPHA = 0.75  # the share of a step that is gradient; the rest is momentum
 # Of runs that are given up: by which share of the first value they have fallen, and how many times their range between
-# two checks they are above zero. With adversarial training margins fall by 0.17 or more and then vary little; on MMC
-# without it they fall by 0.05 and vary, and samples are broken late.
-_LEAST_FALL, _RANGES = 0.1, 40
+# two checks they are above zero. With adversarial training values fall in ten steps and then vary little. On MMC
+# without it they vary, and samples are broken late: with 10 ranges instead of 40 some would be given up.
+_LEAST_FALL, _RANGES = 0.05, 40
 
 
 def apgd(
@@ -53,10 +53,12 @@ def apgd(
     value does not improve at an unchanged step size. Several targets per sample are tried in turn.
 
     With a ``patience`` a run is given up once it has converged above zero: checked every so many steps, its value must
-    have fallen by a tenth, and neither that fall nor 40 times its range since the last check may bring it to zero.
+    have fallen by 5 %, and neither that fall nor 40 times its range since the last check may bring it to zero. Where
+    zero is not the objective's boundary, its margins are judged instead.
     """
     threat = check_threat(threat, images)
-    check_patience(patience, objective)
+    if patience is not None:
+        check_count("patience", patience)
     method = AutoDescent(threat, steps, seed, rho, patience)
     case = Case(images, labels, seed, sample_ids, targets, label_source)
     return run(method, model, case, objective=objective, engine=engine, restarts=restarts, threat=threat)
@@ -93,9 +95,10 @@ class AutoDescent:
             "halved": torch.zeros_like(samples.labels, dtype=torch.bool),
             "step_size": 2 * self.threat.radius * ones,
             "taken": torch.zeros_like(samples.labels),
-            # For the patience: the first value, the best at the last check, and the largest since then.
+            # For the patience: the first value, the smallest, that at the last check, and the largest since then.
             "first": torch.nan * ones,
-            "best_before": torch.inf * ones,
+            "low": torch.inf * ones,
+            "low_before": torch.inf * ones,
             "high": -torch.inf * ones,
         }
 
@@ -119,17 +122,21 @@ class AutoDescent:
         state["taken"] = state["taken"] + 1
         finished = state["taken"] >= self.steps
         if self.patience is not None:
-            finished = finished | self._gives_up(state, self.patience)
+            values = look.values
+            if not zero_is_success(oracle.objective):
+                values = MARGIN(Outputs(look.logits), samples.avoided, samples.targets)
+            finished = finished | self._gives_up(state, values.to(seen.dtype), self.patience)
         return Trial(seen, look.predictions, look.values, finished)
 
-    def _gives_up(self, state: State, patience: int) -> Bool[Tensor, " n"]:
+    def _gives_up(self, state: State, values: Float[Tensor, " n"], patience: int) -> Bool[Tensor, " n"]:
         """Whose value has fallen, and neither its fall nor its range since the last check would bring it to zero."""
-        best, high = state["best_value"], torch.maximum(state["high"], state["value"])
-        state["first"] = torch.where(state["taken"] == 1, state["value"], state["first"])
+        low, high = torch.minimum(state["low"], values), torch.maximum(state["high"], values)
+        first = torch.where(state["taken"] == 1, values, state["first"])
         checks = state["taken"] % patience == 0
-        fall = (self.steps - state["taken"]) / patience * (state["best_before"] - best)  # infinite at the first check
-        stays = (best > fall + _RANGES * (high - best)) & (best <= (1 - _LEAST_FALL) * state["first"])
-        state["best_before"] = torch.where(checks, best, state["best_before"])
+        fall = (self.steps - state["taken"]) / patience * (state["low_before"] - low)  # infinite at the first check
+        stays = (low > fall + _RANGES * (high - low)) & (low <= (1 - _LEAST_FALL) * first)
+        state["first"], state["low"] = first, low
+        state["low_before"] = torch.where(checks, low, state["low_before"])
         state["high"] = torch.where(checks, -torch.inf, high)
         return checks & stays
 
