@@ -1,23 +1,19 @@
-"""What every section of a page is made from: the models on it, the templates, and the page around the sections."""
+"""What every section of a page is made from: the models on it, and the page around the sections."""
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.resources import files
 from typing import Literal
 
-import numpy as np
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation, unique_names
 from maxmahal.records.verdict import CLEAN, LITTLE, MOST, Verdict, give_verdict
-from maxmahal.report import wording
-from maxmahal.report.chart import SERIES, plain
+from maxmahal.report.chart import SERIES
+from maxmahal.report.templates import asset as asset
+from maxmahal.report.templates import render as render
 from maxmahal.version import __version__
 
 
@@ -144,31 +140,3 @@ def html_page(
     frame = {"title": title, "kicker": kicker, "subtitle": subtitle, "style": Markup(asset("style.css"))}
     content = {"sections": sections, "panels": panels, "unfinished": unfinished, "downloads": downloads or {}}
     return str(render("template.html.j2", **frame, **content, **code, version=__version__))
-
-
-def asset(name: str) -> str:
-    """The text of an installed file of assets/."""
-    return files("maxmahal.report").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
-
-
-def render(template: str, **context: object) -> Markup:
-    """A template of assets/ with its values filled in: records are escaped, and a missing value is an error."""
-    return Markup(_environment().get_template(template).render(context))
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
-        environment.filters[name] = getattr(wording, name)
-    as_json = partial(json.dumps, indent=2, ensure_ascii=False, default=str)
-    environment.filters |= {"exact": _exact, "as_json": as_json, "plain": plain}
-    environment.globals["DASH"] = wording.DASH
-    return environment
-
-
-def _exact(value: float | int | np.generic) -> str:
-    """Every digit, so that a test can compare a cell with the record."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
