@@ -13,29 +13,12 @@ from matplotlib.figure import Figure
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.files import write_atomically
 from maxmahal.records.types import Evaluation, Points
-from maxmahal.report.chart import (
-    CLASSES,
-    MARGIN,
-    SERIES,
-    Area,
-    Dots,
-    Drawing,
-    DrawingPart,
-    Key,
-    Mark,
-    Pixels,
-    Text,
-    arranged,
-    cross,
-    heat_map,
-    palette,
-)
+from maxmahal.report import chart
+from maxmahal.report.chart import CLASSES, MARGIN, Area, Drawing, DrawingPart, Key, Text, arranged, palette
 from maxmahal.report.layout import ReportedModel, group_models, reported_models, stage_title
-from maxmahal.report.sections.breakdown import breakdowns
-from maxmahal.report.sections.curves import curve_charts
-from maxmahal.report.sections.distortions import distortion_histograms
-from maxmahal.report.sections.features import SIDE, bounds_of, place_points
-from maxmahal.report.sections.samples import choose, class_name
+from maxmahal.report.sections.attacks import breakdowns
+from maxmahal.report.sections.curves import curve_charts, distortion_histograms
+from maxmahal.report.sections.samples import SIDE, bounds_of, choose, class_name, place_points
 from maxmahal.report.sections.training import trained_models, training_chart
 from maxmahal.report.sections.transfer import transfer_matrices
 from maxmahal.report.sections.verdict import accuracy_scatters
@@ -90,7 +73,7 @@ def paint(drawing: Drawing) -> Figure:
 
 def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
     unit = 72 / _DPI  # matplotlib measures lines and letters in points
-    if isinstance(part, Pixels):
+    if isinstance(part, chart.Pixels):
         image = np.clip(part.image, 0, 1)
         shown = image.transpose(1, 2, 0) if len(image) == 3 else image[0]
         extent = (part.x, part.x + part.side, part.y + part.side, part.y)
@@ -103,12 +86,12 @@ def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
         look |= {"va": "baseline", "rotation": 90, "rotation_mode": "anchor"} if part.upright else {"va": "baseline"}
         look |= {"weight": "bold" if part.bold else "normal", "path_effects": halo, "zorder": order}
         axis.text(part.x, part.y, part.text, color=colour, size=part.size * unit, **look)
-    elif isinstance(part, Mark):
+    elif isinstance(part, chart.Mark):
         look = {"markersize": 7 * unit, "markeredgecolor": palette()["card"], "markeredgewidth": unit}
         axis.plot(part.x, part.y, "osD^"[part.shape], color=colour, zorder=order, **look)
     elif isinstance(part, Area):
         axis.fill(*zip(*part.points, strict=True), color=colour, alpha=part.opacity, linewidth=0, zorder=order)
-    elif isinstance(part, Dots):
+    elif isinstance(part, chart.Dots):
         look = {"markersize": 2 * part.radius * unit, "markeredgewidth": 0, "linestyle": "none"}
         axis.plot(*zip(*part.points, strict=True), marker="o", color=colour, alpha=part.opacity, zorder=order, **look)
     else:
@@ -138,8 +121,8 @@ def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     once = trained_models(reported_models(trained))
     if not once:
         return None
-    chart = training_chart(once)
-    return arranged(chart.title, [chart], legend=[Key(f"s{model.slot}", model.label) for model in once])
+    drawing = training_chart(once)
+    return arranged(drawing.title, [drawing], legend=[Key(f"s{model.slot}", model.label) for model in once])
 
 
 def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -149,7 +132,7 @@ def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
     if not outcomes:
         return None
     names = 16 + 7.2 * max(len(bar.model.label) for bar in bars)
-    inks = {title: f"s{slot % SERIES}" for slot, title in enumerate(outcomes)}
+    inks = {title: f"s{slot % chart.SERIES}" for slot, title in enumerate(outcomes)}
     parts: list[DrawingPart] = []
     for row, bar in enumerate(bars):
         left, top = names, 30.0 * row
@@ -170,7 +153,7 @@ def transfer_matrix(models: Sequence[ReportedModel]) -> Drawing | None:
     for matrix in (matrix for group in group_models(models) for matrix in transfer_matrices(group)):
         rates = [[rate.value if rate else None for _, _, rate in cells] for _, cells in matrix.rows]
         names = [target.label for target in matrix.targets]
-        maps.append(heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
+        maps.append(chart.heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
     return arranged("Accuracy in %: crafted on (rows), target (columns)", maps) if maps else None
 
 
@@ -202,9 +185,9 @@ def _scatter(model: ReportedModel, points: Points) -> Drawing:
     parts: list[DrawingPart] = []
     for label in np.unique(points.label):
         chosen = [tuple(places[row]) for row in np.flatnonzero(finite & (points.label == label))]
-        parts.append(Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
+        parts.append(chart.Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
     if evaluation.centers_xy is not None:
-        parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in cross(x, y)]
+        parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in chart.cross(x, y)]
     return Drawing(f"{model.label}: {stage_title(evaluation, points.stage)}", SIDE, SIDE, parts)
 
 
@@ -219,7 +202,7 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
             for line, (image, prediction) in enumerate(pair):
                 y = line * (_PICTURE + 24)
                 parts.append(Text(x, y + 12, class_name(model.evaluation, prediction), "ink"))
-                parts.append(Pixels(x, y + 18, _PICTURE, image))
+                parts.append(chart.Pixels(x, y + 18, _PICTURE, image))
         rows.append(Drawing(model.label, x + _PICTURE, 2 * (_PICTURE + 24), parts))
     return arranged("Clean and adversarial images", rows) if rows else None
 

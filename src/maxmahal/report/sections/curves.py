@@ -1,4 +1,7 @@
-"""Accuracy against epsilon, steps and restarts: a curve that still falls at its end means too weak an attack."""
+"""Accuracy against epsilon, steps and restarts, and the distortion that Carlini and Wagner's attack needs.
+
+A curve that still falls at its end means too weak an attack.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from maxmahal.records.types import StageRecords
 from maxmahal.report.chart import Axis, Chart
@@ -16,6 +20,7 @@ _DRAWN = 240  # points of an exact curve: its drawing has no more pixels
 _MARKED = 24
 _WRITTEN = 32  # at most so many 255ths are written as a fraction
 _ROOM = 0.12  # share of the axis that the text of a tick takes
+_BINS = 28
 
 
 @dataclass(frozen=True)
@@ -160,3 +165,60 @@ def _as_written(epsilon: float) -> str:
         if 0 < count <= _WRITTEN and abs(epsilon * parts - count) < 1e-4:
             return f"{count}/{parts}"
     return short(epsilon)
+
+
+@dataclass(frozen=True)
+class DistortionHistogram:
+    """One model under one attack, over the samples that it classified correctly and the attack broke."""
+
+    model: ReportedModel
+    title: str
+    norm: str
+    distances: Float[np.ndarray, " n"]
+    median: float
+    right: int
+    """How many samples it classified correctly."""
+    chart: Chart
+
+
+def distortions_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no C&W attack broke a sample."""
+    groups = [(group, distortion_histograms(group)) for group in group_models(models)]
+    groups = [(group, histograms) for group, histograms in groups if histograms]
+    return {"groups": groups} if groups else {}
+
+
+def distortion_histograms(group: ModelGroup) -> list[DistortionHistogram]:
+    """One per attack and model."""
+    stages: dict[str, list[tuple[ReportedModel, StageRecords, Float[np.ndarray, " n"]]]] = {}
+    for model in group.models:
+        for stage in model.evaluation.stages:
+            columns = stage.columns
+            kept = columns.right_before & columns.broken & np.isfinite(columns.distortion)
+            if stage.kind == "carlini" and kept.any():
+                distances = columns.distortion[kept].astype(np.float64)
+                stages.setdefault(stage.name, []).append((model, stage, distances))
+    return [histogram for members in stages.values() for histogram in _side_by_side(members)]
+
+
+def _side_by_side(
+    members: list[tuple[ReportedModel, StageRecords, Float[np.ndarray, " n"]]],
+) -> list[DistortionHistogram]:
+    """Histograms of one attack share their axes, so that models can be compared by eye."""
+    edges = np.linspace(0.0, max(float(distances.max()) for *_, distances in members) or 1.0, _BINS + 1)
+    rights = [int(stage.columns.right_before.sum()) for _, stage, _ in members]
+    counts = [np.histogram(distances, edges)[0] for *_, distances in members]
+    top = max(float(count.max() / right) for count, right in zip(counts, rights, strict=True))
+    y = Axis("share in %", 0.0, top * 1.12, text=lambda share: short(100 * share))
+    histograms = []
+    for (model, stage, distances), count, right in zip(members, counts, rights, strict=True):
+        norm, median = norm_of(model, stage), float(np.median(distances))
+        x = Axis(f"distortion ({norm})", 0.0, float(edges[-1]))
+        chart = Chart(f"{model.label}, {stage.title}: distortions", x, y, height=220.0)
+        for low, high, samples in zip(edges[:-1].tolist(), edges[1:].tolist(), count.tolist(), strict=True):
+            if samples:
+                tip = f"{model.label}: {whole(samples)} samples between {short(low)} and {short(high)}"
+                chart.bar(low, high, samples / right, model.slot, tip)
+        chart.upright(median, f"median {short(median)}")
+        histograms.append(DistortionHistogram(model, stage.title, norm, distances, median, right, chart))
+    return histograms

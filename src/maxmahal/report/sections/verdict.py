@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from maxmahal.records.statistics import Comparison
-from maxmahal.records.verdict import CLEAN, Verdict, compare, seed_spreads
+from maxmahal.records.verdict import CLEAN, Verdict, compare, seed_spreads, unanswered
 from maxmahal.report.chart import LINE, Axis, Chart, Line, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import short, typeset
@@ -37,6 +37,11 @@ def differences_values(models: Sequence[ReportedModel]) -> dict[str, object]:
         "spreads": seed_spreads([replace(each.evaluation, name=each.label) for each in finished]),
     }
     return {**values, "worst": "worst case" if protocol_alone else "robust accuracy"} if any(values.values()) else {}
+
+
+def diagnostics_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """The checks for false robustness; the section also says if nothing was checked."""
+    return {"model": models[0], "missing": unanswered(models[0].evaluation)}
 
 
 def accuracy_scatters(models: Sequence[ReportedModel]) -> list[Chart]:
