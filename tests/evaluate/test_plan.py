@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict
+from maxmahal.evaluate.diagnose import plan_remedies
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, load_target
 from maxmahal.evaluate.plan import (
     CLEAN,
@@ -20,13 +21,12 @@ from maxmahal.evaluate.plan import (
     blocks,
     describe_stage,
     plan_stages,
-    remedy_stages,
     samples_of,
     split,
     transfer_stage,
     why_not,
 )
-from maxmahal.evaluate.suite import load_suite
+from maxmahal.evaluate.suite import load_suite, stage_from_table
 from maxmahal.records import Finding
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -50,7 +50,7 @@ def test_the_plan_is_clean_then_the_suite_then_transfer_then_remedies() -> None:
 
 def test_a_remedy_says_which_check_asked_for_it() -> None:
     other = replace(FLAGGED, check="still-falling", adds=("steps",))
-    stages = {each.name: each for each in remedy_stages([FLAGGED, other])}
+    stages = {each.name: each for each in map(stage_from_table, plan_remedies([FLAGGED, other]))}
     assert all(each.origin == "diagnosis" and each.counts for each in stages.values())
     assert stages["remedy-steps"].because == "zero-gradients, still-falling"
     assert stages["remedy-scale-free"].because == "zero-gradients"

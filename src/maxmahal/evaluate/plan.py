@@ -1,7 +1,7 @@
 """The plan of an evaluation: a pure function of its settings and of the records of earlier stages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from maxmahal.attacks.objectives import find_objective
@@ -39,7 +39,7 @@ def plan_stages(
         stages += [transfer_stage(name) for name in others]
     if suite.mend:
         taken = {stage.name for stage in stages}
-        stages += [stage for stage in remedy_stages(findings) if stage.name not in taken]
+        stages += [stage_from_table(table) for table in plan_remedies(findings) if table["name"] not in taken]
     return stages
 
 
@@ -48,17 +48,6 @@ def transfer_stage(source: str) -> Stage:
     options = {"name": f"transfer-{source}", "title": f"MIM-10 crafted on {source}", "attack": "transfer"}
     table: Table = {**options, "source": source, "scope": "all", "origin": "transfer"}
     return stage_from_table(table)
-
-
-def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
-    """The attacks that the warnings call for."""
-    flagged = [finding for finding in findings if finding.flagged]
-    stages = []
-    for table in plan_remedies(flagged):
-        stage = stage_from_table(dict(table))
-        because = ", ".join(finding.check for finding in flagged if stage.remedy in finding.adds)
-        stages.append(replace(stage, origin="diagnosis", because=because))
-    return stages
 
 
 def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mapping[str, EvaluatedModel]) -> str:

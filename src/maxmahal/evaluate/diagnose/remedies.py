@@ -10,17 +10,16 @@ REMEDIES: dict[str, list[Table]] = read_toml(Path(__file__).with_name("remedies.
 
 
 def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
-    """The stages that the warnings call for, each once, cheap ones first; ``remedy`` names the reason."""
+    """The stages that the warnings call for, each once, cheap ones first; ``because`` names the checks."""
     flagged = [finding for finding in findings if finding.flagged]
-    wanted = {name for finding in flagged for name in finding.adds}
+    sources = sorted({name for finding in flagged for name in finding.numbers.get("sources", [])})
     tables: list[Table] = []
     for remedy, stages in REMEDIES.items():
-        if remedy == "transfer" and remedy in wanted:
-            transferred = sorted({name for finding in flagged for name in finding.numbers.get("sources", [])})
-            for stage in stages:
-                for source in transferred:
-                    own = {"title": f"MIM-10 crafted on {source}", "source": source, "remedy": remedy}
-                    tables.append({**stage, "name": f"{stage['name']}-{source}", **own})
-        elif remedy in wanted:
-            tables += [{**stage, "remedy": remedy} for stage in stages]
+        because = ", ".join(finding.check for finding in flagged if remedy in finding.adds)
+        own = {"remedy": remedy, "origin": "diagnosis", "because": because}
+        for stage in stages if because else ():
+            for source in sources if remedy == "transfer" else ():
+                named = {"name": f"{stage['name']}-{source}", "title": f"MIM-10 crafted on {source}"}
+                tables.append({**stage, **named, "source": source, **own})
+            tables += [] if remedy == "transfer" else [{**stage, **own}]
     return tables

@@ -1,0 +1,372 @@
+"""The checks, cheap ones first, except for the one that plants adversarial examples.
+
+Does the model give the same answer twice? Do gradients exist, and do they predict what the model does? Cross-entropy
+should not hide what the margin finds, and black boxes should not break more. The accuracy should fall as epsilon grows,
+and more steps or starts should change little.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from maxmahal.attacks import Linf, Model, Outputs, margin, prepare
+from maxmahal.attacks.engine import Case, run
+from maxmahal.attacks.model_outputs import model_errors
+from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
+from maxmahal.attacks.oracle import default_batch_size, full_float32
+from maxmahal.attacks.pgd import ProjectedDescent
+from maxmahal.evaluate.diagnose.probe import (
+    Probe,
+    auto_descent,
+    check,
+    gives_gradients,
+    in_batches,
+    is_many,
+    passed,
+    percent,
+    plain_descent,
+    random_squares,
+    share,
+    warning,
+)
+from maxmahal.evaluate.predictions import STOCHASTIC_SHARE, share_that_differs
+from maxmahal.random import derive, normal
+from maxmahal.records import Finding
+
+# Of the correctly classified samples. An image for which no unit of a network is active is rare.
+FLAG_FLAT = 0.05
+# Of the same. exp(-gap) leaves float32 only beyond a gap of about 100, which cross-entropy training does not reach; MMC
+# does, on half of the images or more. After adversarial training it still does on a sixth of them, and attacks that
+# start elsewhere in the ball lose nothing by it: the comparison of objectives shows if such a small share matters.
+FLAG_SATURATED = 0.3
+STEP = 0.25  # of epsilon: small beside the ball, large beside a ripple that is meant to hide the slope under it
+DIRECTIONS = 8
+# Of the samples: a useless gradient is better than eight random directions in one of nine cases, a useful one almost
+# always.
+FLAG_DIRECTION = 0.7
+_REMEDY = "Attack through straight-through gradients, and by queries alone (Square, SPSA)."
+_ADDS = ("straight-through", "black-box")
+OBJECTIVE_STEPS = 20
+# In accuracy. With both objectives the same network is attacked, and on ordinary models, trained adversarially or not,
+# the accuracies differ by a few points.
+FLAG_GAP = 0.10
+QUERIES = 300
+TRANSFER_STEPS = 20
+# Of all samples. Queries and other models know less than gradients: a few samples are chance, more mean that the
+# gradient is misleading.
+FLAG_SHARE = 0.03
+EPSILON_STEPS = 25
+EPSILON_QUERIES = 200
+# In accuracy, in the ball in which every image can be made grey: no classifier can be right there, and what is left is
+# what the attack did not find. Short attacks may miss a little.
+FLAG_LEFT = 0.05
+# In accuracy, from one ball to a larger one that contains it: a short attack may lose a few samples by chance.
+FLAG_RISE = 0.05
+STEPS = (25, 50, 100)
+RESTARTS = (1, 2, 4)
+RESTART_STEPS = STEPS[1]  # so that the first start is known already
+# In accuracy, for the last doubling of the effort: a converged attack gains at most 3.5 points on ordinary models; with
+# shattered gradients it gains more.
+FLAG_FALL = 0.05
+
+
+@check("randomness", "The same answer twice")
+def check_randomness(probe: Probe) -> Finding:
+    """Two passes of one batch, and a third of the same images in other batches."""
+    images = probe.images
+    with full_float32(images.device):
+        first, second = (in_batches(probe.model, images) for _ in range(2))
+        order = torch.arange(len(images) - 1, -1, -1, device=images.device)
+        half = max(len(images) // 2, 1)
+        apart = torch.cat([in_batches(probe.model, images[part]) for part in torch.split(order, half)])[order]
+    again, elsewhere = share_that_differs(first, second), share_that_differs(first, apart)
+    changed = share(first.argmax(dim=1) != second.argmax(dim=1))
+    numbers = {"differ": again, "differ_in_other_company": elsewhere, "predictions_differ": changed}
+    layers = probe.model.named_modules() if isinstance(probe.model, nn.Module) else ()
+    training = [name or type(module).__name__ for name, module in layers if module.training]
+    hint = f" These layers are still in train mode: {', '.join(training[:5])}." if training else ""
+    if again > STOCHASTIC_SHARE:
+        sentence = (
+            f"In a second pass of the same images the logits of {percent(again)} of them change, and the prediction of "
+            f"{percent(changed)}: the model is stochastic, and an attack that uses one pass follows noise."
+        )
+        remedy = "Average every step over several draws (expectation over transformation), or switch the noise off."
+        return warning(sentence + hint, remedy, ("eot",), numbers)
+    if elsewhere > STOCHASTIC_SHARE:
+        sentence = (
+            f"The logits of {percent(elsewhere)} of the images depend on which other images are in the batch, as in "
+            "batch norm left in train mode: the prediction depends on the rest of the batch."
+        )
+        return warning(sentence + hint, "Put every layer into eval mode and evaluate again.", (), numbers)
+    return passed("Two passes, and passes in other batches, give the same answer, as they should.", numbers)
+
+
+@check("zero-gradients", "Gradients that are exactly zero")
+def check_zero_gradients(probe: Probe) -> Finding:
+    """Input gradients as attacks of other libraries see them: plain float32, without rescaling."""
+    if not isinstance(probe.model, nn.Module):
+        return _no_path("The model is a function, so there is no gradient to follow")
+    if not probe.has_gradients:
+        return _no_path(
+            "No gradient reaches the images: a step inside the model cannot be differentiated, and white-box attacks "
+            "cannot even start"
+        )
+    if not bool(probe.is_right.any()):
+        return passed("The model classifies none of these images correctly, so there is nothing to attack.")
+    entropy, _ = _useless(probe, lambda logits, labels: nn.functional.cross_entropy(logits, labels))
+    flat, gaps = _useless(probe, _margins)
+    numbers = {"cross_entropy": share(entropy), "margin": share(flat)}
+    not_finite = share(gaps)
+    if not_finite > FLAG_FLAT:
+        sentence = (
+            f"The gradient of the margin is NaN or infinite, in some pixels at least, for {percent(not_finite)} of the "
+            "images: a step inside the model, such as a root of 0 or a division by 0, has no derivative there, so an "
+            "attack that follows gradients cannot use these pixels."
+        )
+        numbers["not_finite"] = not_finite
+        return warning(sentence, _REMEDY, _ADDS, numbers, title="Gradients that are NaN or infinite")
+    if numbers["margin"] > FLAG_FLAT:
+        sentence = (
+            f"The gradient of the margin is exactly zero for {percent(numbers['margin'])} of the images: a step inside "
+            "the model is flat almost everywhere, so an attack that follows gradients does not move."
+        )
+        return warning(sentence, _REMEDY, _ADDS, numbers)
+    if numbers["cross_entropy"] > FLAG_SATURATED:
+        sentence = (
+            f"The cross-entropy's gradient is exactly zero for {percent(numbers['cross_entropy'])} of the images, the "
+            f"margin's for {percent(numbers['margin'])}: the logits are so far apart that float32 rounds the softmax "
+            "to 0 and 1, and attacks on the cross-entropy do not move."
+        )
+        remedy = "Attack an objective that does not saturate: the margin or the difference of logits ratio."
+        return warning(sentence, remedy, ("scale-free",), numbers)
+    return passed(
+        f"The gradient is exactly zero for {percent(numbers['cross_entropy'])} of the images with the cross-entropy "
+        f"and {percent(numbers['margin'])} with the margin, so attacks can follow it, as they should.",
+        numbers,
+    )
+
+
+@check("gradient-direction", "Gradients against measured changes")
+def check_gradient_direction(probe: Probe) -> Finding:
+    """A step against the margin's gradient, compared with steps of the same size in random directions."""
+    if not probe.has_gradients or not bool(probe.is_right.any()):
+        return passed("Not applicable: there is no gradient whose direction could be compared.")
+    rows = probe.is_right.nonzero().squeeze(1)
+    images, labels, ids = probe.images[rows], probe.labels[rows], probe.sample_ids[rows]
+    start = probe.threat.random_start(images, ids, "gradient-direction", probe.seed)
+    step = STEP * probe.threat.radius
+    model = partial(_same_draws, probe)
+    before, gradient = _gradients(model, start, labels, _margins)
+    gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
+    steps = [gradient]
+    for number in range(DIRECTIONS):
+        drawn = derive(ids, torch.full_like(ids, number))
+        steps.append(normal(drawn, images.shape[1:], "gradient-direction", probe.seed).to(images.dtype))
+    moves = [probe.threat.project(images, probe.threat.descend(start, each, step)) for each in steps]
+    falls = torch.stack([before - _margins(in_batches(model, moved), labels) for moved in moves])
+    predicted = (gradient * (start - moves[0])).flatten(1).sum(dim=1)
+    better = share(falls[0] > falls[1:].amax(dim=0))
+    ratio = float((falls[0] / predicted.clamp_min(torch.finfo(predicted.dtype).tiny)).median())
+    numbers = {"better_than_random": better, "measured_over_foretold": ratio, "directions": DIRECTIONS}
+    seen = (
+        f"A small step against the gradient lowers the margin more than {DIRECTIONS} random directions for "
+        f"{percent(better)} of the images (by chance: {percent(1 / (DIRECTIONS + 1))}), by {ratio:.2f} times what the "
+        "gradient predicts"
+    )
+    if better >= FLAG_DIRECTION:
+        return passed(f"{seen}: gradients are informative, as they should be.", numbers)
+    sentence = f"{seen}: gradients say little about the model, so attacks that follow them fail."
+    return warning(sentence, _REMEDY, _ADDS, numbers)
+
+
+def _no_path(what: str) -> Finding:
+    remedy = "Attack through straight-through gradients where the step can be replaced, and by queries alone."
+    return warning(f"{what}.", remedy, _ADDS)
+
+
+def _same_draws(probe: Probe, images: Tensor) -> Tensor:
+    """The logits, with the same random numbers in every call of a stochastic model."""
+    torch.manual_seed(probe.keyed("gradient-direction"))
+    return probe.model(images)
+
+
+def _margins(logits: Float[Tensor, "n l"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    return margin()(Outputs(logits), labels, None)
+
+
+def _useless(probe: Probe, loss: Callable[[Tensor, Tensor], Tensor]) -> tuple[Bool[Tensor, " n"], Bool[Tensor, " n"]]:
+    """For each correct image, whether its gradient is zero wherever it is finite, and whether it is not all finite."""
+    _, gradient = _gradients(probe.model, probe.images[probe.is_right], probe.labels[probe.is_right], loss)
+    zero = (gradient.nan_to_num(0.0, 0.0, 0.0) == 0).flatten(1).all(dim=1)
+    return zero, ~gradient.isfinite().flatten(1).all(dim=1)
+
+
+def _gradients(
+    model: Callable[[Tensor], Tensor],
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Tensor, Float[Tensor, "n c h w"]]:
+    """The losses and their gradients, in batches that suit the device."""
+    values, gradients = [], []
+    size = default_batch_size(images)
+    for part, answers in zip(torch.split(images, size), torch.split(labels, size), strict=True):
+        moved = part.detach().clone().requires_grad_()
+        with torch.enable_grad(), model_errors(model, part):
+            losses = loss(model(moved), answers)
+            gradients.append(torch.autograd.grad(losses.sum(), moved)[0])
+        values.append(losses.detach().reshape(-1))
+    return torch.cat(values), torch.cat(gradients)
+
+
+@check("objective-gap", "Cross-entropy against margin")
+def check_objective_gap(probe: Probe) -> Finding:
+    """The same PGD with each of the two."""
+    if not probe.has_gradients:
+        return passed("Not applicable: without gradients there is no PGD whose objectives could be compared.")
+    entropy = share(~plain_descent(probe, CROSS_ENTROPY, steps=OBJECTIVE_STEPS))
+    other = share(~plain_descent(probe, MARGIN, steps=OBJECTIVE_STEPS))
+    numbers = {"cross_entropy": entropy, "margin": other, "steps": OBJECTIVE_STEPS}
+    seen = (
+        f"The accuracy under PGD-{OBJECTIVE_STEPS} is {percent(entropy)} with the cross-entropy and {percent(other)} "
+        "with the margin"
+    )
+    if entropy - other > FLAG_GAP:
+        sentence = f"{seen}: the cross-entropy is a weak objective here, and the model is not that robust."
+        remedy = "Attack with the margin or the difference of logits ratio, with restarts and towards each class."
+        return warning(sentence, remedy, ("scale-free",), numbers)
+    return passed(f"{seen}: the choice of the objective hides nothing, as it should be.", numbers)
+
+
+@check("black-box-wins", "Black box against white box")
+def check_black_box(probe: Probe) -> Finding:
+    """Square and transfer on the samples that white-box attacks do not break."""
+    robust = probe.is_right.clone()
+    if probe.has_gradients:
+        # Attacks that other checks run too: they are shared.
+        for objective in (MARGIN, CROSS_ENTROPY):
+            robust &= ~plain_descent(probe, objective, steps=OBJECTIVE_STEPS, among=robust)
+        for objective in (MARGIN, CROSS_ENTROPY):
+            robust &= ~auto_descent(probe, objective, steps=EPSILON_STEPS, among=robust)
+        for start in range(2):
+            robust &= ~auto_descent(probe, MARGIN, steps=RESTART_STEPS, start=start, among=robust)
+    substitutes = {name: other for name, other in probe.others.items() if gives_gradients(other, probe.images)}
+    squares = random_squares(probe, queries=QUERIES, among=robust)
+    by_source = {name: robust & _transferred(probe, name, other) for name, other in substitutes.items()}
+    transferred = torch.stack([torch.zeros_like(robust), *by_source.values()]).any(dim=0)
+    numbers = {
+        "white_box": share(robust),
+        "square": share(squares),
+        "transfer": share(transferred),
+        "substitutes": len(substitutes),
+        "sources": [name for name, fooled in by_source.items() if is_many(share(fooled), FLAG_SHARE, probe)],
+    }
+    seen = f"The accuracy under white-box attacks is {percent(share(robust))}"
+    if not probe.has_gradients:
+        seen = "White-box attacks need gradients, and this model has none"
+    seen += f"; of all images, {QUERIES} queries of Square break another {percent(share(squares))}"
+    if substitutes:
+        seen += f" and images crafted on other models ({len(substitutes)}) {percent(share(transferred))}"
+    if not is_many(share(squares | transferred), FLAG_SHARE, probe):
+        return passed(f"{seen}: black-box attacks do not break more, as it should be.", numbers)
+    adds = ("black-box", "straight-through") + (("transfer",) if numbers["sources"] else ())
+    sentence = f"{seen}: attacks that know less break more, so the gradients are misleading."
+    remedy = "Attack by queries with a large budget, through straight-through gradients, and from other models."
+    return warning(sentence, remedy, adds, numbers)
+
+
+def _transferred(probe: Probe, name: str, source: Model) -> Bool[Tensor, " n"]:
+    """Whether the last image of PGD on another model breaks this model too."""
+    step_size = 2.5 * probe.threat.radius / TRANSFER_STEPS
+    method = ProjectedDescent(probe.threat, TRANSFER_STEPS, step_size, probe.keyed("transfer", name))
+    parts = (*source.parameters(), *source.buffers()) if isinstance(source, nn.Module) else ()
+    device = next((part.device for part in parts), probe.images.device)
+    case = Case(probe.images.to(device), probe.labels.to(device), probe.seed, probe.sample_ids.to(device))
+    search = prepare(source) if isinstance(source, nn.Module) else source
+    # To the last step: images just across the other model's boundary seldom transfer.
+    crafted = run(method, search, case, objective=MARGIN, keep="last", bounds=probe.threat.bounds)
+    return in_batches(probe.model, crafted.images.to(probe.images.device)).argmax(dim=1) != probe.labels
+
+
+@check("epsilon-growth", "Accuracy against epsilon")
+def check_epsilon_growth(probe: Probe) -> Finding:
+    """One short strong attack at each of several epsilons."""
+    epsilons = _epsilons(probe)
+    accuracies = [share(probe.is_right)] + [_accuracy(probe, epsilon) for epsilon in epsilons[1:]]
+    numbers = {"epsilons": epsilons, "accuracies": accuracies}
+    rise, place = max((after - before, i) for i, (before, after) in enumerate(pairwise(accuracies)))
+    last = f"epsilon {epsilons[-1]:.3g}, where every image can be made grey,"
+    remedy = "Attack with another objective, through straight-through gradients and by queries alone."
+    adds = ("scale-free", "straight-through", "black-box")
+    if is_many(accuracies[-1], FLAG_LEFT, probe):
+        sentence = (
+            f"At {last} the accuracy is still {percent(accuracies[-1])}, which is impossible: the attack does not find "
+            "what must exist."
+        )
+        return warning(sentence, remedy, adds, numbers)
+    if is_many(rise, FLAG_RISE, probe):
+        sentence = (
+            f"From epsilon {epsilons[place]:.3g} to {epsilons[place + 1]:.3g} the accuracy rises from "
+            f"{percent(accuracies[place])} to {percent(accuracies[place + 1])}, though the larger ball contains the "
+            "smaller one: the attack fails."
+        )
+        return warning(sentence, remedy, adds, numbers)
+    return passed(
+        f"With growing epsilon the accuracy falls to {percent(accuracies[-1])} at {last} as it should.", numbers
+    )
+
+
+@check("still-falling", "Accuracy against effort")
+def check_still_falling(probe: Probe) -> Finding:
+    """APGD on the margin, with growing numbers of steps and then of starts."""
+    if not probe.has_gradients:
+        return passed("Not applicable: without gradients there is no descent to continue.")
+    fooled = {steps: auto_descent(probe, MARGIN, steps=steps) for steps in STEPS}
+    by_steps = [share(~fooled[steps]) for steps in STEPS]
+    robust = ~fooled[RESTART_STEPS]
+    by_restarts = [share(robust)]
+    for before, after in pairwise(RESTARTS):
+        for start in range(before, after):
+            robust = robust & ~auto_descent(probe, MARGIN, steps=RESTART_STEPS, start=start, among=robust)
+        by_restarts.append(share(robust))
+    numbers = {
+        "steps": list(STEPS),
+        "accuracy_by_steps": by_steps,
+        "restarts": list(RESTARTS),
+        "accuracy_by_restarts": by_restarts,
+    }
+    falls = {"steps": by_steps[-2] - by_steps[-1], "restarts": by_restarts[-2] - by_restarts[-1]}
+    adds = tuple(name for name, fall in falls.items() if is_many(fall, FLAG_FALL, probe))
+    seen = (
+        f"From {STEPS[-2]} to {STEPS[-1]} steps the accuracy goes from {percent(by_steps[-2])} to "
+        f"{percent(by_steps[-1])}, from {RESTARTS[-2]} to {RESTARTS[-1]} starts from {percent(by_restarts[-2])} to "
+        f"{percent(by_restarts[-1])}"
+    )
+    if not adds:
+        return passed(f"{seen}: more effort finds almost nothing more, as it should be.", numbers)
+    sentence = f"{seen}: it still falls, so a longer attack would find more."
+    return warning(sentence, f"Attack with more {' and more '.join(adds)}.", adds, numbers)
+
+
+def _epsilons(probe: Probe) -> list[float]:
+    """Zero, two balls inside the evaluation's own, that one, its double and the geometric mean on the way to grey."""
+    low, high = probe.threat.bounds
+    half = (high - low) / 2  # how far any pixel is from the middle at most
+    grey = half if isinstance(probe.threat, Linf) else half * math.sqrt(probe.images[0].numel())
+    own = probe.threat.radius
+    larger = [radius for radius in (2 * own, math.sqrt(2 * own * grey)) if 2 * own < grey]
+    return sorted({0.0, own / 4, own / 2, own, *larger, max(own, grey)})
+
+
+def _accuracy(probe: Probe, epsilon: float) -> float:
+    own = probe.threat  # itself, and not an equal one, so that its attacks are shared
+    threat = own if epsilon == own.radius else type(own)(epsilon, own.bounds)
+    if not probe.has_gradients:
+        return share(~random_squares(probe, queries=EPSILON_QUERIES, threat=threat))
+    fooled = auto_descent(probe, MARGIN, steps=EPSILON_STEPS, threat=threat)
+    return share(~(fooled | auto_descent(probe, CROSS_ENTROPY, steps=EPSILON_STEPS, threat=threat, among=~fooled)))
