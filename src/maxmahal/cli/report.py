@@ -1,6 +1,5 @@
 """``maxmahal report`` and ``maxmahal records``."""
 
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +15,7 @@ FIGURES = ("png", "svg", "pdf")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
-# What identifies an evaluation within a folder.
-_key = attrgetter("name", "data", "suite", "seed", "samples", "norm", "radius")
-_Names = dict[tuple[object, ...], str]
+_Names = dict["maxmahal.records.types.Identity", str]
 _Evaluations = list["maxmahal.records.Evaluation"]
 
 
@@ -122,7 +119,7 @@ def records_command(
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         print_line(console, "No record matches.")
         return
-    names = dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
+    names = dict(zip((each.identity for each in evaluations), unique_names(evaluations), strict=True))
     if export is None:
         _show_stages(console, chosen, names)
         if model or attack or broken is not None or sample is not None:
@@ -147,7 +144,7 @@ def records_command(
 
 def _only(evaluations: _Evaluations, names: _Names) -> "maxmahal.records.Evaluation":
     if len(evaluations) != 1:
-        choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
+        choices = " or ".join(f"--model '{names[evaluation.identity]}'" for evaluation in evaluations)
         raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
     return evaluations[0]
 
@@ -164,7 +161,7 @@ def _show_stages(console: Console, evaluations: _Evaluations, names: _Names) -> 
         for stage in evaluation.stages:
             state = "skipped" if stage.skipped else "finished" if stage.finished else "not finished"
             counts = f"{len(stage.columns)}", f"{stage.columns.broken.sum()}", f"{stage.rating.seconds:.1f}"
-            rows.append((names[_key(evaluation)], evaluation.suite, stage.name, *counts, state))
+            rows.append((names[evaluation.identity], evaluation.suite, stage.name, *counts, state))
     numbers = ("attacked", "broken", "seconds")
     print_table(console, ("model", "suite", "attack", *numbers, "state"), rows, right=numbers)
 
@@ -178,7 +175,7 @@ def _show_rows(console: Console, evaluations: _Evaluations, names: _Names) -> No
                 values = (columns.sample, columns.label, columns.clean_prediction, columns.prediction, columns.broken)
                 told = [str(value[row]) for value in values]
                 cost = f"{columns.distortion[row]:.4g}", f"{columns.iterations[row]}"
-                rows.append((names[_key(evaluation)], stage.name, *told, *cost))
+                rows.append((names[evaluation.identity], stage.name, *told, *cost))
             count += len(columns)
     header = ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations")
     print_table(console, header, rows)

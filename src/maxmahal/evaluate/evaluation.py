@@ -18,20 +18,19 @@ from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
 from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration, probe, stage_seconds
-from maxmahal.evaluate.environment import describe_device
 from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
-from maxmahal.evaluate.pixels import save_chunk
+from maxmahal.evaluate.fingerprints import describe_device
 from maxmahal.evaluate.plan import CLEAN, Traits, blocks, describe_stage, plan_stages, samples_of, split, why_not
 from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
-from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
+from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage, save_images
 from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
 from maxmahal.records.shards import Shard, findings_of_first, warnings_of
-from maxmahal.records.store import Identity, Store
-from maxmahal.records.types import Finding, Rating
+from maxmahal.records.store import Store
+from maxmahal.records.types import Finding, Identity, Rating
 from maxmahal.settings import Table
 
 PICTURES = 24  # samples whose images are kept for the gallery
@@ -213,7 +212,7 @@ class PlannedEvaluation:
             ball = f"{self.suite.norm}-{self.suite.epsilon.replace('/', '-')}"
             evaluated = f"{self.suite.name}-{ball}-seed-{self.seed}-of-{len(self.data)}"
             folder = self.images_folder / self.target.name / evaluated / stage.name
-            save_chunk(folder, number, task.images, output.images, output.columns, task.ball, self.images_folder.parent)
+            save_images(folder, number, task, output, self.images_folder.parent)
         return output
 
     def _search_model(self, stage: Stage) -> Model:
@@ -240,16 +239,20 @@ class EvaluationRun(PlannedEvaluation):
     def run(self) -> None:
         """Compute everything that is still missing, as far as time allows."""
         self.reporter.begin(self.target.name, len(self.data))
-        self._report_recorded()
+        done = self.store.finished_stages(self.number)
+        if known := len(self.store.findings(self.number)):
+            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
+        if done:
+            self.reporter.note(f"  already recorded: {'; '.join(done)}")
         try:
-            plan, done = self._plan([]), 1
+            plan, first = self._plan([]), 1
             self._run_stages(plan[:1])
             # Warnings add attacks at the end, so later shards run the suite while the first one looks for warnings.
             # What a stochastic model skips depends on them.
             if self.shard is not None and self.shard.index and not self.stochastic:
-                self._run_stages(plan, done)
-                done = len(plan)
-            self._run_stages(self._plan(self._diagnose() if self.suite.diagnose else []), done)
+                self._run_stages(plan, first)
+                first = len(plan)
+            self._run_stages(self._plan(self._diagnose() if self.suite.diagnose else []), first)
         except _OutOfTimeError as stop:
             left = "; ".join(stage.title for stage in self._forecast.ahead())
             self.reporter.note(
@@ -258,14 +261,6 @@ class EvaluationRun(PlannedEvaluation):
             )
         else:
             self.store.finish(self.number)
-
-    def _report_recorded(self) -> None:
-        done = self.store.finished_stages(self.number)
-        known = len(self.store.findings(self.number))
-        if known:
-            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
-        if done:
-            self.reporter.note(f"  already recorded: {'; '.join(done)}")
 
     @cached_property
     def _body(self) -> Table:
@@ -359,11 +354,10 @@ class EvaluationRun(PlannedEvaluation):
         return {number: rows for number, rows in left.items() if rows}, recorded
 
     def _record(self, position: int, number: int, output: StageOutput, device: str) -> None:
-        columns, rating = output.columns, output.rating
-        self.store.add_chunk(self.number, position, number, columns, rating, device, output.pictures, output.points)
+        self.store.add_chunk(self.number, position, number, output, device)
         shares = self.store.worst_shares(self.number)
-        self._forecast.learn(len(columns), rating)
-        self.reporter.chunk(len(columns), sum(shares.values()) / max(len(shares), 1))
+        self._forecast.learn(len(output.columns), output.rating)
+        self.reporter.chunk(len(output.columns), sum(shares.values()) / max(len(shares), 1))
 
     def _watch(self, rows: Sequence[int]) -> Callable[[Progress], None]:
         """Reports the progress of a chunk, and stops it when time is up."""
