@@ -1,12 +1,14 @@
-"""Jobs of a grid as JSON files, and the processes that run them, here or on a cluster."""
+"""Jobs of a grid as JSON files, the processes that run them, here or on a cluster, and the GPU that they share."""
 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +35,8 @@ END_WITH_PARENT = "--end-with-parent"
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _TAIL = 20_000  # bytes of a log that are read
 _ERRORS = re.compile(r"^ *[\w.]*(?:Error|Exception): .+", re.MULTILINE)  # the last lines of tracebacks
+MPS_CONTROL = "nvidia-cuda-mps-control"  # NVIDIA's service that lets several processes share one GPU
+_TIMEOUT = 15.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -154,3 +158,31 @@ def threads_each(jobs: int) -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     most = int(asked) if asked.isdecimal() and int(asked) else cores
     return max(1, min(most, cores // jobs))
+
+
+@contextmanager
+def shared_gpu(note: Callable[[str], None]) -> Iterator[None]:
+    """Run the service during the block; a service that was already running is used and not stopped."""
+    started = False
+    if shutil.which(MPS_CONTROL) is not None and not _send("get_server_list"):
+        try:
+            subprocess.run([MPS_CONTROL, "-d"], check=True, capture_output=True, timeout=_TIMEOUT)
+            started = True
+        except (OSError, subprocess.SubprocessError) as error:
+            note(f"{MPS_CONTROL} did not start ({error}), so trainings take turns on the GPU.")
+    try:
+        yield
+    finally:
+        if started and not _send("quit"):
+            note(f"{MPS_CONTROL} did not stop; `echo quit | {MPS_CONTROL}` stops it.")
+
+
+def _send(command: str) -> bool:
+    """Whether a running service accepted the command."""
+    try:
+        done = subprocess.run(
+            [MPS_CONTROL], input=f"{command}\n", text=True, capture_output=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0

@@ -12,8 +12,7 @@ from maxmahal.imports import integration
 from maxmahal.records import merge_records
 from maxmahal.records.schema import FILE
 from maxmahal.records.shards import Shard
-from maxmahal.reproduce.devices import shared_gpu
-from maxmahal.reproduce.jobs import LocalProcess, Place, Worker, execute, threads_each
+from maxmahal.reproduce.jobs import LocalProcess, Place, Worker, execute, shared_gpu, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 from maxmahal.reproduce.reporter import GridLines, GridReporter
 from maxmahal.settings import Table
