@@ -32,10 +32,7 @@ def report_command(
     """Make a page, tables or figures from records."""
     kind = _format_of(out, format)
 
-    from maxmahal.records.types import unique_names
-
-    evaluations = maxmahal.records.read_evaluations(folders)
-    _refuse_nothing(evaluations, folders)
+    evaluations = _read(folders)
     console = Console()
     if kind in FIGURES:
         for path in maxmahal.report.write_figures(evaluations, out, [kind]):
@@ -48,7 +45,7 @@ def report_command(
         write = {"md": report.to_markdown, "csv": report.to_csv, "latex": report.to_latex}[kind]
         tables = [write(table).rstrip("\n") for table in report.results_tables(evaluations)]
         write_text_atomically(out, "\n\n".join(tables) + "\n")
-    named = zip(evaluations, unique_names(evaluations), strict=True)
+    named = zip(evaluations, maxmahal.records.unique_names(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         print_line(console, f"Not finished: {', '.join(unfinished)}.")
@@ -111,15 +108,13 @@ def records_command(
         return
 
     from maxmahal.records.export import of_model, select, write_records, write_robustbench
-    from maxmahal.records.types import unique_names
 
-    evaluations = maxmahal.records.read_evaluations(folders)
-    _refuse_nothing(evaluations, folders)
+    evaluations = _read(folders)
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         print_line(console, "No record matches.")
         return
-    names = dict(zip((each.identity for each in evaluations), unique_names(evaluations), strict=True))
+    names = dict(zip((each.identity for each in evaluations), maxmahal.records.unique_names(evaluations), strict=True))
     if export is None:
         _show_stages(console, chosen, names)
         if model or attack or broken is not None or sample is not None:
@@ -135,24 +130,21 @@ def records_command(
                 "and --sample."
             )
         # Complete ones: the card must also know the attacks that were skipped and have no rows.
-        written = write_robustbench(_only(of_model(evaluations, model), names), export)
+        complete = of_model(evaluations, model)
+        if len(complete) != 1:
+            choices = " or ".join(f"--model '{names[each.identity]}'" for each in complete)
+            raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
+        written = write_robustbench(complete[0], export)
     else:
         written = export
         write_records(chosen, written, kind)
     print_line(console, f"Wrote {written}.")
 
 
-def _only(evaluations: _Evaluations, names: _Names) -> "maxmahal.records.Evaluation":
-    if len(evaluations) != 1:
-        choices = " or ".join(f"--model '{names[evaluation.identity]}'" for evaluation in evaluations)
-        raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
-    return evaluations[0]
-
-
-def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
-    if not evaluations:
-        where = ", ".join(map(str, folders))
-        raise SettingsError(f"{where} has no evaluation yet; `maxmahal evaluate` makes one.")
+def _read(folders: list[Path]) -> _Evaluations:
+    if evaluations := maxmahal.records.read_evaluations(folders):
+        return evaluations
+    raise SettingsError(f"{', '.join(map(str, folders))} has no evaluation yet; `maxmahal evaluate` makes one.")
 
 
 def _show_stages(console: Console, evaluations: _Evaluations, names: _Names) -> None:
