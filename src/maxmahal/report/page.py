@@ -1,7 +1,7 @@
 """The report page: one HTML file that needs only a browser, and no JavaScript to be read or printed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from maxmahal.files import write_text_atomically
@@ -29,10 +29,16 @@ def render_page(evaluations: Sequence[Evaluation]) -> str:
         for key, model in {f"model-{model.place + 1}": model for model in models}.items():
             panels.append(Panel(key, model.label, make_sections([model], ("model", "both"), f"{key}-"), model))
     unfinished = [model for model in models if not model.evaluation.finished]
-    names = [model.label for model in models]
+    names, every = [model.label for model in models], [model.evaluation for model in models]
+    subtitle = [
+        _distinct(each.data for each in every),
+        _distinct(model.threat for model in models),
+        f"suite {_distinct(each.suite for each in every)}",
+        f"{_distinct(map(whole, sorted({each.samples for each in every})))} samples",
+    ]
     title = f"Robustness of {listed(names) if len(names) <= 2 else f'{len(names)} models'}"
     top = make_sections(models, ("top",))
-    return html_page(title, _subtitle(models), top, panels, unfinished, _downloads(models))
+    return html_page(title, subtitle, top, panels, unfinished, _downloads(models))
 
 
 def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
@@ -47,12 +53,5 @@ def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
     }
 
 
-def _subtitle(models: Sequence[ReportedModel]) -> list[str]:
-    evaluations = [model.evaluation for model in models]
-    counts = sorted({each.samples for each in evaluations})
-    return [
-        listed(list(dict.fromkeys(each.data for each in evaluations))),
-        listed(list(dict.fromkeys(model.threat for model in models))),
-        f"suite {listed(list(dict.fromkeys(each.suite for each in evaluations)))}",
-        f"{listed([whole(count) for count in counts])} samples",
-    ]
+def _distinct(texts: Iterable[str]) -> str:
+    return listed(list(dict.fromkeys(texts)))

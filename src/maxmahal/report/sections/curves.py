@@ -21,6 +21,7 @@ _MARKED = 24
 _WRITTEN = 32  # at most so many 255ths are written as a fraction
 _ROOM = 0.12  # share of the axis that the text of a tick takes
 _BINS = 28
+_SHARES = Axis("accuracy in %", 0.0, 1.0, text=lambda share: f"{100 * share:.0f}")
 
 
 @dataclass(frozen=True)
@@ -73,23 +74,22 @@ def curve_charts(group: ModelGroup) -> list[CurveChart]:
         lines = [line for model in group.models if (line := _from_findings(model, check, x_key, y_key))]
         if lines:
             found.append(_draw(check, note, x_name, lines, text if x_name == "epsilon" else short))
-    return found + _exact_curves(group)
+    exact: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
+    for model in group.models:
+        for stage in model.evaluation.stages:
+            if stage.is_minimum_norm and stage.finished and np.isfinite(stage.columns.distortion).all():
+                exact.setdefault(stage.name, []).append((model, stage))
+    return found + [_exact(members) for members in exact.values()]
 
 
-def _from_findings(model: ReportedModel, check: str, x_key: str, y_key: str) -> Curve | None:
-    for finding in model.evaluation.findings:
-        xs, ys = (_numbers(finding.numbers.get(key)) for key in (x_key, y_key))
-        if finding.check == check and xs and len(xs) == len(ys):
-            return Curve(model, xs, ys)
+def _from_findings(model: ReportedModel, check: str, *keys: str) -> Curve | None:
+    """The curve of a check, if all its values are finite numbers."""
+    for finding in (finding for finding in model.evaluation.findings if finding.check == check):
+        both = [values if isinstance(values := finding.numbers.get(key), list) else [] for key in keys]
+        known = all(isinstance(each, int | float) and math.isfinite(each) for values in both for each in values)
+        if known and both[0] and len(both[0]) == len(both[1]):
+            return Curve(model, *(tuple(map(float, values)) for values in both))
     return None
-
-
-def _numbers(values: object) -> tuple[float, ...]:
-    """The values of a curve; empty unless all are finite numbers."""
-    if not isinstance(values, list) or not all(isinstance(each, int | float) for each in values):
-        return ()
-    numbers = tuple(map(float, values))
-    return numbers if all(map(math.isfinite, numbers)) else ()
 
 
 def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable[[float], str]) -> CurveChart:
@@ -102,21 +102,12 @@ def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable
     for place in reversed(places):  # those whose texts do not overlap
         if axis.place(apart[0]) - axis.place(place) >= _ROOM:
             apart.insert(0, place)
-    chart = Chart(title, replace(axis, at=tuple(apart)), _share_axis())
+    chart = Chart(title, replace(axis, at=tuple(apart)), _SHARES)
     for line in lines:
         chart.line(line.xs, line.ys, line.model.slot)
         tips = [f"{line.model.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
         chart.points(line.xs, line.ys, line.model.slot, tips)
     return CurveChart(check, title, note, x_name, chart, tuple(lines))
-
-
-def _exact_curves(group: ModelGroup) -> list[CurveChart]:
-    stages: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
-    for model in group.models:
-        for stage in model.evaluation.stages:
-            if stage.is_minimum_norm and stage.finished and np.isfinite(stage.columns.distortion).all():
-                stages.setdefault(stage.name, []).append((model, stage))
-    return [_exact(members) for members in stages.values()]
 
 
 def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:
@@ -125,9 +116,7 @@ def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:
     lines = [Curve(model, *survival(each.columns.distortion)) for model, each in members]
     high = max(line.xs[-1] for line in lines) or 1.0
     name = f"distortion ({norm})"
-    chart = Chart(
-        f"Share of samples for which {stage.title} needs a larger distortion", Axis(name, 0.0, high), _share_axis()
-    )
+    chart = Chart(f"Share of samples for which {stage.title} needs a larger distortion", Axis(name, 0.0, high), _SHARES)
     for line in lines:
         chart.line(line.xs, line.ys, line.model.slot, steps=True)
         some = np.unique(np.linspace(0, len(line.xs) - 1, _MARKED).astype(int))
@@ -152,10 +141,6 @@ def survival(distortions: np.ndarray) -> tuple[tuple[float, ...], tuple[float, .
 def norm_of(model: ReportedModel, stage: StageRecords) -> str:
     """The norm of a stage's distortions; C&W's attack has only L2."""
     return str(stage.settings.get("norm") or ("L2" if stage.kind == "carlini" else model.evaluation.norm))
-
-
-def _share_axis() -> Axis:
-    return Axis("accuracy in %", 0.0, 1.0, text=lambda share: f"{100 * share:.0f}")
 
 
 def _as_written(epsilon: float) -> str:
