@@ -1,5 +1,6 @@
 """How long the stages of an evaluation take: the passes of each attack times the seconds of a pass."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -196,12 +197,7 @@ def diagnostics_seconds(samples: int, speed: Speed, robust: float) -> float:
 
 def duration(seconds: float) -> str:
     """For people: "40 s", "5 min", "2.5 h", "30 days"."""
-    for size, unit, most in ((1.0, "s", 90), (60.0, "min", 90), (3600.0, "h", 36)):
-        if seconds / size < most:
-            return f"{_rounded(seconds / size, tenths=unit == 'h')} {unit}"
-    return f"{_rounded(seconds / 86_400, tenths=True)} days"
-
-
-def _rounded(count: float, *, tenths: bool) -> str:
-    """A whole number, or with one decimal if it is small."""
-    return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
+    units = ((1.0, "s", 90.0), (60.0, "min", 90.0), (3600.0, "h", 36.0), (86_400.0, "days", math.inf))
+    count, unit = next((seconds / size, unit) for size, unit, most in units if seconds / size < most)
+    tenths = unit in ("h", "days") and count < 9.95
+    return f"{f'{count:.1f}'.removesuffix('.0') if tenths else f'{count:.0f}'} {unit}"

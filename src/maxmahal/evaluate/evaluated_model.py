@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
@@ -22,12 +22,11 @@ from maxmahal.data.arrays import numbered_classes
 from maxmahal.data.stream import StreamedData
 from maxmahal.errors import ArgumentError, CheckpointError, DataError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
-from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
 from maxmahal.evaluate.suite import Suite
 from maxmahal.files import check_folder_name, recorded_path, user_path
 from maxmahal.imports import call_function, check_call, exits_as_errors, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
-from maxmahal.random import generator
+from maxmahal.random import generator, own_stream
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
@@ -37,6 +36,13 @@ from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 SHOWN = 64  # images that a model is tried on before anything is recorded
 ALONE = 4  # of them that it is also shown one by one
 CHANNELS = (1, 3)
+DRAWS = 20  # predictions of a stochastic model per image: its accuracy is their mean
+EOT = 10  # draws per gradient of a stochastic model; more sharpen the gradient less than another step would
+# Relative to the range of a sample's logits: the order of a float32 sum changes them by a millionth, random noise that
+# could stop an attack by far more.
+ROUNDING = 1e-3
+# Share of the samples: rounding may change one that lies at a kink, a random layer changes nearly all.
+STOCHASTIC_SHARE = 0.02
 _FEWEST = 32  # images that tell a wrong normalisation from bad luck
 _BETTER = 0.25  # of the images: so many more must be right
 _RANGES = {
@@ -416,3 +422,26 @@ def _note_on_accuracy(target: EvaluatedModel, images: Tensor, labels: Tensor, ri
             "normalises images in [0, 1] itself, and the numbers of the classes."
         ]
     return []
+
+
+def mean_correct(
+    model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], draws: int
+) -> Float[Tensor, " n"]:
+    """How often the model predicts each image's label, over so many draws."""
+    right = torch.zeros(len(images), device=images.device)
+    for _ in range(draws):
+        right += (judge(model, images).predictions == labels).float()
+    return right / draws
+
+
+def is_stochastic(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
+    """Whether two passes of the same images differ by more than rounding can explain."""
+    with own_stream(images.device, 0):
+        first, second = judge(model, images).logits, judge(model, images).logits
+    return share_that_differs(first, second) > STOCHASTIC_SHARE
+
+
+def share_that_differs(first: Float[Tensor, "n l"], second: Float[Tensor, "n l"]) -> float:
+    """The share of samples whose logits differ by more than rounding can explain."""
+    spread = (first.amax(dim=1) - first.amin(dim=1)).clamp_min(torch.finfo(first.dtype).tiny)
+    return float(((first - second).abs().amax(dim=1) > ROUNDING * spread).double().mean())

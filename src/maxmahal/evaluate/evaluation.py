@@ -18,11 +18,10 @@ from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
 from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration, probe, stage_seconds
-from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
+from maxmahal.evaluate.evaluated_model import EOT, SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
 from maxmahal.evaluate.fingerprints import describe_device
 from maxmahal.evaluate.plan import CLEAN, Traits, blocks, describe_stage, plan_stages, samples_of, split, why_not
-from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage, save_images
 from maxmahal.evaluate.suite import Stage, Suite, title_for
@@ -188,10 +187,14 @@ class PlannedEvaluation:
         data = self.data.select(torch.tensor(rows)).to(self.target.device)
         # Just across the boundary a stochastic model is right half the time: the search must go on there.
         eot = max(stage.eot, EOT) if self.stochastic else 1
+        fast = self.target.fast
+        search = fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
+        if stage.search == "straight-through" and self._straight_through is not None:
+            search = self._straight_through
         task = StageInput(
             stage=stage,
             target=self.target,
-            model=self._search_model(stage),
+            model=search,
             images=data.float_images(),
             labels=data.labels,
             sample_ids=data.sample_ids,
@@ -214,12 +217,6 @@ class PlannedEvaluation:
             folder = self.images_folder / self.target.name / evaluated / stage.name
             save_images(folder, number, task, output, self.images_folder.parent)
         return output
-
-    def _search_model(self, stage: Stage) -> Model:
-        if stage.search == "straight-through" and self._straight_through is not None:
-            return self._straight_through
-        fast = self.target.fast
-        return fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
 
 
 @dataclass(kw_only=True)

@@ -66,28 +66,24 @@ def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mappin
         return f"It needs gradients of '{options['source']}', and none reaches the images through that model."
     if traits.classes < (fewest := attack.fewest_classes(options)):
         return f"It compares {fewest} classes, and this model has {traits.classes}."
-    if "objective" in options:
-        owner = others[options["source"]] if attack.crafts_on_source else target
-        return why_not_objective(options["objective"], owner, traits.classes)
-    return ""
-
-
-def why_not_objective(name: str, target: EvaluatedModel, classes: int) -> str:
-    """Why this model cannot be attacked on that objective, as a sentence; empty if it can."""
-    objective, head = find_objective(name), target.head
+    if "objective" not in options:
+        return ""
+    owner = others[options["source"]] if attack.crafts_on_source else target
+    objective, head = find_objective(options["objective"]), owner.head
     if objective.needs_head and head is None:
         return "It follows the loss the model was trained with, and this model's loss is not known."
     if objective.needs_preset_centers and not (head is not None and head.has_preset_centers):
         return "It follows class centers, and this model has none."
-    if classes < objective.fewest_classes:
-        return f"It compares four classes, and this model has {classes}."
+    if traits.classes < objective.fewest_classes:
+        return f"It compares four classes, and this model has {traits.classes}."
     return ""
 
 
 def describe_stage(stage: Stage, suite: Suite, seed: int) -> dict[str, Any]:
     """A stage as the records keep it."""
     table = stage_to_table(stage)
-    threat = str(suite.ball_of(stage) or "")
+    # Minimum-norm attacks, noise and rotation stay in no ball.
+    threat = str(suite.threat_of(stage)) if find_attack(stage.attack.name).stays_in_ball else ""
     own = ("name", "title", "scope", "counts", "origin", "attack")
     settings = {key: value for key, value in table.items() if key not in own}
     return {

@@ -14,10 +14,9 @@ import torch
 from maxmahal.attacks.checks import PROBABILITIES
 from maxmahal.data import DataSource, ImageData
 from maxmahal.errors import ArgumentError, SettingsError
-from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel, Target, loaded, notes_on
+from maxmahal.evaluate.evaluated_model import DRAWS, SHOWN, EvaluatedModel, Target, is_stochastic, loaded, notes_on
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
 from maxmahal.evaluate.fingerprints import as_command, describe_environment, fingerprint_data
-from maxmahal.evaluate.predictions import DRAWS, is_stochastic
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite, option_defaults
 from maxmahal.files import recorded_path, user_path

@@ -20,9 +20,8 @@ from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.evaluated_model import EvaluatedModel
+from maxmahal.evaluate.evaluated_model import DRAWS, EvaluatedModel, mean_correct
 from maxmahal.evaluate.feature_plane import Plane
-from maxmahal.evaluate.predictions import DRAWS, mean_correct
 from maxmahal.evaluate.suite import Stage
 from maxmahal.files import write_atomically
 from maxmahal.imports import call_function

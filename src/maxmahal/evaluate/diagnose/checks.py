@@ -34,7 +34,7 @@ from maxmahal.evaluate.diagnose.probe import (
     share,
     warning,
 )
-from maxmahal.evaluate.predictions import STOCHASTIC_SHARE, share_that_differs
+from maxmahal.evaluate.evaluated_model import STOCHASTIC_SHARE, share_that_differs
 from maxmahal.random import derive, normal
 from maxmahal.records import Finding
 
