@@ -6,7 +6,9 @@ from masked_models import EPSILON, digits, masked, probe_of, trained
 from torch import nn
 
 from maxmahal.attacks import L2, Linf
-from maxmahal.evaluate.diagnose import CHECKS, PROBE_SIZE, REMEDIES, Probe, choose_probe
+from maxmahal.evaluate.diagnose.checks import CHECKS
+from maxmahal.evaluate.diagnose.probe import PROBE_SIZE, Probe, choose_probe
+from maxmahal.evaluate.diagnose.remedies import REMEDIES
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -14,7 +14,7 @@ from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.registry import find_attack
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.data import ImageData
-from maxmahal.evaluate.diagnose import PROBE_SIZE
+from maxmahal.evaluate.diagnose.probe import PROBE_SIZE
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage
 from maxmahal.random import own_stream

@@ -16,7 +16,9 @@ from maxmahal.attacks import Engine, Model, Prepared, Progress
 from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
-from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
+from maxmahal.evaluate.diagnose.bpda import bpda_model
+from maxmahal.evaluate.diagnose.checks import CHECKS
+from maxmahal.evaluate.diagnose.probe import Probe, choose_probe, gives_gradients
 from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration, probe, stage_seconds
 from maxmahal.evaluate.evaluated_model import EOT, SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane

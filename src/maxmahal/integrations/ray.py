@@ -22,7 +22,7 @@ import torch
 
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, DataError, SettingsError
-from maxmahal.evaluate.diagnose import CHECKS
+from maxmahal.evaluate.diagnose.checks import CHECKS
 from maxmahal.evaluate.durations import duration
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, code_gate, loaded
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation

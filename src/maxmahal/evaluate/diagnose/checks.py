@@ -20,20 +20,8 @@ from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
 from maxmahal.attacks.oracle import default_batch_size, full_float32
 from maxmahal.attacks.pgd import ProjectedDescent
-from maxmahal.evaluate.diagnose.probe import (
-    Probe,
-    auto_descent,
-    check,
-    gives_gradients,
-    in_batches,
-    is_many,
-    passed,
-    percent,
-    plain_descent,
-    random_squares,
-    share,
-    warning,
-)
+from maxmahal.evaluate.diagnose.binarization import check_binarization
+from maxmahal.evaluate.diagnose.probe import Probe, check, gives_gradients, in_batches, passed, percent, share, warning
 from maxmahal.evaluate.evaluated_model import STOCHASTIC_SHARE, share_that_differs
 from maxmahal.random import derive, normal
 from maxmahal.records import Finding
@@ -229,8 +217,8 @@ def check_objective_gap(probe: Probe) -> Finding:
     """The same PGD with each of the two."""
     if not probe.has_gradients:
         return passed("Not applicable: without gradients there is no PGD whose objectives could be compared.")
-    entropy = share(~plain_descent(probe, CROSS_ENTROPY, steps=OBJECTIVE_STEPS))
-    other = share(~plain_descent(probe, MARGIN, steps=OBJECTIVE_STEPS))
+    entropy = share(~probe.plain_descent(CROSS_ENTROPY, steps=OBJECTIVE_STEPS))
+    other = share(~probe.plain_descent(MARGIN, steps=OBJECTIVE_STEPS))
     numbers = {"cross_entropy": entropy, "margin": other, "steps": OBJECTIVE_STEPS}
     seen = (
         f"The accuracy under PGD-{OBJECTIVE_STEPS} is {percent(entropy)} with the cross-entropy and {percent(other)} "
@@ -250,13 +238,13 @@ def check_black_box(probe: Probe) -> Finding:
     if probe.has_gradients:
         # Attacks that other checks run too: they are shared.
         for objective in (MARGIN, CROSS_ENTROPY):
-            robust &= ~plain_descent(probe, objective, steps=OBJECTIVE_STEPS, among=robust)
+            robust &= ~probe.plain_descent(objective, steps=OBJECTIVE_STEPS, among=robust)
         for objective in (MARGIN, CROSS_ENTROPY):
-            robust &= ~auto_descent(probe, objective, steps=EPSILON_STEPS, among=robust)
+            robust &= ~probe.auto_descent(objective, steps=EPSILON_STEPS, among=robust)
         for start in range(2):
-            robust &= ~auto_descent(probe, MARGIN, steps=RESTART_STEPS, start=start, among=robust)
+            robust &= ~probe.auto_descent(MARGIN, steps=RESTART_STEPS, start=start, among=robust)
     substitutes = {name: other for name, other in probe.others.items() if gives_gradients(other, probe.images)}
-    squares = random_squares(probe, queries=QUERIES, among=robust)
+    squares = probe.random_squares(queries=QUERIES, among=robust)
     by_source = {name: robust & _transferred(probe, name, other) for name, other in substitutes.items()}
     transferred = torch.stack([torch.zeros_like(robust), *by_source.values()]).any(dim=0)
     numbers = {
@@ -264,7 +252,7 @@ def check_black_box(probe: Probe) -> Finding:
         "square": share(squares),
         "transfer": share(transferred),
         "substitutes": len(substitutes),
-        "sources": [name for name, fooled in by_source.items() if is_many(share(fooled), FLAG_SHARE, probe)],
+        "sources": [name for name, fooled in by_source.items() if probe.is_many(share(fooled), FLAG_SHARE)],
     }
     seen = f"The accuracy under white-box attacks is {percent(share(robust))}"
     if not probe.has_gradients:
@@ -272,7 +260,7 @@ def check_black_box(probe: Probe) -> Finding:
     seen += f"; of all images, {QUERIES} queries of Square break another {percent(share(squares))}"
     if substitutes:
         seen += f" and images crafted on other models ({len(substitutes)}) {percent(share(transferred))}"
-    if not is_many(share(squares | transferred), FLAG_SHARE, probe):
+    if not probe.is_many(share(squares | transferred), FLAG_SHARE):
         return passed(f"{seen}: black-box attacks do not break more, as it should be.", numbers)
     adds = ("black-box", "straight-through") + (("transfer",) if numbers["sources"] else ())
     sentence = f"{seen}: attacks that know less break more, so the gradients are misleading."
@@ -303,13 +291,13 @@ def check_epsilon_growth(probe: Probe) -> Finding:
     last = f"epsilon {epsilons[-1]:.3g}, where every image can be made grey,"
     remedy = "Attack with another objective, through straight-through gradients and by queries alone."
     adds = ("scale-free", "straight-through", "black-box")
-    if is_many(accuracies[-1], FLAG_LEFT, probe):
+    if probe.is_many(accuracies[-1], FLAG_LEFT):
         sentence = (
             f"At {last} the accuracy is still {percent(accuracies[-1])}, which is impossible: the attack does not find "
             "what must exist."
         )
         return warning(sentence, remedy, adds, numbers)
-    if is_many(rise, FLAG_RISE, probe):
+    if probe.is_many(rise, FLAG_RISE):
         sentence = (
             f"From epsilon {epsilons[place]:.3g} to {epsilons[place + 1]:.3g} the accuracy rises from "
             f"{percent(accuracies[place])} to {percent(accuracies[place + 1])}, though the larger ball contains the "
@@ -326,13 +314,13 @@ def check_still_falling(probe: Probe) -> Finding:
     """APGD on the margin, with growing numbers of steps and then of starts."""
     if not probe.has_gradients:
         return passed("Not applicable: without gradients there is no descent to continue.")
-    fooled = {steps: auto_descent(probe, MARGIN, steps=steps) for steps in STEPS}
+    fooled = {steps: probe.auto_descent(MARGIN, steps=steps) for steps in STEPS}
     by_steps = [share(~fooled[steps]) for steps in STEPS]
     robust = ~fooled[RESTART_STEPS]
     by_restarts = [share(robust)]
     for before, after in pairwise(RESTARTS):
         for start in range(before, after):
-            robust = robust & ~auto_descent(probe, MARGIN, steps=RESTART_STEPS, start=start, among=robust)
+            robust = robust & ~probe.auto_descent(MARGIN, steps=RESTART_STEPS, start=start, among=robust)
         by_restarts.append(share(robust))
     numbers = {
         "steps": list(STEPS),
@@ -341,7 +329,7 @@ def check_still_falling(probe: Probe) -> Finding:
         "accuracy_by_restarts": by_restarts,
     }
     falls = {"steps": by_steps[-2] - by_steps[-1], "restarts": by_restarts[-2] - by_restarts[-1]}
-    adds = tuple(name for name, fall in falls.items() if is_many(fall, FLAG_FALL, probe))
+    adds = tuple(name for name, fall in falls.items() if probe.is_many(fall, FLAG_FALL))
     seen = (
         f"From {STEPS[-2]} to {STEPS[-1]} steps the accuracy goes from {percent(by_steps[-2])} to "
         f"{percent(by_steps[-1])}, from {RESTARTS[-2]} to {RESTARTS[-1]} starts from {percent(by_restarts[-2])} to "
@@ -367,6 +355,22 @@ def _accuracy(probe: Probe, epsilon: float) -> float:
     own = probe.threat  # itself, and not an equal one, so that its attacks are shared
     threat = own if epsilon == own.radius else type(own)(epsilon, own.bounds)
     if not probe.has_gradients:
-        return share(~random_squares(probe, queries=EPSILON_QUERIES, threat=threat))
-    fooled = auto_descent(probe, MARGIN, steps=EPSILON_STEPS, threat=threat)
-    return share(~(fooled | auto_descent(probe, CROSS_ENTROPY, steps=EPSILON_STEPS, threat=threat, among=~fooled)))
+        return share(~probe.random_squares(queries=EPSILON_QUERIES, threat=threat))
+    fooled = probe.auto_descent(MARGIN, steps=EPSILON_STEPS, threat=threat)
+    return share(~(fooled | probe.auto_descent(CROSS_ENTROPY, steps=EPSILON_STEPS, threat=threat, among=~fooled)))
+
+
+# Cheap ones first; a new check is a function and a line here.
+CHECKS = {
+    each.name: each
+    for each in (
+        check_randomness,
+        check_zero_gradients,
+        check_gradient_direction,
+        check_objective_gap,
+        check_binarization,
+        check_black_box,
+        check_epsilon_growth,
+        check_still_falling,
+    )
+}

@@ -76,6 +76,52 @@ class Probe:
         """A seed of its own for every use."""
         return stream_key(self.seed, "diagnose", *key) % 2**63
 
+    def auto_descent(
+        self,
+        objective: Objective,
+        *,
+        steps: int,
+        start: int = 0,
+        threat: Linf | L2 | None = None,
+        among: Bool[Tensor, " n"] | None = None,
+    ) -> Bool[Tensor, " n"]:
+        """Which samples APGD breaks from the start of that number; with ``among``, only those are attacked."""
+        patience = _PATIENCE if zero_is_success(objective) else None
+        method = AutoDescent(threat or self.threat, steps, self.keyed("apgd", start), patience=patience)
+        return self._fooled(method, objective, among)
+
+    def plain_descent(
+        self, objective: Objective, *, steps: int, among: Bool[Tensor, " n"] | None = None
+    ) -> Bool[Tensor, " n"]:
+        """Which samples PGD breaks, with steps that add up to 2.5 times epsilon; ``among`` as for APGD."""
+        method = ProjectedDescent(self.threat, steps, 2.5 * self.threat.radius / steps, self.keyed("pgd"))
+        return self._fooled(method, objective, among)
+
+    def random_squares(
+        self, *, queries: int, threat: Linf | L2 | None = None, among: Bool[Tensor, " n"] | None = None
+    ) -> Bool[Tensor, " n"]:
+        """Which samples Square breaks; with ``among``, only those are attacked."""
+        method = RandomSquares(threat or self.threat, queries, _SQUARE_START, self.keyed("square"))
+        return self._fooled(method, MARGIN, among)
+
+    def _fooled(self, method: Method, objective: Objective, among: Bool[Tensor, " n"] | None) -> Bool[Tensor, " n"]:
+        asked = torch.ones_like(self.labels, dtype=torch.bool) if among is None else among
+        tried, fooled = self.tried.get((method, objective), (torch.zeros_like(asked), torch.zeros_like(asked)))
+        rows = (asked & ~tried).nonzero().squeeze(1)
+        if len(rows):
+            # Not by the public functions, which warn of balls in which no model can be robust: one check needs those.
+            case = Case(self.images[rows], self.labels[rows], self.seed, self.sample_ids[rows])
+            bounds = self.threat.bounds
+            found = run(method, self.fast, case, objective=objective, engine=self.engine, bounds=bounds)
+            fooled = fooled.index_put((rows,), found.fooled)
+        if not self.stochastic:  # whose results also depend on the other samples of the batch
+            self.tried[method, objective] = tried | asked, fooled
+        return fooled & asked
+
+    def is_many(self, part: float, most: float) -> bool:
+        """Whether a share of the samples is above ``most``, and more than one or two samples of a small probe."""
+        return part > most and round(part * len(self.images)) >= _FEWEST
+
 
 @dataclass(frozen=True)
 class Check:
@@ -145,62 +191,9 @@ def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c 
         return torch.cat([function(part) for part in torch.split(images, default_batch_size(images))])
 
 
-def auto_descent(
-    probe: Probe,
-    objective: Objective,
-    *,
-    steps: int,
-    start: int = 0,
-    threat: Linf | L2 | None = None,
-    among: Bool[Tensor, " n"] | None = None,
-) -> Bool[Tensor, " n"]:
-    """Which samples APGD breaks from the start of that number; with ``among``, only those are attacked."""
-    patience = _PATIENCE if zero_is_success(objective) else None
-    method = AutoDescent(threat or probe.threat, steps, probe.keyed("apgd", start), patience=patience)
-    return _fooled(probe, method, objective, among)
-
-
-def plain_descent(
-    probe: Probe, objective: Objective, *, steps: int, among: Bool[Tensor, " n"] | None = None
-) -> Bool[Tensor, " n"]:
-    """Which samples PGD breaks, with steps that add up to 2.5 times epsilon; ``among`` as for APGD."""
-    method = ProjectedDescent(probe.threat, steps, 2.5 * probe.threat.radius / steps, probe.keyed("pgd"))
-    return _fooled(probe, method, objective, among)
-
-
-def random_squares(
-    probe: Probe, *, queries: int, threat: Linf | L2 | None = None, among: Bool[Tensor, " n"] | None = None
-) -> Bool[Tensor, " n"]:
-    """Which samples Square breaks; with ``among``, only those are attacked."""
-    method = RandomSquares(threat or probe.threat, queries, _SQUARE_START, probe.keyed("square"))
-    return _fooled(probe, method, MARGIN, among)
-
-
-def _fooled(
-    probe: Probe, method: Method, objective: Objective, among: Bool[Tensor, " n"] | None = None
-) -> Bool[Tensor, " n"]:
-    asked = torch.ones_like(probe.labels, dtype=torch.bool) if among is None else among
-    tried, fooled = probe.tried.get((method, objective), (torch.zeros_like(asked), torch.zeros_like(asked)))
-    rows = (asked & ~tried).nonzero().squeeze(1)
-    if len(rows):
-        # Not by the public functions: they warn of balls in which no model can be robust, and one check needs those.
-        case = Case(probe.images[rows], probe.labels[rows], probe.seed, probe.sample_ids[rows])
-        bounds = probe.threat.bounds
-        found = run(method, probe.fast, case, objective=objective, engine=probe.engine, bounds=bounds)
-        fooled = fooled.index_put((rows,), found.fooled)
-    if not probe.stochastic:  # whose results also depend on the other samples of the batch
-        probe.tried[method, objective] = tried | asked, fooled
-    return fooled & asked
-
-
 def share(which: Bool[Tensor, " n"]) -> float:
     """The share of samples for which it is true."""
     return float(which.double().mean())
-
-
-def is_many(part: float, most: float, probe: Probe) -> bool:
-    """Whether a share of the samples is above ``most``, and more than one or two samples of a small probe."""
-    return part > most and round(part * len(probe.images)) >= _FEWEST
 
 
 def percent(part: float) -> str:
