@@ -34,8 +34,7 @@ DIAGNOSTICS = Passes(forward=900, backward=500, queries=900)
 class Speed:
     """Seconds of one pass of one image."""
 
-    gradient: float
-    """Forward and backward."""
+    gradient: float  # forward and backward
     query: float
 
     def seconds(self, passes: Passes) -> float:
@@ -121,10 +120,8 @@ class Probed:
 
     speed: Speed
     images: int
-    correct: float
-    """The share of clean images that are classified correctly."""
-    robust: float
-    """The share that the short attack leaves."""
+    correct: float  # the share of clean images that are classified correctly
+    robust: float  # the share that the short attack leaves
 
 
 def probe(target: EvaluatedModel, data: ImageData, threat: Linf | L2, *, gradients: bool) -> Probed:

@@ -57,12 +57,10 @@ class PlannedEvaluation:
     stochastic: bool
     suite: Suite
     data: ImageData
-    others: Mapping[str, EvaluatedModel]
-    """All models of the call by their names, the evaluated one among them."""
+    others: Mapping[str, EvaluatedModel]  # all models of the call by their names, the evaluated one among them
     transfer: bool
     seed: int
-    images_folder: Path | None
-    """Where adversarial images are saved."""
+    images_folder: Path | None  # where adversarial images are saved
 
     @property
     def target(self) -> EvaluatedModel:

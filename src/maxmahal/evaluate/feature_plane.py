@@ -21,8 +21,7 @@ class Plane:
     kind: str
     origin: Float[np.ndarray, " d"]
     axes: Float[np.ndarray, "d 2"]
-    centers: Float[np.ndarray, "l 2"]
-    """Of the classes, in the plane; empty for losses without."""
+    centers: Float[np.ndarray, "l 2"]  # of the classes, in the plane; empty for losses without
 
     def project(self, features: Float[Tensor, "n d"]) -> Float[np.ndarray, "n 2"]:
         """The coordinates of features in the plane."""

@@ -20,12 +20,9 @@ class Traits:
     """What decides which attacks apply to a model."""
 
     classes: int
-    stochastic: bool
-    """Whether the model is stochastic, and attacks made for that are in the plan."""
-    differentiable: bool
-    """Whether any gradient reaches the images, even if it is zero."""
-    bpda: bool
-    """Whether steps without a useful gradient can be passed straight through."""
+    stochastic: bool  # whether the model is stochastic, and attacks made for that are in the plan
+    differentiable: bool  # whether any gradient reaches the images, even if it is zero
+    bpda: bool  # whether steps without a useful gradient can be passed straight through
     sources: frozenset[str] = frozenset()
     """The models of the evaluation that have gradients, as sources of transfer attacks."""
 

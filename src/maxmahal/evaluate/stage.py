@@ -36,27 +36,22 @@ class StageInput:
 
     stage: Stage
     target: EvaluatedModel
-    model: Model
-    """What the attack searches on: the prepared model, or one that passes gradients straight through."""
+    model: Model  # what the attack searches on: the prepared model, or one that passes gradients straight through
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
     sample_ids: Int[Tensor, " n"]
     threat: Linf | L2
     seed: int
     engine: Engine
-    others: Mapping[str, EvaluatedModel]
-    """All models of the evaluation, as sources of transfer attacks."""
+    others: Mapping[str, EvaluatedModel]  # all models of the evaluation, as sources of transfer attacks
     stochastic: bool = False
     model_seed: int = 0
     """Seeds the randomness of a stochastic model, so that a chunk gives the same result when it is repeated."""
     before: Mapping[int, tuple[int, float]] | None = None
     """By sample id, the prediction of the clean image and how often it is correct; None in the clean stage."""
-    check_rounded: bool = False
-    """Whether to re-check each adversarial image after rounding to 8 bits."""
-    pictured: frozenset[int] = frozenset()
-    """Ids of the samples whose images are kept for the gallery."""
-    drawn: frozenset[int] = frozenset()
-    """Ids of the samples whose features are drawn."""
+    check_rounded: bool = False  # whether to re-check each adversarial image after rounding to 8 bits
+    pictured: frozenset[int] = frozenset()  # ids of the samples whose images are kept for the gallery
+    drawn: frozenset[int] = frozenset()  # ids of the samples whose features are drawn
     plane: Plane | None = None
 
     @cached_property

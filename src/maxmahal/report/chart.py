@@ -90,10 +90,8 @@ class Text:
     size: float = 12.5
     anchor: Literal["start", "middle", "end"] = "start"
     bold: bool = False
-    halo: bool = False
-    """With an outline in the colour of the background, to be legible on top of other parts."""
-    upright: bool = False
-    """Turned to run from bottom to top."""
+    halo: bool = False  # with an outline in the colour of the background, to be legible on top of other parts
+    upright: bool = False  # turned to run from bottom to top
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +155,7 @@ class Axis:
     scale: Literal["linear", "log", "root"] = "linear"
     """"root" spreads out small values, as a logarithm does, and has a place for zero."""
     text: Callable[[float], str] = short
-    at: tuple[float, ...] = ()
-    """Ticks at these values instead of round ones."""
+    at: tuple[float, ...] = ()  # ticks at these values instead of round ones
 
     @classmethod
     def around(cls, label: str, values: Sequence[float], scale: Literal["linear", "log"] = "linear") -> "Axis":

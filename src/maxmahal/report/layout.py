@@ -22,12 +22,9 @@ class ReportedModel:
     """One evaluation on the page."""
 
     evaluation: Evaluation
-    verdict: Verdict | None
-    """None until the first chunk of clean images is evaluated."""
-    label: str
-    """The model's name, with what distinguishes it if another evaluation has the same name."""
-    place: int
-    """Its number on the page, from 0."""
+    verdict: Verdict | None  # None until the first chunk of clean images is evaluated
+    label: str  # the model's name, with what distinguishes it if another evaluation has the same name
+    place: int  # its number on the page, from 0
 
     @property
     def slot(self) -> int:
@@ -60,11 +57,9 @@ class ModelGroup:
 class Section:
     """A part of the page with a heading of its own."""
 
-    key: str
-    """Its address within the page."""
+    key: str  # its address within the page
     title: str
-    nav: str
-    """The title in a word or two."""
+    nav: str  # the title in a word or two
     body: Markup
 
 
@@ -83,8 +78,7 @@ class PageFile:
     """A file inside the page."""
 
     name: str
-    kind: str
-    """Its media type."""
+    kind: str  # its media type
     text: str
 
     @property

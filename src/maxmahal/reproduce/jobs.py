@@ -24,10 +24,8 @@ class Job:
     """What one worker does; it can be written as JSON."""
 
     kind: Literal["train", "evaluate", "report"]
-    arguments: Table
-    """The keyword arguments of ``train_model``, ``evaluate_models`` or ``write_report``."""
-    until: float | None = None
-    """The time of ``time.time()``, which all hosts share, at which it must have stopped."""
+    arguments: Table  # the keyword arguments of ``train_model``, ``evaluate_models`` or ``write_report``
+    until: float | None = None  # the time of ``time.time()``, which all hosts share, at which it must have stopped
 
 
 PROGRESS = "progress: "  # the prefix of a worker's lines that its parent shows
@@ -96,16 +94,11 @@ def execute(folder: str, spec: str, log: str, threads: int) -> int:
 class Place:
     """Where the jobs of a grid run."""
 
-    launch: Callable[[Path, Path, int], Process]
-    """Starts the job of a JSON file, with a log and a number of threads."""
-    jobs: int
-    """How many run at once."""
-    threads: int
-    """Of each job."""
-    device: str = "cpu"
-    """Of each job: cpu or cuda."""
-    remote: bool = False
-    """Whether jobs run on other hosts, which share the folder of the grid and nothing else."""
+    launch: Callable[[Path, Path, int], Process]  # starts the job of a JSON file, with a log and a number of threads
+    jobs: int  # how many run at once
+    threads: int  # of each job
+    device: str = "cpu"  # of each job: cpu or cuda
+    remote: bool = False  # whether jobs run on other hosts, which share the folder of the grid and nothing else
 
 
 class Worker:

@@ -48,14 +48,10 @@ class CellState:
     """The progress of a training or an evaluation."""
 
     kind: Literal["done", "half", "missing", "impossible"]
-    detail: str = ""
-    """Such as "epoch 37 of 200"."""
-    share: float = 0.0
-    """The share of the work that is done."""
-    seconds_left: float | None = None
-    """As measured so far; None if not measured."""
-    measured_on: str = ""
-    """The kind of device that was measured: cpu or cuda; empty if not known."""
+    detail: str = ""  # such as "epoch 37 of 200"
+    share: float = 0.0  # the share of the work that is done
+    seconds_left: float | None = None  # as measured so far; None if not measured
+    measured_on: str = ""  # the kind of device that was measured: cpu or cuda; empty if not known
 
     @property
     def ended(self) -> bool:
@@ -68,13 +64,10 @@ class Recorded:
     """The progress of one evaluation in the records."""
 
     key: EvaluationKey
-    version: int
-    """Of the suite."""
-    fingerprint: str
-    """Of the model."""
+    version: int  # of the suite
+    fingerprint: str  # of the model
     planned: int
-    done: int
-    """Stages, the clean images among them."""
+    done: int  # stages, the clean images among them
     finished: bool
 
 

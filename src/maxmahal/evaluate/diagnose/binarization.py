@@ -39,8 +39,7 @@ class Readouts:
 
     weights: Float[Tensor, "n d"]
     thresholds: Float[Tensor, " n"]
-    separates: Bool[Tensor, " n"]
-    """Whether the edge point lies beyond all inner ones, so that an example is planted."""
+    separates: Bool[Tensor, " n"]  # whether the edge point lies beyond all inner ones, so that an example is planted
 
     def of(self, rows: Int[Tensor, " m"]) -> "Readouts":
         """Those of some samples."""

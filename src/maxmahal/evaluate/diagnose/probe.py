@@ -32,8 +32,7 @@ _SQUARE_START = 0.8  # the share of the pixels in the first windows, as in the p
 class Probe:
     """A model and what every check is told about its evaluation."""
 
-    model: Model
-    """A module in eval mode, or a function from images to logits."""
+    model: Model  # a module in eval mode, or a function from images to logits
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
     sample_ids: Int[Tensor, " n"]
@@ -42,8 +41,7 @@ class Probe:
     stochastic: bool = False
     others: Mapping[str, Model] = field(default_factory=dict)
     """The other models of the evaluation, as sources of transfer attacks."""
-    progress: Callable[[Progress], None] | None = None
-    """Called during attacks."""
+    progress: Callable[[Progress], None] | None = None  # called during attacks
     tried: dict[tuple[Method, Objective], tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
     """By attack and objective, which samples it was tried on and which of them it broke: checks share attacks."""
 

@@ -62,10 +62,8 @@ class SampleShare:
     title: str
     count: int
     share: float
-    kind: str
-    """The style sheet's class: "wrong", "broke" or "stand"."""
-    depth: int
-    """How late in the plan, from 0 to 100: later attacks have the stronger colour."""
+    kind: str  # the style sheet's class: "wrong", "broke" or "stand"
+    depth: int  # how late in the plan, from 0 to 100: later attacks have the stronger colour
 
 
 @dataclass(frozen=True)

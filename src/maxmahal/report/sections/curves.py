@@ -42,8 +42,7 @@ class Curve:
 class CurveChart:
     """One chart with the numbers behind it."""
 
-    check: str
-    """The diagnostic that measured it; empty for exact curves."""
+    check: str  # the diagnostic that measured it; empty for exact curves
     title: str
     note: str
     x_name: str
@@ -161,8 +160,7 @@ class DistortionHistogram:
     norm: str
     distances: Float[np.ndarray, " n"]
     median: float
-    right: int
-    """How many samples it classified correctly."""
+    right: int  # how many samples it classified correctly
     chart: Chart
 
 

@@ -25,8 +25,7 @@ class AttackedImage:
     """A picture and its three images as addresses of their own PNGs."""
 
     picture: Picture
-    factor: float
-    """By which the perturbation is amplified."""
+    factor: float  # by which the perturbation is amplified
     clean: str
     perturbation: str
     adversarial: str
