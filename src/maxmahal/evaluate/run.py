@@ -125,10 +125,9 @@ def evaluate_models(
         hurried = until is not None and part is None and not on  # all shards have chunks of one size
         describe = partial(_describe, suite=chosen, data=some, command=command, sources=sorted(models) * transfer)
         common = (some.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        bodies = {}
-        for name, model in models.items():
-            block = chunk_size((workers or model).device, chosen, some.image_shape, hurried=hurried)
-            bodies[Identity(name, *common)] = describe(model, block=block)
+        size = partial(chunk_size, suite=chosen, image_shape=some.image_shape, hurried=hurried)
+        sized = {name: describe(each, block=size((workers or each).device)) for name, each in models.items()}
+        bodies = {Identity(name, *common): body for name, body in sized.items()}
         listener = reporter or SilentReporter()
         shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
         shared |= {"images_folder": folder / "images" if save_images else None}
