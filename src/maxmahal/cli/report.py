@@ -101,9 +101,8 @@ def records_command(
     """Show, filter and export records, or merge the shards of an evaluation."""
     console = Console()
     if folders[0] == Path("merge") and len(folders) > 1:
-        from maxmahal.evaluate.suite import option_defaults
-
-        for line in maxmahal.records.merge_records(folders[1], folders[2:], option_defaults):
+        defaults = maxmahal.evaluate.suite.option_defaults
+        for line in maxmahal.records.merge_records(folders[1], folders[2:], defaults):
             print_line(console, line)
         return
 

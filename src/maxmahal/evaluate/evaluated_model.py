@@ -411,10 +411,8 @@ def _note_on_accuracy(target: EvaluatedModel, images: Tensor, labels: Tensor, ri
                 then[how] = int((judge(target.model, (images - low) / width).predictions == labels).sum())
     best = max(then, key=then.__getitem__, default="")
     if best and then[best] - right >= _BETTER * count:
-        return [
-            f"The model is right on {right} of {count} images as they are, in [0, 1], and on {then[best]} of them "
-            f"normalised {best}: put that into the model."
-        ]
+        said = f"The model is right on {right} of {count} images as they are, in [0, 1], and on {then[best]} of them"
+        return [f"{said} normalised {best}: put that into the model."]
     chance = count / classes
     if right <= chance + 2 * math.sqrt(chance * (1 - 1 / classes)):
         return [
