@@ -108,10 +108,15 @@ def _curves(models: Sequence[ReportedModel], title: str, check: str) -> Drawing 
     return arranged(title, [each.chart for each in found], 2, [Key(f"s{slot}", label) for label, slot in slots.items()])
 
 
-def clean_and_robust(models: Sequence[ReportedModel]) -> Drawing | None:
-    """Clean against robust accuracy, one mark per model; one chart per group of at least two."""
-    charts = accuracy_scatters(models)
-    return arranged("Clean and worst-case accuracy", charts, 2) if charts else None
+def _charts(
+    models: Sequence[ReportedModel], title: str, find: Callable[[Sequence[ReportedModel]], Sequence[Drawing]]
+) -> Drawing | None:
+    charts = find(models)
+    return arranged(title, charts, 2) if charts else None
+
+
+def _distortions(models: Sequence[ReportedModel]) -> list[Drawing]:
+    return [each.chart for group in group_models(models) for each in distortion_histograms(group)]
 
 
 def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -155,12 +160,6 @@ def transfer_matrix(models: Sequence[ReportedModel]) -> Drawing | None:
         names = [target.label for target in matrix.targets]
         maps.append(chart.heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
     return arranged("Accuracy in %: crafted on (rows), target (columns)", maps) if maps else None
-
-
-def distortion_charts(models: Sequence[ReportedModel]) -> Drawing | None:
-    """The distortions of the Carlini-Wagner attacks, one chart per attack and model."""
-    charts = [each.chart for group in group_models(models) for each in distortion_histograms(group)]
-    return arranged("Distortion that C&W needs", charts, 2) if charts else None
 
 
 def feature_space(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -210,11 +209,11 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
 FIGURES: dict[str, Callable[[Sequence[ReportedModel]], Drawing | None]] = {
     "accuracy-by-epsilon": partial(_curves, title="Accuracy against epsilon", check="epsilon-growth"),
     "accuracy-by-budget": partial(_curves, title="Accuracy against steps and restarts", check="still-falling"),
-    "clean-robust": clean_and_robust,
+    "clean-robust": partial(_charts, title="Clean and worst-case accuracy", find=accuracy_scatters),
     "training": training_curves,
     "broken-by": broken_bars,
     "transfer": transfer_matrix,
-    "distortion": distortion_charts,
+    "distortion": partial(_charts, title="Distortion that C&W needs", find=_distortions),
     "features": feature_space,
     "gallery": adversarial_images,
 }

@@ -73,20 +73,6 @@ class Panel:
     model: ReportedModel | None = None
 
 
-@dataclass(frozen=True)
-class PageFile:
-    """A file inside the page."""
-
-    name: str
-    kind: str  # its media type
-    text: str
-
-    @property
-    def address(self) -> str:
-        """The file as its own address, for a link that needs no script."""
-        return f"data:{self.kind};base64," + base64.b64encode(self.text.encode()).decode("ascii")
-
-
 def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
     """In the order given; without clean images a model has no verdict."""
     if not evaluations:
@@ -121,12 +107,12 @@ def html_page(
     sections: Sequence[Section],
     panels: Sequence[Panel] = (),
     unfinished: Sequence[ReportedModel] = (),
-    downloads: Mapping[str, PageFile] | None = None,
+    downloads: Mapping[str, tuple[str, str]] | None = None,
     kicker: str = "Robustness report",
 ) -> str:
     """One HTML file with its style and script inside; the browser refuses any other script.
 
-    The sections come first, then the panels, one at a time.
+    ``downloads`` are names and addresses of files, by what their links say.
     """
     script = asset("script.js")
     digest = hashlib.sha256(script.encode()).digest()  # by which a content security policy names a script that may run

@@ -1,12 +1,13 @@
 """The report page: one HTML file that needs only a browser, and no JavaScript to be read or printed."""
 
+import base64
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from maxmahal.files import write_text_atomically
 from maxmahal.records.types import Evaluation
-from maxmahal.report.layout import PageFile, Panel, ReportedModel, asset, html_page, reported_models
+from maxmahal.report.layout import Panel, ReportedModel, asset, html_page, reported_models
 from maxmahal.report.sections import make_sections
 from maxmahal.report.sections.samples import sample_record
 from maxmahal.report.tables import results_tables, to_csv
@@ -41,16 +42,17 @@ def render_page(evaluations: Sequence[Evaluation]) -> str:
     return html_page(title, subtitle, top, panels, unfinished, _downloads(models))
 
 
-def _downloads(models: Sequence[ReportedModel]) -> dict[str, PageFile]:
-    """By what their links say."""
+def _downloads(models: Sequence[ReportedModel]) -> dict[str, tuple[str, str]]:
+    """Files inside the page, each as its own address, for links that need no script."""
     tables = [to_csv(table) for table in results_tables([model.evaluation for model in models])]
     facts = {"maxmahal": __version__, "models": [sample_record(model) for model in models]}
-    records = json.dumps(facts, separators=(",", ":"))
-    return {
-        "CSV": PageFile("robustness.csv", "text/csv", "\n".join(tables)),
-        "JSON": PageFile("robustness.json", "application/json", records),
-        "BibTeX": PageFile("maxmahal.bib", "text/x-bibtex", asset("maxmahal.bib").replace("VERSION", __version__)),
+    files = {
+        "CSV": ("robustness.csv", "text/csv", "\n".join(tables)),
+        "JSON": ("robustness.json", "application/json", json.dumps(facts, separators=(",", ":"))),
+        "BibTeX": ("maxmahal.bib", "text/x-bibtex", asset("maxmahal.bib").replace("VERSION", __version__)),
     }
+    encoded = {label: base64.b64encode(text.encode()).decode("ascii") for label, (_, _, text) in files.items()}
+    return {label: (name, f"data:{kind};base64,{encoded[label]}") for label, (name, kind, _) in files.items()}
 
 
 def _distinct(texts: Iterable[str]) -> str:

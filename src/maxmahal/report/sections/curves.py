@@ -1,7 +1,4 @@
-"""Accuracy against epsilon, steps and restarts, and the distortion that Carlini and Wagner's attack needs.
-
-A curve that still falls at its end means too weak an attack.
-"""
+"""Accuracy against epsilon, steps and restarts, and the distortion that Carlini and Wagner's attack needs."""
 
 import math
 from collections.abc import Callable, Sequence
