@@ -125,7 +125,10 @@ class _Runner:
         while True:
             self._collect()
             if self._deadline is not None and time.monotonic() >= self._deadline.stop:
-                self._stop_all()
+                for key, (stopped, worker) in list(self._running.items()):
+                    worker.stop()
+                    del self._running[key]
+                    self._end(stopped)
                 return
             while (cell := self._next()) is not None:
                 self._start(cell)
@@ -198,12 +201,6 @@ class _Runner:
         if cell.look().kind == "half" and not (own / WHOLE.file).exists():
             merge_records(own, [self._plan.out / "records"])
             (own / FILE).rename(own / WHOLE.file)
-
-    def _stop_all(self) -> None:
-        for key, (cell, worker) in list(self._running.items()):
-            worker.stop()
-            del self._running[key]
-            self._end(cell)
 
     def _report(self) -> None:
         job = self._plan.report()

@@ -1,7 +1,4 @@
-"""What of a grid is done, partly done or missing, read from disk, and how long the rest takes.
-
-Planned seconds come from a table of speeds, or from the run itself if it was measured on the same kind of device.
-"""
+"""What of a grid is done, partly done or missing, read from disk, and how long the rest takes."""
 
 import math
 from collections.abc import Mapping, Sequence

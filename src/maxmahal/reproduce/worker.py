@@ -30,44 +30,37 @@ from maxmahal.train import RunFolder, Settings, train_model
 from maxmahal.train.loop import Metrics
 
 
-class WorkerLines(SilentReporter):
-    """Prints one line per epoch of a training and per chunk of an evaluation."""
+class _Lines(SilentReporter):
+    """Reports one line per epoch of a training and per chunk of an evaluation."""
 
     def __init__(self) -> None:
         self._title, self._planned, self._done = "", 0, 0
 
     def start(self, epochs: int, epochs_done: int, steps_per_epoch: int) -> None:  # noqa: ARG002
-        """Store the number of epochs."""
         self._planned = epochs
 
     def step(self) -> None:
-        """Nothing."""
+        pass
 
     def epoch(self, metrics: Metrics) -> None:
-        """The epoch and its accuracies."""
         robust = f", PGD-10 {metrics['validation_pgd10']:.1%}" if "validation_pgd10" in metrics else ""
         accuracy = f"test {metrics['test_accuracy']:.1%}"
         write_line(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}, {accuracy}{robust}")
 
     def begin(self, name: str, samples: int) -> None:
-        """The model and its samples."""
         write_line(f"{name}: {samples} samples")
 
     def stage(self, title: str, planned: int, done: int) -> None:
-        """Store the stage."""
         self._title, self._planned, self._done = title, planned, done
 
     def chunk(self, samples: int, robust: float) -> None:
-        """The progress, and the robust accuracy so far."""
         self._done += samples
         write_line(f"{PROGRESS}{self._title}: {self._done} of {self._planned}, robust so far: {robust:.1%}")
 
     def finding(self, finding: Finding) -> None:
-        """The result of a diagnostic."""
         write_line(f"{'! ' if finding.flagged else ''}{finding.title}: {finding.sentence}")
 
     def note(self, text: str) -> None:
-        """The text as it is."""
         write_line(text)
 
 
@@ -77,9 +70,9 @@ def run_job(job: Job) -> None:
     until = None if job.until is None else time.monotonic() + job.until - time.time()
     if job.kind == "train":
         settings = from_table(Settings, arguments.pop("settings"))
-        train_model(settings, **arguments, resume=True, reporter=WorkerLines(), until=until)
+        train_model(settings, **arguments, resume=True, reporter=_Lines(), until=until)
     elif job.kind == "evaluate":
-        evaluate_models(**arguments, reporter=WorkerLines(), until=until)
+        evaluate_models(**arguments, reporter=_Lines(), until=until)
     else:
         write_report(**arguments)
 
