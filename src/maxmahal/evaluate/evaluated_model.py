@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -67,13 +67,6 @@ class EvaluatedModel:
     training: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def kind(self) -> Literal["classifier", "module", "function"]:
-        """A classifier has features and centers, a module has gradients, a function has logits only."""
-        if isinstance(self.model, Classifier):
-            return "classifier"
-        return "module" if isinstance(self.model, nn.Module) else "function"
-
-    @property
     def head(self) -> Head | None:
         """The loss it was trained with, if it is one of ours."""
         return self.model.head if isinstance(self.model, Classifier) else None
@@ -93,8 +86,10 @@ class EvaluatedModel:
 
     def about(self) -> Table:
         """How the records describe it."""
+        is_module = isinstance(self.model, nn.Module)
+        kind = "classifier" if isinstance(self.model, Classifier) else "module" if is_module else "function"
         parameters = self.model.parameters() if isinstance(self.model, nn.Module) else ()
-        about: Table = {"kind": self.kind, "parameters": sum(each.numel() for each in parameters)}
+        about: Table = {"kind": kind, "parameters": sum(each.numel() for each in parameters)}
         if self.card is None:
             return {**about, "loss": "", "backbone": "", "settings": {}, "table": "", "epoch": 0}
         trained = self.card.settings
@@ -255,10 +250,7 @@ def _check_alone(model: Model, images: Float[Tensor, "n c h w"], logits: Float[T
 
 
 def _explain_layout(model: Model, images: Float[Tensor, "n c h w"], target: str, data: str) -> str:
-    """Why a model cannot take images, if the reason is channels first or last; empty otherwise.
-
-    ``model`` has already failed on ``images``; ``target`` and ``data`` are what the user calls them.
-    """
+    """Why a model failed on images, if the reason is channels first or last; empty otherwise."""
     channels, height, width = images.shape[1:]
     seen = f"(n, {channels}, {height}, {width})"
     # Three at the end are colours; one may also be the width of a signal (n, c, length, 1).

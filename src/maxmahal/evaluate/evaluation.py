@@ -29,6 +29,7 @@ from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage, save_ima
 from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
+from maxmahal.records.reading import read_plane
 from maxmahal.records.shards import Shard, findings_of_first, warnings_of
 from maxmahal.records.store import Store
 from maxmahal.records.types import Finding, Identity, Rating
@@ -272,7 +273,7 @@ class EvaluationRun(PlannedEvaluation):
         some = self.data.first(POINTS).to(self.target.device)
         with model_errors(model, images := some.float_images()):
             plane = find_plane(model, images, some.labels)
-        return Plane.from_bytes(self.store.keep_plane(self.number, plane.to_bytes()))
+        return Plane(*read_plane(self.store.keep_plane(self.number, plane.to_bytes())))
 
     def _diagnose(self) -> list[Finding]:
         """The results of all checks; those already recorded, by the first shard too, are not repeated."""

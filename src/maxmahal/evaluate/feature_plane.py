@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.models import Classifier
-from maxmahal.records.reading import read_plane
 
 POINTS = 600  # enough to see the clusters of ten classes, few enough to draw
 
@@ -28,15 +27,10 @@ class Plane:
         return (features.detach().cpu().double().numpy() - self.origin) @ self.axes
 
     def to_bytes(self) -> bytes:
-        """As the records store it."""
+        """As the records store it; ``read_plane`` reads it."""
         stream = io.BytesIO()
         np.savez(stream, kind=self.kind, origin=self.origin, axes=self.axes, centers=self.centers)
         return stream.getvalue()
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "Plane":
-        """From the stored bytes."""
-        return cls(*read_plane(blob))
 
 
 def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Plane:

@@ -21,7 +21,7 @@ from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite, option_defaults
 from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import integration
-from maxmahal.records.reading import read_evaluations, read_numbers
+from maxmahal.records.reading import read_evaluations, read_folder
 from maxmahal.records.schema import FILE
 from maxmahal.records.shards import FileStore, Shard
 from maxmahal.records.store import Store
@@ -187,7 +187,7 @@ def _run(
             for identity, body in bodies.items():
                 known = {"name": identity.name, "stochastic": body["model"]["stochastic"], "identity": identity}
                 begin(store=store, number=numbers[identity], **known).run()
-    return read_numbers(path, list(numbers.values()))
+    return read_folder(path, list(numbers.values()))
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:

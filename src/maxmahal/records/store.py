@@ -42,10 +42,7 @@ class Store:
         self._connection.close()
 
     def begin(self, identity: Identity, body: Table) -> int:
-        """The number of the evaluation, which is created if it does not exist.
-
-        An existing one must have the same model, data and suite: ``body["same"]`` must not differ.
-        """
+        """The number of the evaluation, created if it does not exist; of an existing one "same" must not differ."""
 
         def work(connection: sqlite3.Connection) -> tuple[int, Table]:
             known = self.find(identity)

@@ -55,20 +55,10 @@ class Probe:
         """Whether any gradient reaches the images, even if it is zero."""
         return gives_gradients(self.model, self.images)
 
-    @property
-    def engine(self) -> Engine:
-        """Several draws per pass of a stochastic model."""
-        return Engine(eot_samples=_DRAWS if self.stochastic else 1, progress=self.progress)
-
-    @cached_property
-    def logits(self) -> Float[Tensor, "n l"]:
-        """The logits of the clean images."""
-        return in_batches(self.model, self.images)
-
     @cached_property
     def is_right(self) -> Bool[Tensor, " n"]:
         """Which clean images are classified correctly; the others say nothing about robustness."""
-        return self.logits.argmax(dim=1) == self.labels
+        return in_batches(self.model, self.images).argmax(dim=1) == self.labels
 
     def keyed(self, *key: int | str) -> int:
         """A seed of its own for every use."""
@@ -109,8 +99,8 @@ class Probe:
         if len(rows):
             # Not by the public functions, which warn of balls in which no model can be robust: one check needs those.
             case = Case(self.images[rows], self.labels[rows], self.seed, self.sample_ids[rows])
-            bounds = self.threat.bounds
-            found = run(method, self.fast, case, objective=objective, engine=self.engine, bounds=bounds)
+            engine = Engine(eot_samples=_DRAWS if self.stochastic else 1, progress=self.progress)
+            found = run(method, self.fast, case, objective=objective, engine=engine, bounds=self.threat.bounds)
             fooled = fooled.index_put((rows,), found.fooled)
         if not self.stochastic:  # whose results also depend on the other samples of the batch
             self.tried[method, objective] = tried | asked, fooled
