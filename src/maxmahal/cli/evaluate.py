@@ -34,8 +34,7 @@ _Transfer = Annotated[
     bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
 ]
 _SaveImages = Annotated[
-    bool,
-    typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
+    bool, typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding.")
 ]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")

@@ -150,10 +150,7 @@ def load_targets(
 
 
 def load_images(
-    models: Mapping[str, EvaluatedModel],
-    data: DataSource | None,
-    data_dir: str | Path | None,
-    limit: int | None = None,
+    models: Mapping[str, EvaluatedModel], data: DataSource | None, data_dir: str | Path | None, limit: int | None = None
 ) -> ImageData:
     """The test part of ``data``; without it, of the data that the models were trained on.
 
