@@ -21,7 +21,7 @@ from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
 from maxmahal.attacks.oracle import default_batch_size, full_float32
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.evaluate.diagnose.binarization import check_binarization
-from maxmahal.evaluate.diagnose.probe import Probe, check, gives_gradients, in_batches, passed, percent, share, warning
+from maxmahal.evaluate.diagnose.probe import Probe, check, finding, gives_gradients, in_batches, percent, share
 from maxmahal.evaluate.evaluated_model import STOCHASTIC_SHARE, share_that_differs
 from maxmahal.random import derive, normal
 from maxmahal.records import Finding
@@ -37,8 +37,6 @@ DIRECTIONS = 8
 # Of the samples: a useless gradient is better than eight random directions in one of nine cases, a useful one almost
 # always.
 FLAG_DIRECTION = 0.7
-_REMEDY = "Attack through straight-through gradients, and by queries alone (Square, SPSA)."
-_ADDS = ("straight-through", "black-box")
 OBJECTIVE_STEPS = 20
 # In accuracy. With both objectives the same network is attacked, and on ordinary models, trained adversarially or not,
 # the accuracies differ by a few points.
@@ -63,7 +61,7 @@ RESTART_STEPS = STEPS[1]  # so that the first start is known already
 FLAG_FALL = 0.05
 
 
-@check("randomness", "The same answer twice")
+@check("randomness")
 def check_randomness(probe: Probe) -> Finding:
     """Two passes of one batch, and a third of the same images in other batches."""
     images = probe.images
@@ -78,72 +76,34 @@ def check_randomness(probe: Probe) -> Finding:
     layers = probe.model.named_modules() if isinstance(probe.model, nn.Module) else ()
     training = [name or type(module).__name__ for name, module in layers if module.training]
     hint = f" These layers are still in train mode: {', '.join(training[:5])}." if training else ""
-    if again > STOCHASTIC_SHARE:
-        sentence = (
-            f"In a second pass of the same images the logits of {percent(again)} of them change, and the prediction of "
-            f"{percent(changed)}: the model is stochastic, and an attack that uses one pass follows noise."
-        )
-        remedy = "Average every step over several draws (expectation over transformation), or switch the noise off."
-        return warning(sentence + hint, remedy, ("eot",), numbers)
-    if elsewhere > STOCHASTIC_SHARE:
-        sentence = (
-            f"The logits of {percent(elsewhere)} of the images depend on which other images are in the batch, as in "
-            "batch norm left in train mode: the prediction depends on the rest of the batch."
-        )
-        return warning(sentence + hint, "Put every layer into eval mode and evaluate again.", (), numbers)
-    return passed("Two passes, and passes in other batches, give the same answer, as they should.", numbers)
+    case = "stochastic" if again > STOCHASTIC_SHARE else "batch" if elsewhere > STOCHASTIC_SHARE else "calm"
+    return finding("randomness", case, numbers, hint=hint)
 
 
-@check("zero-gradients", "Gradients that are exactly zero")
+@check("zero-gradients")
 def check_zero_gradients(probe: Probe) -> Finding:
     """Input gradients as attacks of other libraries see them: plain float32, without rescaling."""
     if not isinstance(probe.model, nn.Module):
-        return _no_path("The model is a function, so there is no gradient to follow")
+        return finding("zero-gradients", "function")
     if not probe.has_gradients:
-        return _no_path(
-            "No gradient reaches the images: a step inside the model cannot be differentiated, and white-box attacks "
-            "cannot even start"
-        )
+        return finding("zero-gradients", "blocked")
     if not bool(probe.is_right.any()):
-        return passed("The model classifies none of these images correctly, so there is nothing to attack.")
+        return finding("zero-gradients", "wrong")
     entropy, _ = _useless(probe, lambda logits, labels: nn.functional.cross_entropy(logits, labels))
     flat, gaps = _useless(probe, _margins)
     numbers = {"cross_entropy": share(entropy), "margin": share(flat)}
-    not_finite = share(gaps)
-    if not_finite > FLAG_FLAT:
-        sentence = (
-            f"The gradient of the margin is NaN or infinite, in some pixels at least, for {percent(not_finite)} of the "
-            "images: a step inside the model, such as a root of 0 or a division by 0, has no derivative there, so an "
-            "attack that follows gradients cannot use these pixels."
-        )
-        numbers["not_finite"] = not_finite
-        return warning(sentence, _REMEDY, _ADDS, numbers, title="Gradients that are NaN or infinite")
+    if share(gaps) > FLAG_FLAT:
+        return finding("zero-gradients", "not-finite", {**numbers, "not_finite": share(gaps)})
     if numbers["margin"] > FLAG_FLAT:
-        sentence = (
-            f"The gradient of the margin is exactly zero for {percent(numbers['margin'])} of the images: a step inside "
-            "the model is flat almost everywhere, so an attack that follows gradients does not move."
-        )
-        return warning(sentence, _REMEDY, _ADDS, numbers)
-    if numbers["cross_entropy"] > FLAG_SATURATED:
-        sentence = (
-            f"The cross-entropy's gradient is exactly zero for {percent(numbers['cross_entropy'])} of the images, the "
-            f"margin's for {percent(numbers['margin'])}: the logits are so far apart that float32 rounds the softmax "
-            "to 0 and 1, and attacks on the cross-entropy do not move."
-        )
-        remedy = "Attack an objective that does not saturate: the margin or the difference of logits ratio."
-        return warning(sentence, remedy, ("scale-free",), numbers)
-    return passed(
-        f"The gradient is exactly zero for {percent(numbers['cross_entropy'])} of the images with the cross-entropy "
-        f"and {percent(numbers['margin'])} with the margin, so attacks can follow it, as they should.",
-        numbers,
-    )
+        return finding("zero-gradients", "flat", numbers)
+    return finding("zero-gradients", "saturated" if numbers["cross_entropy"] > FLAG_SATURATED else "calm", numbers)
 
 
-@check("gradient-direction", "Gradients against measured changes")
+@check("gradient-direction")
 def check_gradient_direction(probe: Probe) -> Finding:
     """A step against the margin's gradient, compared with steps of the same size in random directions."""
     if not probe.has_gradients or not bool(probe.is_right.any()):
-        return passed("Not applicable: there is no gradient whose direction could be compared.")
+        return finding("gradient-direction", "none")
     rows = probe.is_right.nonzero().squeeze(1)
     images, labels, ids = probe.images[rows], probe.labels[rows], probe.sample_ids[rows]
     start = probe.threat.random_start(images, ids, "gradient-direction", probe.seed)
@@ -161,20 +121,8 @@ def check_gradient_direction(probe: Probe) -> Finding:
     better = share(falls[0] > falls[1:].amax(dim=0))
     ratio = float((falls[0] / predicted.clamp_min(torch.finfo(predicted.dtype).tiny)).median())
     numbers = {"better_than_random": better, "measured_over_foretold": ratio, "directions": DIRECTIONS}
-    seen = (
-        f"A small step against the gradient lowers the margin more than {DIRECTIONS} random directions for "
-        f"{percent(better)} of the images (by chance: {percent(1 / (DIRECTIONS + 1))}), by {ratio:.2f} times what the "
-        "gradient predicts"
-    )
-    if better >= FLAG_DIRECTION:
-        return passed(f"{seen}: gradients are informative, as they should be.", numbers)
-    sentence = f"{seen}: gradients say little about the model, so attacks that follow them fail."
-    return warning(sentence, _REMEDY, _ADDS, numbers)
-
-
-def _no_path(what: str) -> Finding:
-    remedy = "Attack through straight-through gradients where the step can be replaced, and by queries alone."
-    return warning(f"{what}.", remedy, _ADDS)
+    case = "calm" if better >= FLAG_DIRECTION else "misleading"
+    return finding("gradient-direction", case, numbers, chance=1 / (DIRECTIONS + 1))
 
 
 def _same_draws(probe: Probe, images: Tensor) -> Tensor:
@@ -212,26 +160,18 @@ def _gradients(
     return torch.cat(values), torch.cat(gradients)
 
 
-@check("objective-gap", "Cross-entropy against margin")
+@check("objective-gap")
 def check_objective_gap(probe: Probe) -> Finding:
     """The same PGD with each of the two."""
     if not probe.has_gradients:
-        return passed("Not applicable: without gradients there is no PGD whose objectives could be compared.")
+        return finding("objective-gap", "none")
     entropy = share(~probe.plain_descent(CROSS_ENTROPY, steps=OBJECTIVE_STEPS))
     other = share(~probe.plain_descent(MARGIN, steps=OBJECTIVE_STEPS))
     numbers = {"cross_entropy": entropy, "margin": other, "steps": OBJECTIVE_STEPS}
-    seen = (
-        f"The accuracy under PGD-{OBJECTIVE_STEPS} is {percent(entropy)} with the cross-entropy and {percent(other)} "
-        "with the margin"
-    )
-    if entropy - other > FLAG_GAP:
-        sentence = f"{seen}: the cross-entropy is a weak objective here, and the model is not that robust."
-        remedy = "Attack with the margin or the difference of logits ratio, with restarts and towards each class."
-        return warning(sentence, remedy, ("scale-free",), numbers)
-    return passed(f"{seen}: the choice of the objective hides nothing, as it should be.", numbers)
+    return finding("objective-gap", "weak" if entropy - other > FLAG_GAP else "calm", numbers)
 
 
-@check("black-box-wins", "Black box against white box")
+@check("black-box-wins")
 def check_black_box(probe: Probe) -> Finding:
     """Square and transfer on the samples that white-box attacks do not break."""
     robust = probe.is_right.clone()
@@ -261,11 +201,9 @@ def check_black_box(probe: Probe) -> Finding:
     if substitutes:
         seen += f" and images crafted on other models ({len(substitutes)}) {percent(share(transferred))}"
     if not probe.is_many(share(squares | transferred), FLAG_SHARE):
-        return passed(f"{seen}: black-box attacks do not break more, as it should be.", numbers)
+        return finding("black-box-wins", "calm", numbers, seen=seen)
     adds = ("black-box", "straight-through") + (("transfer",) if numbers["sources"] else ())
-    sentence = f"{seen}: attacks that know less break more, so the gradients are misleading."
-    remedy = "Attack by queries with a large budget, through straight-through gradients, and from other models."
-    return warning(sentence, remedy, adds, numbers)
+    return finding("black-box-wins", "misleading", numbers, adds, seen=seen)
 
 
 def _transferred(probe: Probe, name: str, source: Model) -> Bool[Tensor, " n"]:
@@ -281,39 +219,26 @@ def _transferred(probe: Probe, name: str, source: Model) -> Bool[Tensor, " n"]:
     return in_batches(probe.model, crafted.images.to(probe.images.device)).argmax(dim=1) != probe.labels
 
 
-@check("epsilon-growth", "Accuracy against epsilon")
+@check("epsilon-growth")
 def check_epsilon_growth(probe: Probe) -> Finding:
     """One short strong attack at each of several epsilons."""
     epsilons = _epsilons(probe)
     accuracies = [share(probe.is_right)] + [_accuracy(probe, epsilon) for epsilon in epsilons[1:]]
     numbers = {"epsilons": epsilons, "accuracies": accuracies}
     rise, place = max((after - before, i) for i, (before, after) in enumerate(pairwise(accuracies)))
-    last = f"epsilon {epsilons[-1]:.3g}, where every image can be made grey,"
-    remedy = "Attack with another objective, through straight-through gradients and by queries alone."
-    adds = ("scale-free", "straight-through", "black-box")
     if probe.is_many(accuracies[-1], FLAG_LEFT):
-        sentence = (
-            f"At {last} the accuracy is still {percent(accuracies[-1])}, which is impossible: the attack does not find "
-            "what must exist."
-        )
-        return warning(sentence, remedy, adds, numbers)
+        return finding("epsilon-growth", "left", numbers, last=epsilons[-1], left=accuracies[-1])
     if probe.is_many(rise, FLAG_RISE):
-        sentence = (
-            f"From epsilon {epsilons[place]:.3g} to {epsilons[place + 1]:.3g} the accuracy rises from "
-            f"{percent(accuracies[place])} to {percent(accuracies[place + 1])}, though the larger ball contains the "
-            "smaller one: the attack fails."
-        )
-        return warning(sentence, remedy, adds, numbers)
-    return passed(
-        f"With growing epsilon the accuracy falls to {percent(accuracies[-1])} at {last} as it should.", numbers
-    )
+        (small, large), (before, after) = epsilons[place : place + 2], accuracies[place : place + 2]
+        return finding("epsilon-growth", "rises", numbers, small=small, large=large, before=before, after=after)
+    return finding("epsilon-growth", "calm", numbers, last=epsilons[-1], left=accuracies[-1])
 
 
-@check("still-falling", "Accuracy against effort")
+@check("still-falling")
 def check_still_falling(probe: Probe) -> Finding:
     """APGD on the margin, with growing numbers of steps and then of starts."""
     if not probe.has_gradients:
-        return passed("Not applicable: without gradients there is no descent to continue.")
+        return finding("still-falling", "none")
     fooled = {steps: probe.auto_descent(MARGIN, steps=steps) for steps in STEPS}
     by_steps = [share(~fooled[steps]) for steps in STEPS]
     robust = ~fooled[RESTART_STEPS]
@@ -330,15 +255,7 @@ def check_still_falling(probe: Probe) -> Finding:
     }
     falls = {"steps": by_steps[-2] - by_steps[-1], "restarts": by_restarts[-2] - by_restarts[-1]}
     adds = tuple(name for name, fall in falls.items() if probe.is_many(fall, FLAG_FALL))
-    seen = (
-        f"From {STEPS[-2]} to {STEPS[-1]} steps the accuracy goes from {percent(by_steps[-2])} to "
-        f"{percent(by_steps[-1])}, from {RESTARTS[-2]} to {RESTARTS[-1]} starts from {percent(by_restarts[-2])} to "
-        f"{percent(by_restarts[-1])}"
-    )
-    if not adds:
-        return passed(f"{seen}: more effort finds almost nothing more, as it should be.", numbers)
-    sentence = f"{seen}: it still falls, so a longer attack would find more."
-    return warning(sentence, f"Attack with more {' and more '.join(adds)}.", adds, numbers)
+    return finding("still-falling", "falls" if adds else "calm", numbers, adds, more=" and more ".join(adds))
 
 
 def _epsilons(probe: Probe) -> list[float]:
@@ -360,7 +277,7 @@ def _accuracy(probe: Probe, epsilon: float) -> float:
     return share(~(fooled | probe.auto_descent(CROSS_ENTROPY, steps=EPSILON_STEPS, threat=threat, among=~fooled)))
 
 
-# Cheap ones first; a new check is a function and a line here.
+# Cheap ones first; a new check is a function, its texts in checks.toml and a line here.
 CHECKS = {
     each.name: each
     for each in (

@@ -1,8 +1,10 @@
 """What a diagnostic check gets: a model, some of the evaluation's samples, the threat, and short attacks to compare."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +22,9 @@ from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.random import generator, own_stream, stream_key
 from maxmahal.records import Finding
+from maxmahal.settings import Table, read_toml
 
+TEXTS: Table = read_toml(Path(__file__).with_name("checks.toml"))
 PROBE_SIZE = 200  # a share of 5 % is ten samples, and all checks together cost a fraction of a suite
 _DRAWS = 4  # per pass of a stochastic model: enough for a comparison
 _FEWEST = 3  # samples: one or two are chance, whatever share of a small probe they are
@@ -122,25 +126,27 @@ class Check:
     def __call__(self, probe: Probe) -> Finding:
         """Run it with its own stream of torch's random numbers; the caller's stream is restored."""
         with own_stream(probe.images.device, probe.keyed(self.name)):
-            finding = self.function(probe)
-        return replace(finding, check=self.name, title=finding.title or self.title)
+            return self.function(probe)
 
 
-def check(name: str, title: str) -> Callable[[Callable[[Probe], Finding]], Check]:
-    """Make a check of a function that returns ``passed`` or ``warning``."""
-    return lambda function: Check(name, title, function)
+def check(name: str) -> Callable[[Callable[[Probe], Finding]], Check]:
+    """Make a check of a function that returns a ``finding``."""
+    return lambda function: Check(name, TEXTS[name]["title"], function)
 
 
-def passed(sentence: str, numbers: dict[str, Any] | None = None) -> Finding:
-    """Nothing suspicious."""
-    return Finding("", "", False, sentence, "", (), numbers or {})
+class _Texts(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return percent(value) if format_spec == "%" else str(super().format_field(value, format_spec))
 
 
-def warning(
-    sentence: str, remedy: str, adds: tuple[str, ...], numbers: dict[str, Any] | None = None, title: str = ""
+def finding(
+    check: str, case: str, numbers: dict[str, Any] | None = None, adds: Sequence[str] | None = None, **words: object
 ) -> Finding:
-    """A sign of false robustness, and the remedies that it calls for."""
-    return Finding("", title, True, sentence, remedy, adds, numbers or {})
+    """What ``checks.toml`` says in a case, a warning if that has a remedy; ``adds`` are remedies to add instead."""
+    text, values = TEXTS[check][case], {**(numbers or {}), **words}
+    sentence, remedy = (_Texts().format(text.get(key, ""), **values) for key in ("sentence", "remedy"))
+    title, wanted = text.get("title", TEXTS[check]["title"]), text.get("adds", ()) if adds is None else adds
+    return Finding(check, title, bool(remedy), sentence, remedy, tuple(wanted), numbers or {})
 
 
 def choose_probe(count: int, seed: int) -> Int[Tensor, " n"]:
