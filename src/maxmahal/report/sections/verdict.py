@@ -1,15 +1,15 @@
 """How robust each model is, with intervals, and which differences between models are significant."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from textwrap import shorten
 from typing import Literal
 
-import numpy as np
-
+from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import Comparison
-from maxmahal.records.verdict import CLEAN, Verdict, compare, seed_spreads, unanswered
+from maxmahal.records.verdict import Verdict, compare, seed_spreads, unanswered
 from maxmahal.report.chart import LINE, Axis, Chart, Line, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import short, typeset
@@ -86,8 +86,6 @@ def _pairs(group: ModelGroup) -> list[tuple[ReportedModel, ReportedModel, Compar
     """Models that were attacked in the same way on the same images."""
     found = []
     for first, second in combinations(group.models, 2):
-        one, other = first.evaluation, second.evaluation
-        alike = one.data_fingerprint == other.data_fingerprint and one.samples == other.samples
-        if alike and np.array_equal(one.stage(CLEAN).columns.sample, other.stage(CLEAN).columns.sample):
-            found.append((first, second, compare(one, other)))
+        with suppress(ArgumentError):  # they were evaluated on different images
+            found.append((first, second, compare(first.evaluation, second.evaluation)))
     return found
