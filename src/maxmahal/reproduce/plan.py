@@ -13,17 +13,10 @@ from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.files import user_path
 from maxmahal.imports import named_functions
+from maxmahal.reproduce import states
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import Job
-from maxmahal.reproduce.states import (
-    CellState,
-    EvaluationKey,
-    count_images,
-    evaluation_seconds,
-    evaluation_state,
-    training_seconds,
-    training_state,
-)
+from maxmahal.reproduce.states import CellState, EvaluationKey
 from maxmahal.settings import Table, to_table
 from maxmahal.train import METHODS, RunFolder, load_card
 from maxmahal.train.config import what_counts
@@ -176,9 +169,9 @@ class _Planner:
 
     def _training(self, model: GridModel) -> PlanCell:
         settings, folder = self._settings[model.name], self._out / "models" / model.name
-        look = self._trainings[model.name] = partial(training_state, folder, settings)
+        look = self._trainings[model.name] = partial(states.training_state, folder, settings)
         state = look()
-        seconds = training_seconds(settings, state, self._kind, self._data_dir)
+        seconds = states.training_seconds(settings, state, self._kind, self._data_dir)
         job = Job("train", {"settings": to_table(settings), "out": str(folder), **self._where})
         same = (name for name, card in _zoo_settings().items() if card == what_counts(settings))
         return PlanCell(model.name, TRAINING, job, look, state, seconds, zoo=next(same, ""))
@@ -215,11 +208,13 @@ class _Planner:
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         # Code that the grid and its presets name: what the checkpoints may ask for.
         trusted = sorted(named_functions([to_table(self._settings[owner]) for owner in needs]))
-        recorded = partial(evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted)
+        recorded = partial(
+            states.evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted
+        )
         look = partial(self._unless_diverged, recorded, needs)
         state = look()
         # In a ball smaller than the usual one, more images take every attack.
-        price = partial(evaluation_seconds, smaller=changed and radius < usual_radius)
+        price = partial(states.evaluation_seconds, smaller=changed and radius < usual_radius)
         seconds = sum(
             price(self._settings[owners[name]], suite, samples, state, self._kind) for name, _, _, samples, *_ in keys
         )
@@ -268,7 +263,7 @@ class _Planner:
         return len(known) == len(keys)
 
     def _samples(self, evaluation: GridEvaluation, suite: Suite, owner: str) -> int:
-        every = count_images(self._settings[owner].data.source, "test", self._data_dir)
+        every = states.count_images(self._settings[owner].data.source, "test", self._data_dir)
         limit = suite.samples if evaluation.limit is None else evaluation.limit
         return every if limit is None else min(limit, every)
 
