@@ -8,7 +8,7 @@ from torch import nn
 from maxmahal.attacks import L2, Linf
 from maxmahal.evaluate.diagnose.checks import CHECKS
 from maxmahal.evaluate.diagnose.probe import PROBE_SIZE, Probe, choose_probe
-from maxmahal.evaluate.diagnose.remedies import REMEDIES
+from maxmahal.evaluate.plan import REMEDIES
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

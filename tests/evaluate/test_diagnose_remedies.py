@@ -9,7 +9,7 @@ from maxmahal.evaluate import attack_hard
 from maxmahal.evaluate.diagnose.bpda import bpda_model
 from maxmahal.evaluate.diagnose.checks import CHECKS
 from maxmahal.evaluate.diagnose.probe import Probe
-from maxmahal.evaluate.diagnose.remedies import REMEDIES, plan_remedies
+from maxmahal.evaluate.plan import REMEDIES, plan_remedies
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.records import Finding
 

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from maxmahal.errors import SettingsError
 from maxmahal.evaluate import evaluate_model, evaluate_models, give_verdict
-from maxmahal.evaluate.diagnose.remedies import plan_remedies
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, load_target
 from maxmahal.evaluate.plan import (
     CLEAN,
     Traits,
     blocks,
     describe_stage,
+    plan_remedies,
     plan_stages,
     samples_of,
     split,

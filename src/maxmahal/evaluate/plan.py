@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import find_attack
-from maxmahal.evaluate.diagnose.remedies import plan_remedies
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
 from maxmahal.records.types import Finding
-from maxmahal.settings import Component, Table
+from maxmahal.settings import Component, Table, read_toml
 
+REMEDIES: dict[str, list[Table]] = read_toml(Path(__file__).parent / "diagnose" / "remedies.toml")
+"""The attacks to add for each warning, as stages in the form of a suite's TOML."""
 CLEAN = Stage(name="clean", title="clean", attack=Component("clean"), scope="all")
 
 
@@ -45,6 +47,22 @@ def transfer_stage(source: str) -> Stage:
     options = {"name": f"transfer-{source}", "title": f"MIM-10 crafted on {source}", "attack": "transfer"}
     table: Table = {**options, "source": source, "scope": "all", "origin": "transfer"}
     return stage_from_table(table)
+
+
+def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
+    """The stages that the warnings call for, each once, cheap ones first; ``because`` names the checks."""
+    flagged = [finding for finding in findings if finding.flagged]
+    sources = sorted({name for finding in flagged for name in finding.numbers.get("sources", [])})
+    tables: list[Table] = []
+    for remedy, stages in REMEDIES.items():
+        because = ", ".join(finding.check for finding in flagged if remedy in finding.adds)
+        own = {"remedy": remedy, "origin": "diagnosis", "because": because}
+        for stage in stages if because else ():
+            for source in sources if remedy == "transfer" else ():
+                named = {"name": f"{stage['name']}-{source}", "title": f"MIM-10 crafted on {source}"}
+                tables.append({**stage, **named, "source": source, **own})
+            tables += [] if remedy == "transfer" else [{**stage, **own}]
+    return tables
 
 
 def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mapping[str, EvaluatedModel]) -> str:

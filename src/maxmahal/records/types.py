@@ -123,7 +123,7 @@ class Finding:
     remedy: str
     """Which attack to add, as a sentence; empty if none."""
     adds: tuple[str, ...] = ()
-    """Names of remedies (see ``diagnose.remedies``): attacks that a suite with ``mend = true`` adds."""
+    """Names of remedies (see ``diagnose/remedies.toml``): attacks that a suite with ``mend = true`` adds."""
     numbers: dict[str, Any] = field(default_factory=dict)
     """What was measured: numbers, lists of numbers, texts; curves as {"x": [...], "y": [...]}."""
 
