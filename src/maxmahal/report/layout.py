@@ -12,7 +12,7 @@ from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation, unique_names
 from maxmahal.records.verdict import CLEAN, LITTLE, MOST, Verdict, give_verdict
 from maxmahal.report.chart import SERIES
-from maxmahal.report.templates import asset as asset
+from maxmahal.report.templates import asset
 from maxmahal.report.templates import render as render
 from maxmahal.version import __version__
 

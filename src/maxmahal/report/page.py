@@ -7,10 +7,11 @@ from pathlib import Path
 
 from maxmahal.files import write_text_atomically
 from maxmahal.records.types import Evaluation
-from maxmahal.report.layout import Panel, ReportedModel, asset, html_page, reported_models
+from maxmahal.report.layout import Panel, ReportedModel, html_page, reported_models
 from maxmahal.report.sections import make_sections
 from maxmahal.report.sections.samples import sample_record
 from maxmahal.report.tables import results_tables, to_csv
+from maxmahal.report.templates import asset
 from maxmahal.report.wording import listed, whole
 from maxmahal.version import __version__
 
