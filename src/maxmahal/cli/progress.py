@@ -1,7 +1,7 @@
 """Progress of trainings, evaluations and downloads: a bar on a terminal, lines in a pipe, nothing with --quiet."""
 
 import time
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
@@ -18,6 +18,7 @@ NAMES = {
 }
 
 
+Display = TypeVar("Display", bound="LiveDisplay")
 INTERVAL = 20.0  # seconds between two lines about the same stage
 SLOW = 1.5  # seconds: a stage that takes longer states its time, a faster one its rate
 
@@ -32,7 +33,7 @@ class LiveDisplay:
         self._bar = Progress(title, *columns, expand=True, console=console, transient=True, disable=disable)
         self._task = TaskID(0)
 
-    def __enter__(self) -> Self:
+    def __enter__(self: Display) -> Display:
         self._bar.start()
         return self
 
