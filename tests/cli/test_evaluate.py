@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from maxmahal.evaluate import evaluate_model, read_evaluations, suite_names
-from maxmahal.evaluate.diagnose import CHECKS
+from maxmahal.evaluate.diagnose.checks import CHECKS
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SUITE = """

@@ -13,7 +13,7 @@ from maxmahal import imports
 from maxmahal.data import load_dataset
 from maxmahal.density import compare_models
 from maxmahal.errors import CheckpointError
-from maxmahal.evaluate import environment
+from maxmahal.evaluate import fingerprints
 from maxmahal.evaluate.evaluated_model import load_target
 from maxmahal.evaluate.learned_tree import learn_tree
 from maxmahal.reproduce import jobs
@@ -201,7 +201,7 @@ def test_the_commit_is_read_without_git(tmp_path: Path, where: str) -> None:
         if where == "loose":
             (git / "refs/heads/main").write_text(f"{commit}\n")
         (git / "packed-refs").write_text(f"{'f' * 40} refs/heads/other\n{commit} refs/heads/main\n")
-    assert environment.commit_of(tmp_path) == ("" if where in ("none", "nonsense") else commit[:12])
+    assert fingerprints.commit_of(tmp_path) == ("" if where in ("none", "nonsense") else commit[:12])
 
 
 def test_a_worker_imports_nothing_from_the_current_folder(here: Place) -> None:

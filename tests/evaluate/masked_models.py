@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Linf, craft, cross_entropy
 from maxmahal.centers import max_mahalanobis_centers
 from maxmahal.data import load_dataset, to_unit_range
-from maxmahal.evaluate.diagnose import Probe, choose_probe
+from maxmahal.evaluate.diagnose.probe import Probe, choose_probe
 from maxmahal.losses import MMC, SCE
 from maxmahal.models import Classifier, Head
 

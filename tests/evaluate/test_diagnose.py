@@ -6,7 +6,9 @@ from masked_models import EPSILON, digits, masked, probe_of, trained
 from torch import nn
 
 from maxmahal.attacks import L2, Linf
-from maxmahal.evaluate.diagnose import CHECKS, PROBE_SIZE, REMEDIES, Probe, choose_probe
+from maxmahal.evaluate.diagnose.checks import CHECKS
+from maxmahal.evaluate.diagnose.probe import PROBE_SIZE, Probe, choose_probe
+from maxmahal.evaluate.plan import REMEDIES
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -15,10 +17,10 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks of a few steps, for tests that do not ask who wins."""
     budgets = {
-        "comparisons": {"OBJECTIVE_STEPS": 5, "EPSILON_STEPS": 3, "RESTART_STEPS": 4, "QUERIES": 20},
-        "effort": {"EPSILON_STEPS": 3, "QUERIES": 20, "STEPS": (2, 4, 8), "RESTART_STEPS": 4},
+        "checks": {"OBJECTIVE_STEPS": 5, "EPSILON_STEPS": 3, "STEPS": (2, 4, 8), "RESTART_STEPS": 4},
         "binarization": {"STEPS": 5, "INNER": 40, "RANDOM_POINTS": 20},
     }
+    budgets["checks"] |= {"QUERIES": 20, "EPSILON_QUERIES": 20}
     for module, constants in budgets.items():
         for name, value in constants.items():
             monkeypatch.setattr(f"maxmahal.evaluate.diagnose.{module}.{name}", value)
@@ -83,7 +85,7 @@ def test_a_check_is_a_pure_function_of_the_probe(name: str) -> None:
 def test_the_batch_size_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = probe_of(trained("sce"), count=30)
     whole = CHECKS[name](probe)
-    here = [f"evaluate.diagnose.{name}" for name in ("probe", "gradients")]
+    here = [f"evaluate.diagnose.{name}" for name in ("probe", "checks")]
     for module in ("attacks.engine", *here):
         monkeypatch.setattr(f"maxmahal.{module}.default_batch_size", lambda images: 7)
     parts = CHECKS[name](probe_of(trained("sce"), count=30))

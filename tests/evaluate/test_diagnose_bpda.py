@@ -8,7 +8,7 @@ from masked_models import EPSILON, NumpyInline, behind, digits, masked, trained
 from torch import Tensor, nn
 
 from maxmahal.attacks import Linf, Model, apgd, margin
-from maxmahal.evaluate.diagnose import bpda_model
+from maxmahal.evaluate.diagnose.bpda import bpda_model
 
 
 class Inline(nn.Module):

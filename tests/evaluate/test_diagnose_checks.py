@@ -14,9 +14,9 @@ from maxmahal.attacks.engine import run
 from maxmahal.attacks.method import Method
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.diagnose import CHECKS, Probe, gives_gradients
 from maxmahal.evaluate.diagnose.binarization import STEPS, Features, plant
-from maxmahal.evaluate.diagnose.comparisons import TRANSFER_STEPS, _transferred
+from maxmahal.evaluate.diagnose.checks import CHECKS, TRANSFER_STEPS, _transferred
+from maxmahal.evaluate.diagnose.probe import Probe, gives_gradients
 from maxmahal.models import Classifier
 
 
@@ -128,7 +128,7 @@ def test_checks_share_their_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_samples_of_a_small_probe_are_luck(monkeypatch: pytest.MonkeyPatch) -> None:
     for broken, flagged in ((2, False), (3, True)):
         lucky = _lucky(broken)
-        monkeypatch.setattr("maxmahal.evaluate.diagnose.comparisons.random_squares", lucky)
+        monkeypatch.setattr(Probe, "random_squares", lucky)
         finding = CHECKS["black-box-wins"](probe_of(trained("adversarial"), count=20))
         assert finding.numbers["square"] == broken / 20
         assert finding.flagged == flagged
@@ -170,7 +170,7 @@ def test_what_more_effort_finds_is_asked_for(
         rows = torch.arange(len(probe.images))
         return ((first <= rows) & (rows < last)) | (rows >= 100 - by_steps * (steps == 100))
 
-    monkeypatch.setattr("maxmahal.evaluate.diagnose.effort.auto_descent", breaks)
+    monkeypatch.setattr(Probe, "auto_descent", breaks)
     finding = CHECKS["still-falling"](probe_of(trained("sce")))
     assert finding.adds == adds
     assert finding.flagged == bool(adds)

@@ -6,7 +6,10 @@ from torch import Tensor
 
 from maxmahal.attacks import apgd, margin, pgd
 from maxmahal.evaluate import attack_hard
-from maxmahal.evaluate.diagnose import CHECKS, REMEDIES, Probe, bpda_model, plan_remedies
+from maxmahal.evaluate.diagnose.bpda import bpda_model
+from maxmahal.evaluate.diagnose.checks import CHECKS
+from maxmahal.evaluate.diagnose.probe import Probe
+from maxmahal.evaluate.plan import REMEDIES, plan_remedies
 from maxmahal.evaluate.suite import stage_from_table
 from maxmahal.records import Finding
 

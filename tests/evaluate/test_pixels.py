@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import L2, Linf
 from maxmahal.data import ImageData
 from maxmahal.evaluate import evaluate_model
-from maxmahal.evaluate.pixels import round_to_bytes
+from maxmahal.evaluate.stage import round_to_bytes
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 often = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

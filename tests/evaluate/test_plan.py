@@ -19,14 +19,14 @@ from maxmahal.evaluate.plan import (
     Traits,
     blocks,
     describe_stage,
+    plan_remedies,
     plan_stages,
-    remedy_stages,
     samples_of,
     split,
     transfer_stage,
     why_not,
 )
-from maxmahal.evaluate.suite import load_suite
+from maxmahal.evaluate.suite import load_suite, stage_from_table
 from maxmahal.records import Finding
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -50,7 +50,7 @@ def test_the_plan_is_clean_then_the_suite_then_transfer_then_remedies() -> None:
 
 def test_a_remedy_says_which_check_asked_for_it() -> None:
     other = replace(FLAGGED, check="still-falling", adds=("steps",))
-    stages = {each.name: each for each in remedy_stages([FLAGGED, other])}
+    stages = {each.name: each for each in map(stage_from_table, plan_remedies([FLAGGED, other]))}
     assert all(each.origin == "diagnosis" and each.counts for each in stages.values())
     assert stages["remedy-steps"].because == "zero-gradients, still-falling"
     assert stages["remedy-scale-free"].because == "zero-gradients"

@@ -9,7 +9,7 @@ from small_evaluations_helpers import Noisy, curved, identity, labelled_by, smal
 
 from maxmahal.attacks.oracle import judge
 from maxmahal.evaluate import Evaluation, evaluate_model, evaluation, give_verdict
-from maxmahal.evaluate.predictions import DRAWS, EOT, is_stochastic, mean_correct
+from maxmahal.evaluate.evaluated_model import DRAWS, EOT, is_stochastic, mean_correct
 from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
 
 pytestmark = pytest.mark.usefixtures("unchecked")

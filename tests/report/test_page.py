@@ -22,11 +22,11 @@ from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation
 from maxmahal.records.verdict import compare, first_broken, give_verdict, seed_spreads, stands
 from maxmahal.report.chart import Axis, linear_ticks, log_ticks
-from maxmahal.report.layout import asset
 from maxmahal.report.page import render_page, write_page
 from maxmahal.report.sections.curves import survival
 from maxmahal.report.sections.samples import amplify
 from maxmahal.report.tables import PaperNumber, results_tables, to_csv
+from maxmahal.report.templates import asset
 from maxmahal.report.wording import percent
 from maxmahal.version import __version__
 

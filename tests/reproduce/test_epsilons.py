@@ -11,8 +11,7 @@ from maxmahal.evaluate import read_evaluations
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.reproduce import PlanCell, load_grid, make_plan, plan_lines, run_plan
 from maxmahal.reproduce.reporter import CellEvent, GridLines
-from maxmahal.reproduce.speeds import evaluation_seconds
-from maxmahal.reproduce.states import CellState
+from maxmahal.reproduce.states import CellState, evaluation_seconds
 from maxmahal.train import load_settings
 
 DIGITS = '[[model]]\nname = "digits-sce"\n'

@@ -17,8 +17,7 @@ from maxmahal.records.schema import RecordsError
 from maxmahal.reproduce import GridOutcome, GridPlan, PlanCell, load_grid, make_plan, plan_lines
 from maxmahal.reproduce.plan import missing_data
 from maxmahal.reproduce.runner import Deadline, parse_budget
-from maxmahal.reproduce.speeds import evaluation_seconds, speeds, training_seconds
-from maxmahal.reproduce.states import CellState
+from maxmahal.reproduce.states import CellState, evaluation_seconds, speeds, training_seconds
 from maxmahal.train import load_settings
 from maxmahal.train.checkpoint import save_tensors
 

@@ -10,7 +10,7 @@ from small_grids import write_grid
 
 from maxmahal.errors import SettingsError
 from maxmahal.reproduce import load_grid, make_plan, plan_lines, run_plan, runner
-from maxmahal.reproduce.devices import MPS_CONTROL, shared_gpu
+from maxmahal.reproduce.jobs import MPS_CONTROL, shared_gpu
 from maxmahal.reproduce.reporter import makespan
 from maxmahal.reproduce.states import CellState
 

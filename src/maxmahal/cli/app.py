@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import maxmahal
-from maxmahal.cli import data, demo, doctor, evaluate, features, report, reproduce, train, tree, zoo
+from maxmahal.cli import data, demo, evaluate, features, report, reproduce, train, zoo
 from maxmahal.cli.common import PlainCommand, PlainGroup
 
 app = typer.Typer(
@@ -25,11 +25,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "suites": evaluate.suites_command,
     "density": features.density_command,
     "uncertainty": features.uncertainty_command,
-    "tree": tree.tree_command,
+    "tree": features.tree_command,
     "reproduce": reproduce.reproduce_command,
     "demo": demo.demo_command,
     "zoo": zoo.zoo_command,
-    "doctor": doctor.doctor_command,
+    "doctor": data.doctor_command,
 }
 for name, command in COMMANDS.items():
     app.command(name, cls=PlainCommand)(command)

@@ -4,7 +4,7 @@ import errno
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import rich.console
 import typer
@@ -18,9 +18,6 @@ import maxmahal
 from maxmahal.errors import SettingsError, did_you_mean, printable
 from maxmahal.imports import names_a_function
 from maxmahal.shipped import FileKind, shipped_files
-
-if TYPE_CHECKING:
-    import torch
 
 
 def _check_trusted(names: list[str] | None) -> list[str] | None:
@@ -88,13 +85,6 @@ class PlainCommand(_PlainFlags, typer.core.TyperCommand):
 
 class PlainGroup(_PlainFlags, typer.core.TyperGroup):
     """A command with commands of its own."""
-
-
-def pick_device(name: str) -> "torch.device":
-    """``auto`` is the GPU if there is one, otherwise the CPU."""
-    import maxmahal.train.device
-
-    return maxmahal.train.device.pick_device(name)
 
 
 def show_shipped(kind: FileKind, name: str) -> None:

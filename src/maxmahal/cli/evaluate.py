@@ -9,23 +9,8 @@ import typer
 from rich.markup import escape
 
 import maxmahal
-from maxmahal.cli.common import (
-    Budget,
-    Console,
-    Data,
-    DataDir,
-    Device,
-    Limit,
-    Show,
-    TensorBoard,
-    Trusted,
-    WeightsAndBiases,
-    completing,
-    pick_device,
-    print_line,
-    print_table,
-    show_shipped,
-)
+from maxmahal.cli import common
+from maxmahal.cli.common import Console, print_line
 from maxmahal.cli.progress import EvaluationProgress
 from maxmahal.errors import SettingsError
 
@@ -36,20 +21,20 @@ _Targets = Annotated[
     list[str],
     typer.Argument(
         metavar="TARGET",
-        autocompletion=completing("zoo"),
+        autocompletion=common.completing("zoo"),
         help="A run folder, a checkpoint, a name of the zoo or package.module:factory; NAME=TARGET names it.",
     ),
 ]
 _Out = Annotated[Path, typer.Option(help="The folder of records; run the same command again to resume.")]
 _Suite = Annotated[
-    str, typer.Option(autocompletion=completing("suite"), help="quick, medium, strict, autoattack or a .toml file.")
+    str,
+    typer.Option(autocompletion=common.completing("suite"), help="quick, medium, strict, autoattack or a .toml file."),
 ]
 _Transfer = Annotated[
     bool, typer.Option("--transfer", help="Also transfer attacks between all models, as in the paper.")
 ]
 _SaveImages = Annotated[
-    bool,
-    typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding."),
+    bool, typer.Option("--save-images", help="Save adversarial images: float32, and PNG, re-checked after rounding.")
 ]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the stages and how long they will take; record nothing.")
@@ -70,9 +55,9 @@ def evaluate_command(
     targets: _Targets,
     out: _Out = Path("runs/evaluations"),
     suite: _Suite = "strict",
-    data: Data = None,
-    trust: Trusted = None,
-    limit: Limit = None,
+    data: common.Data = None,
+    trust: common.Trusted = None,
+    limit: common.Limit = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     epsilon: Annotated[str | None, typer.Option(help="Such as 4/255 (default: the suite's or the data set's).")] = None,
     norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf or L2.")] = None,
@@ -81,11 +66,11 @@ def evaluate_command(
     dry_run: _DryRun = False,
     shard: _Shard = None,
     on: _On = None,
-    budget: Budget = None,
-    tensorboard: TensorBoard = None,
-    wandb: WeightsAndBiases = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
+    budget: common.Budget = None,
+    tensorboard: common.TensorBoard = None,
+    wandb: common.WeightsAndBiases = None,
+    data_dir: common.DataDir = None,
+    device: common.Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")] = False,
 ) -> None:
     """Attack models with a suite, record every sample, and print the verdict."""
@@ -132,7 +117,7 @@ def _device(name: str, shard: str | None) -> "torch.device | str":
 
     ``auto`` is left to the library, because a factory's model that lies on a GPU is used there.
     """
-    found = pick_device(name)
+    found = maxmahal.train.device.pick_device(name)
     rank = os.environ.get("LOCAL_RANK", "")
     if name == "auto" and shard == "auto" and found.type == "cuda" and rank.isdecimal():
         import torch
@@ -141,10 +126,10 @@ def _device(name: str, shard: str | None) -> "torch.device | str":
     return name
 
 
-def suites_command(show: Show = None) -> None:
+def suites_command(show: common.Show = None) -> None:
     """List the suites and their attacks."""
     if show is not None:
-        show_shipped("suite", show)
+        common.show_shipped("suite", show)
         return
     console = Console()
     for name in maxmahal.evaluate.suite_names():
@@ -172,7 +157,7 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
         success = "-" if verdict.success is None else f"{verdict.success.value:.1%}"
         attacked = (robust, success) if maxmahal.records.was_attacked(evaluation) else ("-", "-")
         rows.append((evaluation.name, f"{verdict.clean.value:.1%}", *attacked))
-    print_table(console, ("model", *numbers), rows, right=numbers, ruled=True)
+    common.print_table(console, ("model", *numbers), rows, right=numbers, ruled=True)
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         console.print(f"[bold]{escape(evaluation.name)}[/bold]: {escape(verdict.sentence)}", highlight=False)
         for finding in evaluation.findings:

@@ -1,4 +1,4 @@
-"""``maxmahal density`` and ``maxmahal uncertainty``: what the features and the loss of trained models tell."""
+"""``maxmahal density``, ``uncertainty`` and ``tree``: what the features, the loss and the errors of models tell."""
 
 import json
 import math
@@ -82,7 +82,7 @@ def uncertainty_command(
         seed=seed,
         trusted=trust or (),
         data_dir=data_dir,
-        device=common.pick_device(device),
+        device=maxmahal.train.device.pick_device(device),
     )
     console = Console()
     _print_scores(console, record)
@@ -105,3 +105,38 @@ def _print_scores(console: Console, record: "maxmahal.uncertainty.UncertaintyRec
             rows.append((model.name, titles.get(each.score, each.score), *shown, f"{each.evading.undetected:.1%}"))
     columns = ("model", "score", "errors", *record.ood, *attacks)
     print_table(console, columns, rows, ruled=True, caption="AUROC: 0.5 is chance, 1 is perfect")
+
+
+def tree_command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, a checkpoint or zoo:NAME.")],
+    out: Annotated[Path, typer.Option(help="The .toml file to write, for centers.tree.")],
+    classes: Annotated[int, typer.Option(help="The number of superclasses.")] = 20,
+    data: common.Data = None,
+    trust: common.Trusted = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Use errors on training images even if the run has validation images.")
+    ] = False,
+    data_dir: common.DataDir = None,
+    device: common.Device = "auto",
+) -> None:
+    """Build a class tree from the errors of a trained model, for hierarchical centers; test images are not used."""
+    if out.suffix != ".toml":
+        raise SettingsError(f"--out must end in .toml, for the tree; got '{out}'.")
+
+    from maxmahal.evaluate.learned_tree import learn_tree
+
+    tree = learn_tree(
+        run,
+        superclasses=classes,
+        data=data,
+        train=train,
+        trusted=trust or (),
+        data_dir=data_dir,
+        device=device,
+    )
+    maxmahal.centers.write_tree(out, tree)
+    console = Console()
+    for group in tree.groups():
+        print_line(console, ", ".join(group))
+    print_line(console, f"{tree.about}.")
+    print_line(console, f"Wrote {out}; use it by --set centers.name=hierarchical --set centers.tree={out}.")

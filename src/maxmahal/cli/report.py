@@ -1,6 +1,5 @@
 """``maxmahal report`` and ``maxmahal records``."""
 
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +15,7 @@ FIGURES = ("png", "svg", "pdf")
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".csv": "csv", ".tex": "latex"}
 EXPORTS = ("csv", "json", "parquet", "robustbench")
 ROWS_SHOWN = 20
-# What identifies an evaluation within a folder.
-_key = attrgetter("name", "data", "suite", "seed", "samples", "norm", "radius")
-_Names = dict[tuple[object, ...], str]
+_Names = dict["maxmahal.records.types.Identity", str]
 _Evaluations = list["maxmahal.records.Evaluation"]
 
 
@@ -35,10 +32,7 @@ def report_command(
     """Make a page, tables or figures from records."""
     kind = _format_of(out, format)
 
-    from maxmahal.records.types import unique_names
-
-    evaluations = maxmahal.records.read_evaluations(folders)
-    _refuse_nothing(evaluations, folders)
+    evaluations = _read(folders)
     console = Console()
     if kind in FIGURES:
         for path in maxmahal.report.write_figures(evaluations, out, [kind]):
@@ -51,7 +45,7 @@ def report_command(
         write = {"md": report.to_markdown, "csv": report.to_csv, "latex": report.to_latex}[kind]
         tables = [write(table).rstrip("\n") for table in report.results_tables(evaluations)]
         write_text_atomically(out, "\n\n".join(tables) + "\n")
-    named = zip(evaluations, unique_names(evaluations), strict=True)
+    named = zip(evaluations, maxmahal.records.unique_names(evaluations), strict=True)
     unfinished = [name for evaluation, name in named if not evaluation.finished]
     if unfinished:
         print_line(console, f"Not finished: {', '.join(unfinished)}.")
@@ -107,22 +101,19 @@ def records_command(
     """Show, filter and export records, or merge the shards of an evaluation."""
     console = Console()
     if folders[0] == Path("merge") and len(folders) > 1:
-        from maxmahal.evaluate.suite import option_defaults
-
-        for line in maxmahal.records.merge_records(folders[1], folders[2:], option_defaults):
+        defaults = maxmahal.evaluate.suite.option_defaults
+        for line in maxmahal.records.merge_records(folders[1], folders[2:], defaults):
             print_line(console, line)
         return
 
     from maxmahal.records.export import of_model, select, write_records, write_robustbench
-    from maxmahal.records.types import unique_names
 
-    evaluations = maxmahal.records.read_evaluations(folders)
-    _refuse_nothing(evaluations, folders)
+    evaluations = _read(folders)
     chosen = select(evaluations, model=model, attack=attack, broken=broken, sample=sample)
     if not any(len(stage.columns) for evaluation in chosen for stage in evaluation.stages):
         print_line(console, "No record matches.")
         return
-    names = dict(zip(map(_key, evaluations), unique_names(evaluations), strict=True))
+    names = dict(zip((each.identity for each in evaluations), maxmahal.records.unique_names(evaluations), strict=True))
     if export is None:
         _show_stages(console, chosen, names)
         if model or attack or broken is not None or sample is not None:
@@ -138,24 +129,21 @@ def records_command(
                 "and --sample."
             )
         # Complete ones: the card must also know the attacks that were skipped and have no rows.
-        written = write_robustbench(_only(of_model(evaluations, model), names), export)
+        complete = of_model(evaluations, model)
+        if len(complete) != 1:
+            choices = " or ".join(f"--model '{names[each.identity]}'" for each in complete)
+            raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
+        written = write_robustbench(complete[0], export)
     else:
         written = export
         write_records(chosen, written, kind)
     print_line(console, f"Wrote {written}.")
 
 
-def _only(evaluations: _Evaluations, names: _Names) -> "maxmahal.records.Evaluation":
-    if len(evaluations) != 1:
-        choices = " or ".join(f"--model '{names[_key(evaluation)]}'" for evaluation in evaluations)
-        raise SettingsError(f"RobustBench's card describes one evaluation; choose {choices}.")
-    return evaluations[0]
-
-
-def _refuse_nothing(evaluations: _Evaluations, folders: list[Path]) -> None:
-    if not evaluations:
-        where = ", ".join(map(str, folders))
-        raise SettingsError(f"{where} has no evaluation yet; `maxmahal evaluate` makes one.")
+def _read(folders: list[Path]) -> _Evaluations:
+    if evaluations := maxmahal.records.read_evaluations(folders):
+        return evaluations
+    raise SettingsError(f"{', '.join(map(str, folders))} has no evaluation yet; `maxmahal evaluate` makes one.")
 
 
 def _show_stages(console: Console, evaluations: _Evaluations, names: _Names) -> None:
@@ -164,7 +152,7 @@ def _show_stages(console: Console, evaluations: _Evaluations, names: _Names) -> 
         for stage in evaluation.stages:
             state = "skipped" if stage.skipped else "finished" if stage.finished else "not finished"
             counts = f"{len(stage.columns)}", f"{stage.columns.broken.sum()}", f"{stage.rating.seconds:.1f}"
-            rows.append((names[_key(evaluation)], evaluation.suite, stage.name, *counts, state))
+            rows.append((names[evaluation.identity], evaluation.suite, stage.name, *counts, state))
     numbers = ("attacked", "broken", "seconds")
     print_table(console, ("model", "suite", "attack", *numbers, "state"), rows, right=numbers)
 
@@ -178,7 +166,7 @@ def _show_rows(console: Console, evaluations: _Evaluations, names: _Names) -> No
                 values = (columns.sample, columns.label, columns.clean_prediction, columns.prediction, columns.broken)
                 told = [str(value[row]) for value in values]
                 cost = f"{columns.distortion[row]:.4g}", f"{columns.iterations[row]}"
-                rows.append((names[_key(evaluation)], stage.name, *told, *cost))
+                rows.append((names[evaluation.identity], stage.name, *told, *cost))
             count += len(columns)
     header = ("model", "attack", "sample", "label", "before", "after", "broken", "distortion", "iterations")
     print_table(console, header, rows)

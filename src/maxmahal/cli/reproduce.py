@@ -10,18 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import maxmahal
-from maxmahal.cli.common import (
-    Budget,
-    Console,
-    DataDir,
-    Device,
-    Show,
-    completing,
-    pick_device,
-    print_line,
-    print_table,
-    show_shipped,
-)
+from maxmahal.cli import common
+from maxmahal.cli.common import Console, print_line
 from maxmahal.errors import SettingsError
 
 STYLES = {"done": "green", "failed": "red", "stopped": "yellow"}
@@ -32,7 +22,7 @@ def reproduce_command(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            autocompletion=completing("grid"),
+            autocompletion=common.completing("grid"),
             help="A grid's name or a .toml file; without it, list the grids.",
         ),
     ] = None,
@@ -43,13 +33,13 @@ def reproduce_command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what is done and what is missing; start nothing.")
     ] = False,
-    budget: Budget = None,
+    budget: common.Budget = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel workers (default: 1 on the CPU, 3 on a GPU).")] = None,
     on: Annotated[str | None, typer.Option(help="ray or slurm: run trainings and evaluations on a cluster.")] = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
+    data_dir: common.DataDir = None,
+    device: common.Device = "auto",
     list_all: Annotated[bool, typer.Option("--list", help="List the grids.")] = False,
-    show: Show = None,
+    show: common.Show = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
 ) -> None:
     """Train and evaluate a whole grid, such as a table of the paper; if stopped, run the same command to continue."""
@@ -57,14 +47,14 @@ def reproduce_command(
     console = Console()
     deadline = None if budget is None else reproduce.Deadline.after(reproduce.parse_budget(budget))
     if show is not None:
-        show_shipped("grid", show)
+        common.show_shipped("grid", show)
         return
     if grid is None or list_all:
-        print_table(console, ("grid", "about"), reproduce.list_grids())
+        common.print_table(console, ("grid", "about"), reproduce.list_grids())
         return
     if str(out) == ".":
         raise SettingsError("--out would fill the current folder; name one, such as --out runs/reproduce.")
-    where = device if on else str(pick_device(device))
+    where = device if on else str(maxmahal.train.device.pick_device(device))
     with reproduce.runner.open_place(on, where, jobs) as place:
         plan = reproduce.make_plan(
             reproduce.load_grid(grid), out, device=place.device, overrides=overrides or [], data_dir=data_dir

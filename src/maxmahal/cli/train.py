@@ -7,19 +7,8 @@ from typing import Annotated, Any
 import typer
 
 import maxmahal
-from maxmahal.cli.common import (
-    Console,
-    DataDir,
-    Device,
-    Show,
-    TensorBoard,
-    WeightsAndBiases,
-    completing,
-    echo,
-    pick_device,
-    print_line,
-    print_table,
-)
+from maxmahal.cli import common
+from maxmahal.cli.common import Console, print_line
 from maxmahal.cli.progress import TrainingProgress
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
@@ -29,7 +18,7 @@ def train_command(
     preset: Annotated[
         str,
         typer.Argument(
-            autocompletion=completing("preset"), help="A preset's name (see `maxmahal presets`) or a .toml file."
+            autocompletion=common.completing("preset"), help="A preset's name (see `maxmahal presets`) or a .toml file."
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="The run folder (default: runs/PRESET).")] = None,
@@ -37,10 +26,10 @@ def train_command(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. train.epochs=5.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, if there is one.")] = False,
-    tensorboard: TensorBoard = None,
-    wandb: WeightsAndBiases = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
+    tensorboard: common.TensorBoard = None,
+    wandb: common.WeightsAndBiases = None,
+    data_dir: common.DataDir = None,
+    device: common.Device = "auto",
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="On a GPU: identical results in every run, resumed or not; slower.")
     ] = False,
@@ -64,21 +53,26 @@ def train_command(
     console = Console()
     with TrainingProgress(console, quiet=quiet) as display, logged(display, tensorboard, wandb) as reporter:
         result = maxmahal.train.train_model(
-            settings, folder, resume=resume, data_dir=data_dir, device=pick_device(device), reporter=reporter
+            settings,
+            folder,
+            resume=resume,
+            data_dir=data_dir,
+            device=maxmahal.train.device.pick_device(device),
+            reporter=reporter,
         )
     if not quiet:
         _print_result(console, result, folder)
 
 
-def presets_command(show: Show = None) -> None:
+def presets_command(show: common.Show = None) -> None:
     """List the presets and the rows of the paper that they reproduce."""
     if show is not None:
         # With all defaults, because the shipped files extend each other.
-        echo(to_toml(to_table(maxmahal.train.load_settings(show))).removesuffix("\n"))
+        common.echo(to_toml(to_table(maxmahal.train.load_settings(show))).removesuffix("\n"))
         return
     presets = {name: maxmahal.train.load_settings(name) for name in maxmahal.train.preset_names()}
     rows = [(name, settings.about, settings.table) for name, settings in presets.items()]
-    print_table(Console(), ("preset", "about", "row in the paper"), rows)
+    common.print_table(Console(), ("preset", "about", "row in the paper"), rows)
 
 
 def _print_result(console: Console, result: dict[str, Any], folder: Path) -> None:

@@ -1,5 +1,6 @@
 """How long the stages of an evaluation take: the passes of each attack times the seconds of a pass."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.registry import find_attack
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.data import ImageData
-from maxmahal.evaluate.diagnose import PROBE_SIZE
+from maxmahal.evaluate.diagnose.probe import PROBE_SIZE
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage
 from maxmahal.random import own_stream
@@ -33,8 +34,7 @@ DIAGNOSTICS = Passes(forward=900, backward=500, queries=900)
 class Speed:
     """Seconds of one pass of one image."""
 
-    gradient: float
-    """Forward and backward."""
+    gradient: float  # forward and backward
     query: float
 
     def seconds(self, passes: Passes) -> float:
@@ -120,10 +120,8 @@ class Probed:
 
     speed: Speed
     images: int
-    correct: float
-    """The share of clean images that are classified correctly."""
-    robust: float
-    """The share that the short attack leaves."""
+    correct: float  # the share of clean images that are classified correctly
+    robust: float  # the share that the short attack leaves
 
 
 def probe(target: EvaluatedModel, data: ImageData, threat: Linf | L2, *, gradients: bool) -> Probed:
@@ -196,12 +194,7 @@ def diagnostics_seconds(samples: int, speed: Speed, robust: float) -> float:
 
 def duration(seconds: float) -> str:
     """For people: "40 s", "5 min", "2.5 h", "30 days"."""
-    for size, unit, most in ((1.0, "s", 90), (60.0, "min", 90), (3600.0, "h", 36)):
-        if seconds / size < most:
-            return f"{_rounded(seconds / size, tenths=unit == 'h')} {unit}"
-    return f"{_rounded(seconds / 86_400, tenths=True)} days"
-
-
-def _rounded(count: float, *, tenths: bool) -> str:
-    """A whole number, or with one decimal if it is small."""
-    return f"{count:.1f}".removesuffix(".0") if tenths and count < 9.95 else f"{count:.0f}"
+    units = ((1.0, "s", 90.0), (60.0, "min", 90.0), (3600.0, "h", 36.0), (86_400.0, "days", math.inf))
+    count, unit = next((seconds / size, unit) for size, unit, most in units if seconds / size < most)
+    tenths = unit in ("h", "days") and count < 9.95
+    return f"{f'{count:.1f}'.removesuffix('.0') if tenths else f'{count:.0f}'} {unit}"

@@ -1,30 +1,32 @@
 """The model under evaluation: loaded from wherever it is, checked against the data, prepared for attacks."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
-from maxmahal.attacks.checks import check_model
+from maxmahal.attacks.checks import PROBABILITIES, are_probabilities, check_model
 from maxmahal.attacks.model_outputs import check_answers, check_logits_of, is_out_of_memory, predicted_classes
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.data.arrays import numbered_classes
 from maxmahal.data.stream import StreamedData
-from maxmahal.errors import ArgumentError, CheckpointError, SettingsError
+from maxmahal.errors import ArgumentError, CheckpointError, DataError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
-from maxmahal.evaluate.predictions import is_stochastic, share_that_differs
+from maxmahal.evaluate.suite import Suite
 from maxmahal.files import check_folder_name, recorded_path, user_path
-from maxmahal.imports import call_function, check_call, import_function, names_a_function, only_named
+from maxmahal.imports import call_function, check_call, exits_as_errors, import_function, names_a_function, only_named
 from maxmahal.models import Classifier, Head
+from maxmahal.random import generator, own_stream
 from maxmahal.settings import Table, to_table
 from maxmahal.train import RunFolder, load_model
 from maxmahal.train.checkpoint import ModelCard, load_card
@@ -34,6 +36,22 @@ from maxmahal.zoo import PREFIX, names_a_model, zoo_checkpoint, zoo_models
 SHOWN = 64  # images that a model is tried on before anything is recorded
 ALONE = 4  # of them that it is also shown one by one
 CHANNELS = (1, 3)
+DRAWS = 20  # predictions of a stochastic model per image: its accuracy is their mean
+EOT = 10  # draws per gradient of a stochastic model; more sharpen the gradient less than another step would
+# Relative to the range of a sample's logits: the order of a float32 sum changes them by a millionth, random noise that
+# could stop an attack by far more.
+ROUNDING = 1e-3
+# Share of the samples: rounding may change one that lies at a kink, a random layer changes nearly all.
+STOCHASTIC_SHARE = 0.02
+_FEWEST = 32  # images that tell a wrong normalisation from bad luck
+_BETTER = 0.25  # of the images: so many more must be right
+_RANGES = {
+    "with ImageNet's mean and deviation": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "with CIFAR-10's mean and deviation": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "with MNIST's mean and deviation": ((0.1307,), (0.3081,)),
+    "to [-1, 1]": ((0.5,), (0.5,)),
+    "to [0, 255]": ((0.0,), (1 / 255,)),
+}
 Target = str | Path | nn.Module | Callable[[Tensor], Tensor]
 
 
@@ -47,13 +65,6 @@ class EvaluatedModel:
     fingerprint: str
     card: ModelCard | None = None
     training: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def kind(self) -> Literal["classifier", "module", "function"]:
-        """A classifier has features and centers, a module has gradients, a function has logits only."""
-        if isinstance(self.model, Classifier):
-            return "classifier"
-        return "module" if isinstance(self.model, nn.Module) else "function"
 
     @property
     def head(self) -> Head | None:
@@ -75,8 +86,10 @@ class EvaluatedModel:
 
     def about(self) -> Table:
         """How the records describe it."""
+        is_module = isinstance(self.model, nn.Module)
+        kind = "classifier" if isinstance(self.model, Classifier) else "module" if is_module else "function"
         parameters = self.model.parameters() if isinstance(self.model, nn.Module) else ()
-        about: Table = {"kind": self.kind, "parameters": sum(each.numel() for each in parameters)}
+        about: Table = {"kind": kind, "parameters": sum(each.numel() for each in parameters)}
         if self.card is None:
             return {**about, "loss": "", "backbone": "", "settings": {}, "table": "", "epoch": 0}
         trained = self.card.settings
@@ -121,11 +134,13 @@ def load_targets(
     targets: Sequence[Target] | Mapping[str, Target], trusted: Sequence[str], device: torch.device | str
 ) -> dict[str, EvaluatedModel]:
     """Several models by their names; a text may be ``NAME=TARGET``."""
-    named = list(targets.items()) if isinstance(targets, Mapping) else [_named(target) for target in targets]
-    if not named:
+    if not targets:
         raise ArgumentError("Name at least one model to evaluate.")
     models: dict[str, EvaluatedModel] = {}
-    for name, target in named:
+    pairs = targets.items() if isinstance(targets, Mapping) else (("", target) for target in targets)
+    for given, asked in pairs:
+        is_text = not isinstance(targets, Mapping) and isinstance(asked, str) and not Path(asked).exists()
+        name, target = split_name(str(asked)) if is_text else (given, asked)
         model = load_target(target, name=name, trusted=trusted, device=device)
         if model.name in models:
             raise SettingsError(f"Two models are called '{model.name}'; name one of them with NAME=TARGET.")
@@ -135,10 +150,7 @@ def load_targets(
 
 
 def load_images(
-    models: Mapping[str, EvaluatedModel],
-    data: DataSource | None,
-    data_dir: str | Path | None,
-    limit: int | None = None,
+    models: Mapping[str, EvaluatedModel], data: DataSource | None, data_dir: str | Path | None, limit: int | None = None
 ) -> ImageData:
     """The test part of ``data``; without it, of the data that the models were trained on.
 
@@ -168,12 +180,6 @@ def first_images(images: ImageData, limit: int | None) -> ImageData:
     if limit is not None and limit < 1:
         raise SettingsError(f"--limit must be at least 1; got {limit}.")
     return images.first(limit)
-
-
-def _named(target: Target) -> tuple[str, Target]:
-    if isinstance(target, str) and not Path(target).exists():
-        return split_name(target)
-    return "", target
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -255,10 +261,7 @@ def _check_alone(model: Model, images: Float[Tensor, "n c h w"], logits: Float[T
 
 
 def _explain_layout(model: Model, images: Float[Tensor, "n c h w"], target: str, data: str) -> str:
-    """Why a model cannot take images, if the reason is channels first or last; empty otherwise.
-
-    ``model`` has already failed on ``images``; ``target`` and ``data`` are what the user calls them.
-    """
+    """Why a model failed on images, if the reason is channels first or last; empty otherwise."""
     channels, height, width = images.shape[1:]
     seen = f"(n, {channels}, {height}, {width})"
     # Three at the end are colours; one may also be the width of a signal (n, c, length, 1).
@@ -284,6 +287,51 @@ def _takes(model: Model, images: Tensor) -> bool:
     except (Exception, SystemExit):  # any model may raise anything
         return False
     return isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(images)
+
+
+@contextmanager
+def code_gate(
+    targets: Sequence[Target] | Mapping[str, Target], data: DataSource | None, suite: Suite, trusted: Sequence[str]
+) -> Iterator[None]:
+    """Inside the block only code that the call names is imported, and none of it can end the process."""
+    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
+    with exits_as_errors(), only_named(asked, data, suite.to_table(), trusted):
+        yield
+
+
+@contextmanager
+def loaded(
+    targets: Sequence[Target] | Mapping[str, Target],
+    data: DataSource | None,
+    suite: Suite,
+    limit: int | None,
+    *,
+    trusted: Sequence[str],
+    data_dir: str | Path | None,
+    device: torch.device | str,
+) -> Iterator[tuple[dict[str, EvaluatedModel], ImageData, Suite]]:
+    """The models, their images and the suite for these, inside the gate."""
+    with code_gate(targets, data, suite, trusted):
+        models = load_targets(targets, trusted, device)
+        count = suite.samples if limit is None else limit
+        images = load_images(models, data, data_dir, count)
+        some = _some(images, count)
+        for model in models.values():
+            check_fit(model, some)
+        yield models, some, suite.for_data(str(data) if isinstance(data, str | Path) else images.name)
+
+
+def _some(images: ImageData, limit: int | None) -> ImageData:
+    if not len(images):
+        raise DataError(f"{images.name} holds no images to attack; choose other --data.")
+    some = first_images(images, limit)
+    ids, counts = torch.unique(some.sample_ids, return_counts=True)
+    if len(ids) < len(some):
+        raise DataError(
+            f"{images.name}: {int(counts.max())} images have the sample id {int(ids[counts.argmax()])}; number the "
+            "samples without repetition, because records tell them apart by their ids."
+        )
+    return some
 
 
 def _own(model: Model, name: str, target: str) -> EvaluatedModel:
@@ -330,3 +378,73 @@ def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torc
     default = path.name if path.is_dir() else f"{path.parent.resolve().name}-{path.stem}"
     name = name or default or "model"
     return EvaluatedModel(name, str(path), model, fingerprint_model(model), load_card(file), training)
+
+
+def notes_on(target: EvaluatedModel, suite: Suite, data: ImageData) -> list[str]:
+    """What a user must know before trusting the numbers, as sentences: mistakes that no attack shows."""
+    rows = torch.randperm(len(data), generator=generator("notes"))[:SHOWN]
+    some = data.select(rows.sort().values).to(target.device)
+    images = some.float_images()
+    logits = judge(target.model, images).logits
+    notes = [PROBABILITIES] if are_probabilities(logits) else []
+    right = int((logits.argmax(dim=1) == some.labels).sum())
+    if len(some) >= _FEWEST:
+        notes += _note_on_accuracy(target, images, some.labels, right, logits.shape[1])
+    shown = len(torch.unique(data.labels))
+    if len(data) >= _FEWEST and shown < min(len(data), data.num_classes) / 4:
+        notes.append(
+            f"The {len(data)} images show {shown} of {data.num_classes} classes, perhaps because they are sorted by "
+            "class: evaluate more, or a mixed list of them."
+        )
+    if suite.assumed:
+        notes.append(
+            f"No epsilon was given for {data.name}, so {suite.epsilon} was taken, which is usual for CIFAR; "
+            "set an epsilon that fits your data (--epsilon)."
+        )
+    return notes
+
+
+def _note_on_accuracy(target: EvaluatedModel, images: Tensor, labels: Tensor, right: int, classes: int) -> list[str]:
+    count = len(images)
+    if count - right < _BETTER * count:
+        return []
+    then = {}
+    for how, (mean, deviation) in _RANGES.items():
+        if len(mean) in (1, images.shape[1]):
+            low, width = (images.new_tensor(each).view(-1, 1, 1) for each in (mean, deviation))
+            with suppress(ArgumentError):  # a model may refuse images outside of [0, 1]
+                then[how] = int((judge(target.model, (images - low) / width).predictions == labels).sum())
+    best = max(then, key=then.__getitem__, default="")
+    if best and then[best] - right >= _BETTER * count:
+        said = f"The model is right on {right} of {count} images as they are, in [0, 1], and on {then[best]} of them"
+        return [f"{said} normalised {best}: put that into the model."]
+    chance = count / classes
+    if right <= chance + 2 * math.sqrt(chance * (1 - 1 / classes)):
+        return [
+            f"The model is right on {right} of {count} clean images, about as often as by chance: check that it "
+            "normalises images in [0, 1] itself, and the numbers of the classes."
+        ]
+    return []
+
+
+def mean_correct(
+    model: Model, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"], draws: int
+) -> Float[Tensor, " n"]:
+    """How often the model predicts each image's label, over so many draws."""
+    right = torch.zeros(len(images), device=images.device)
+    for _ in range(draws):
+        right += (judge(model, images).predictions == labels).float()
+    return right / draws
+
+
+def is_stochastic(model: Model, images: Float[Tensor, "n c h w"]) -> bool:
+    """Whether two passes of the same images differ by more than rounding can explain."""
+    with own_stream(images.device, 0):
+        first, second = judge(model, images).logits, judge(model, images).logits
+    return share_that_differs(first, second) > STOCHASTIC_SHARE
+
+
+def share_that_differs(first: Float[Tensor, "n l"], second: Float[Tensor, "n l"]) -> float:
+    """The share of samples whose logits differ by more than rounding can explain."""
+    spread = (first.amax(dim=1) - first.amin(dim=1)).clamp_min(torch.finfo(first.dtype).tiny)
+    return float(((first - second).abs().amax(dim=1) > ROUNDING * spread).double().mean())

@@ -16,22 +16,23 @@ from maxmahal.attacks import Engine, Model, Prepared, Progress
 from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
 from maxmahal.data import ImageData
-from maxmahal.evaluate.diagnose import CHECKS, Probe, bpda_model, choose_probe, gives_gradients
+from maxmahal.evaluate.diagnose.bpda import bpda_model
+from maxmahal.evaluate.diagnose.checks import CHECKS
+from maxmahal.evaluate.diagnose.probe import Probe, choose_probe, gives_gradients
 from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration, probe, stage_seconds
-from maxmahal.evaluate.environment import describe_device
-from maxmahal.evaluate.evaluated_model import SHOWN, EvaluatedModel
+from maxmahal.evaluate.evaluated_model import EOT, SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
-from maxmahal.evaluate.pixels import save_chunk
+from maxmahal.evaluate.fingerprints import describe_device
 from maxmahal.evaluate.plan import CLEAN, Traits, blocks, describe_stage, plan_stages, samples_of, split, why_not
-from maxmahal.evaluate.predictions import EOT
 from maxmahal.evaluate.reporter import EvaluationReporter
-from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage
+from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage, save_images
 from maxmahal.evaluate.suite import Stage, Suite, title_for
 from maxmahal.models import Classifier
 from maxmahal.random import stream_key
+from maxmahal.records.reading import read_plane
 from maxmahal.records.shards import Shard, findings_of_first, warnings_of
-from maxmahal.records.store import Identity, Store
-from maxmahal.records.types import Finding, Rating
+from maxmahal.records.store import Store
+from maxmahal.records.types import Finding, Identity, Rating
 from maxmahal.settings import Table
 
 PICTURES = 24  # samples whose images are kept for the gallery
@@ -57,12 +58,10 @@ class PlannedEvaluation:
     stochastic: bool
     suite: Suite
     data: ImageData
-    others: Mapping[str, EvaluatedModel]
-    """All models of the call by their names, the evaluated one among them."""
+    others: Mapping[str, EvaluatedModel]  # all models of the call by their names, the evaluated one among them
     transfer: bool
     seed: int
-    images_folder: Path | None
-    """Where adversarial images are saved."""
+    images_folder: Path | None  # where adversarial images are saved
 
     @property
     def target(self) -> EvaluatedModel:
@@ -189,10 +188,14 @@ class PlannedEvaluation:
         data = self.data.select(torch.tensor(rows)).to(self.target.device)
         # Just across the boundary a stochastic model is right half the time: the search must go on there.
         eot = max(stage.eot, EOT) if self.stochastic else 1
+        fast = self.target.fast
+        search = fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
+        if stage.search == "straight-through" and self._straight_through is not None:
+            search = self._straight_through
         task = StageInput(
             stage=stage,
             target=self.target,
-            model=self._search_model(stage),
+            model=search,
             images=data.float_images(),
             labels=data.labels,
             sample_ids=data.sample_ids,
@@ -213,14 +216,8 @@ class PlannedEvaluation:
             ball = f"{self.suite.norm}-{self.suite.epsilon.replace('/', '-')}"
             evaluated = f"{self.suite.name}-{ball}-seed-{self.seed}-of-{len(self.data)}"
             folder = self.images_folder / self.target.name / evaluated / stage.name
-            save_chunk(folder, number, task.images, output.images, output.columns, task.ball, self.images_folder.parent)
+            save_images(folder, number, task, output, self.images_folder.parent)
         return output
-
-    def _search_model(self, stage: Stage) -> Model:
-        if stage.search == "straight-through" and self._straight_through is not None:
-            return self._straight_through
-        fast = self.target.fast
-        return fast.precise() if stage.search == "precise" and isinstance(fast, Prepared) else fast
 
 
 @dataclass(kw_only=True)
@@ -240,16 +237,20 @@ class EvaluationRun(PlannedEvaluation):
     def run(self) -> None:
         """Compute everything that is still missing, as far as time allows."""
         self.reporter.begin(self.target.name, len(self.data))
-        self._report_recorded()
+        done = self.store.finished_stages(self.number)
+        if known := len(self.store.findings(self.number)):
+            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
+        if done:
+            self.reporter.note(f"  already recorded: {'; '.join(done)}")
         try:
-            plan, done = self._plan([]), 1
+            plan, first = self._plan([]), 1
             self._run_stages(plan[:1])
             # Warnings add attacks at the end, so later shards run the suite while the first one looks for warnings.
             # What a stochastic model skips depends on them.
             if self.shard is not None and self.shard.index and not self.stochastic:
-                self._run_stages(plan, done)
-                done = len(plan)
-            self._run_stages(self._plan(self._diagnose() if self.suite.diagnose else []), done)
+                self._run_stages(plan, first)
+                first = len(plan)
+            self._run_stages(self._plan(self._diagnose() if self.suite.diagnose else []), first)
         except _OutOfTimeError as stop:
             left = "; ".join(stage.title for stage in self._forecast.ahead())
             self.reporter.note(
@@ -258,14 +259,6 @@ class EvaluationRun(PlannedEvaluation):
             )
         else:
             self.store.finish(self.number)
-
-    def _report_recorded(self) -> None:
-        done = self.store.finished_stages(self.number)
-        known = len(self.store.findings(self.number))
-        if known:
-            done.insert(1, "diagnostics" if known == len(CHECKS) else f"{known} of {len(CHECKS)} diagnostics")
-        if done:
-            self.reporter.note(f"  already recorded: {'; '.join(done)}")
 
     @cached_property
     def _body(self) -> Table:
@@ -280,7 +273,7 @@ class EvaluationRun(PlannedEvaluation):
         some = self.data.first(POINTS).to(self.target.device)
         with model_errors(model, images := some.float_images()):
             plane = find_plane(model, images, some.labels)
-        return Plane.from_bytes(self.store.keep_plane(self.number, plane.to_bytes()))
+        return Plane(*read_plane(self.store.keep_plane(self.number, plane.to_bytes())))
 
     def _diagnose(self) -> list[Finding]:
         """The results of all checks; those already recorded, by the first shard too, are not repeated."""
@@ -359,11 +352,10 @@ class EvaluationRun(PlannedEvaluation):
         return {number: rows for number, rows in left.items() if rows}, recorded
 
     def _record(self, position: int, number: int, output: StageOutput, device: str) -> None:
-        columns, rating = output.columns, output.rating
-        self.store.add_chunk(self.number, position, number, columns, rating, device, output.pictures, output.points)
+        self.store.add_chunk(self.number, position, number, output, device)
         shares = self.store.worst_shares(self.number)
-        self._forecast.learn(len(columns), rating)
-        self.reporter.chunk(len(columns), sum(shares.values()) / max(len(shares), 1))
+        self._forecast.learn(len(output.columns), output.rating)
+        self.reporter.chunk(len(output.columns), sum(shares.values()) / max(len(shares), 1))
 
     def _watch(self, rows: Sequence[int]) -> Callable[[Progress], None]:
         """Reports the progress of a chunk, and stops it when time is up."""

@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from maxmahal.models import Classifier
-from maxmahal.records.reading import read_plane
 
 POINTS = 600  # enough to see the clusters of ten classes, few enough to draw
 
@@ -21,23 +20,17 @@ class Plane:
     kind: str
     origin: Float[np.ndarray, " d"]
     axes: Float[np.ndarray, "d 2"]
-    centers: Float[np.ndarray, "l 2"]
-    """Of the classes, in the plane; empty for losses without."""
+    centers: Float[np.ndarray, "l 2"]  # of the classes, in the plane; empty for losses without
 
     def project(self, features: Float[Tensor, "n d"]) -> Float[np.ndarray, "n 2"]:
         """The coordinates of features in the plane."""
         return (features.detach().cpu().double().numpy() - self.origin) @ self.axes
 
     def to_bytes(self) -> bytes:
-        """As the records store it."""
+        """As the records store it; ``read_plane`` reads it."""
         stream = io.BytesIO()
         np.savez(stream, kind=self.kind, origin=self.origin, axes=self.axes, centers=self.centers)
         return stream.getvalue()
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "Plane":
-        """From the stored bytes."""
-        return cls(*read_plane(blob))
 
 
 def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> Plane:

@@ -1,17 +1,19 @@
 """The plan of an evaluation: a pure function of its settings and of the records of earlier stages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import find_attack
-from maxmahal.evaluate.diagnose.remedies import plan_remedies
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
 from maxmahal.records.types import Finding
-from maxmahal.settings import Component, Table
+from maxmahal.settings import Component, Table, read_toml
 
+REMEDIES: dict[str, list[Table]] = read_toml(Path(__file__).parent / "diagnose" / "remedies.toml")
+"""The attacks to add for each warning, as stages in the form of a suite's TOML."""
 CLEAN = Stage(name="clean", title="clean", attack=Component("clean"), scope="all")
 
 
@@ -20,12 +22,9 @@ class Traits:
     """What decides which attacks apply to a model."""
 
     classes: int
-    stochastic: bool
-    """Whether the model is stochastic, and attacks made for that are in the plan."""
-    differentiable: bool
-    """Whether any gradient reaches the images, even if it is zero."""
-    bpda: bool
-    """Whether steps without a useful gradient can be passed straight through."""
+    stochastic: bool  # whether the model is stochastic, and attacks made for that are in the plan
+    differentiable: bool  # whether any gradient reaches the images, even if it is zero
+    bpda: bool  # whether steps without a useful gradient can be passed straight through
     sources: frozenset[str] = frozenset()
     """The models of the evaluation that have gradients, as sources of transfer attacks."""
 
@@ -39,7 +38,7 @@ def plan_stages(
         stages += [transfer_stage(name) for name in others]
     if suite.mend:
         taken = {stage.name for stage in stages}
-        stages += [stage for stage in remedy_stages(findings) if stage.name not in taken]
+        stages += [stage_from_table(table) for table in plan_remedies(findings) if table["name"] not in taken]
     return stages
 
 
@@ -50,15 +49,20 @@ def transfer_stage(source: str) -> Stage:
     return stage_from_table(table)
 
 
-def remedy_stages(findings: Sequence[Finding]) -> list[Stage]:
-    """The attacks that the warnings call for."""
+def plan_remedies(findings: Sequence[Finding]) -> list[Table]:
+    """The stages that the warnings call for, each once, cheap ones first; ``because`` names the checks."""
     flagged = [finding for finding in findings if finding.flagged]
-    stages = []
-    for table in plan_remedies(flagged):
-        stage = stage_from_table(dict(table))
-        because = ", ".join(finding.check for finding in flagged if stage.remedy in finding.adds)
-        stages.append(replace(stage, origin="diagnosis", because=because))
-    return stages
+    sources = sorted({name for finding in flagged for name in finding.numbers.get("sources", [])})
+    tables: list[Table] = []
+    for remedy, stages in REMEDIES.items():
+        because = ", ".join(finding.check for finding in flagged if remedy in finding.adds)
+        own = {"remedy": remedy, "origin": "diagnosis", "because": because}
+        for stage in stages if because else ():
+            for source in sources if remedy == "transfer" else ():
+                named = {"name": f"{stage['name']}-{source}", "title": f"MIM-10 crafted on {source}"}
+                tables.append({**stage, **named, "source": source, **own})
+            tables += [] if remedy == "transfer" else [{**stage, **own}]
+    return tables
 
 
 def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mapping[str, EvaluatedModel]) -> str:
@@ -77,28 +81,24 @@ def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mappin
         return f"It needs gradients of '{options['source']}', and none reaches the images through that model."
     if traits.classes < (fewest := attack.fewest_classes(options)):
         return f"It compares {fewest} classes, and this model has {traits.classes}."
-    if "objective" in options:
-        owner = others[options["source"]] if attack.crafts_on_source else target
-        return why_not_objective(options["objective"], owner, traits.classes)
-    return ""
-
-
-def why_not_objective(name: str, target: EvaluatedModel, classes: int) -> str:
-    """Why this model cannot be attacked on that objective, as a sentence; empty if it can."""
-    objective, head = find_objective(name), target.head
+    if "objective" not in options:
+        return ""
+    owner = others[options["source"]] if attack.crafts_on_source else target
+    objective, head = find_objective(options["objective"]), owner.head
     if objective.needs_head and head is None:
         return "It follows the loss the model was trained with, and this model's loss is not known."
     if objective.needs_preset_centers and not (head is not None and head.has_preset_centers):
         return "It follows class centers, and this model has none."
-    if classes < objective.fewest_classes:
-        return f"It compares four classes, and this model has {classes}."
+    if traits.classes < objective.fewest_classes:
+        return f"It compares four classes, and this model has {traits.classes}."
     return ""
 
 
 def describe_stage(stage: Stage, suite: Suite, seed: int) -> dict[str, Any]:
     """A stage as the records keep it."""
     table = stage_to_table(stage)
-    threat = str(suite.ball_of(stage) or "")
+    # Minimum-norm attacks, noise and rotation stay in no ball.
+    threat = str(suite.threat_of(stage)) if find_attack(stage.attack.name).stays_in_ball else ""
     own = ("name", "title", "scope", "counts", "origin", "attack")
     settings = {key: value for key, value in table.items() if key not in own}
     return {

@@ -2,8 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,30 +13,19 @@ import torch
 
 from maxmahal.attacks.checks import PROBABILITIES
 from maxmahal.data import DataSource, ImageData
-from maxmahal.errors import ArgumentError, DataError, SettingsError
-from maxmahal.evaluate.environment import as_command, describe_environment
-from maxmahal.evaluate.evaluated_model import (
-    SHOWN,
-    EvaluatedModel,
-    Target,
-    check_fit,
-    first_images,
-    load_images,
-    load_targets,
-)
+from maxmahal.errors import ArgumentError, SettingsError
+from maxmahal.evaluate.evaluated_model import DRAWS, SHOWN, EvaluatedModel, Target, is_stochastic, loaded, notes_on
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
-from maxmahal.evaluate.fingerprints import fingerprint_data
-from maxmahal.evaluate.notes import notes_on
-from maxmahal.evaluate.predictions import DRAWS, is_stochastic
+from maxmahal.evaluate.fingerprints import as_command, describe_environment, fingerprint_data
 from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite, option_defaults
 from maxmahal.files import recorded_path, user_path
-from maxmahal.imports import exits_as_errors, integration, only_named
-from maxmahal.records.reading import read_evaluations, read_numbers
+from maxmahal.imports import integration
+from maxmahal.records.reading import read_evaluations, read_folder
 from maxmahal.records.schema import FILE
 from maxmahal.records.shards import FileStore, Shard
-from maxmahal.records.store import Identity, Store
-from maxmahal.records.types import Evaluation
+from maxmahal.records.store import Store
+from maxmahal.records.types import Evaluation, Identity
 from maxmahal.settings import Table
 
 
@@ -126,8 +115,9 @@ def evaluate_models(
     with (
         integration("ray").open_workers(device) if on else nullcontext() as workers,
         loaded(targets, data, given, limit, **where) as (models, some, chosen),
-        _folder(out) as folder,
+        TemporaryDirectory(prefix="maxmahal-") if out is None else nullcontext(out) as place,
     ):
+        folder = user_path(place)
         radius = chosen.epsilon if given.assumed and not chosen.assumed else epsilon
         asked: Table = {"trust": list(trusted), "limit": limit, "seed": seed, "norm": norm, "epsilon": radius}
         asked |= {"transfer": transfer, "save-images": save_images, "out": None if out is None else str(out)}
@@ -135,10 +125,9 @@ def evaluate_models(
         hurried = until is not None and part is None and not on  # all shards have chunks of one size
         describe = partial(_describe, suite=chosen, data=some, command=command, sources=sorted(models) * transfer)
         common = (some.name, chosen.name, seed, len(some), chosen.norm, chosen.threat_of(None).radius)
-        bodies = {}
-        for name, model in models.items():
-            block = chunk_size((workers or model).device, chosen, some.image_shape, hurried=hurried)
-            bodies[Identity(name, *common)] = describe(model, block=block)
+        size = partial(chunk_size, suite=chosen, image_shape=some.image_shape, hurried=hurried)
+        sized = {name: describe(each, block=size((workers or each).device)) for name, each in models.items()}
+        bodies = {Identity(name, *common): body for name, body in sized.items()}
         listener = reporter or SilentReporter()
         shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
         shared |= {"images_folder": folder / "images" if save_images else None}
@@ -149,38 +138,6 @@ def evaluate_models(
         held = {"targets": targets, "data": source, "suite": given, "limit": limit, **where}
         kind = EvaluationRun if workers is None else workers.hold(held, models, some)
         return _run(folder, bodies, partial(kind, **shared, reporter=listener, until=until, shard=part), part)
-
-
-@contextmanager
-def code_gate(
-    targets: Sequence[Target] | Mapping[str, Target], data: DataSource | None, suite: Suite, trusted: Sequence[str]
-) -> Iterator[None]:
-    """Inside the block only code that the call names is imported, and none of it can end the process."""
-    asked = list(targets.values() if isinstance(targets, Mapping) else targets)
-    with exits_as_errors(), only_named(asked, data, suite.to_table(), trusted):
-        yield
-
-
-@contextmanager
-def loaded(
-    targets: Sequence[Target] | Mapping[str, Target],
-    data: DataSource | None,
-    suite: Suite,
-    limit: int | None,
-    *,
-    trusted: Sequence[str],
-    data_dir: str | Path | None,
-    device: torch.device | str,
-) -> Iterator[tuple[dict[str, EvaluatedModel], ImageData, Suite]]:
-    """The models, their images and the suite for these, inside the gate."""
-    with code_gate(targets, data, suite, trusted):
-        models = load_targets(targets, trusted, device)
-        count = suite.samples if limit is None else limit
-        images = load_images(models, data, data_dir, count)
-        some = _some(images, count)
-        for model in models.values():
-            check_fit(model, some)
-        yield models, some, suite.for_data(str(data) if isinstance(data, str | Path) else images.name)
 
 
 def _check_arguments(
@@ -199,16 +156,6 @@ def _check_arguments(
         raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
 
 
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    """The user's, or one that is removed."""
-    if out is not None:
-        yield user_path(out)
-        return
-    with TemporaryDirectory(prefix="maxmahal-") as folder:
-        yield Path(folder)
-
-
 def _estimate(
     folder: Path,
     bodies: Mapping[Identity, Table],
@@ -217,9 +164,12 @@ def _estimate(
     workers: int,
 ) -> list[Evaluation]:
     """Note the stages of each evaluation and their planned times; nothing is recorded."""
+    known = read_evaluations(folder) if (folder / FILE).exists() else []
     for identity, body in bodies.items():
+        stages = [stage for each in known if each.identity == identity for stage in each.stages if not stage.skipped]
+        recorded = [stage.name for stage in stages if stage.finished]
         planned = plan(name=identity.name, stochastic=body["model"]["stochastic"])
-        for line in planned.estimate(_recorded(folder, identity), body["block"], workers):
+        for line in planned.estimate(recorded, body["block"], workers):
             reporter.note(line)
     return []
 
@@ -237,20 +187,7 @@ def _run(
             for identity, body in bodies.items():
                 known = {"name": identity.name, "stochastic": body["model"]["stochastic"], "identity": identity}
                 begin(store=store, number=numbers[identity], **known).run()
-    return read_numbers(path, list(numbers.values()))
-
-
-def _recorded(folder: Path, identity: Identity) -> list[str]:
-    """The names of the stages that are recorded."""
-    if not (folder / FILE).exists():
-        return []
-    return [
-        stage.name
-        for each in read_evaluations(folder)
-        if Identity(each.name, each.data, each.suite, each.seed, each.samples, each.norm, each.radius) == identity
-        for stage in each.stages
-        if stage.finished and not stage.skipped
-    ]
+    return read_folder(path, list(numbers.values()))
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:
@@ -259,19 +196,6 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
             raise ArgumentError("norm and epsilon belong to a suite given by its name; this one has its own.")
         return suite
     return load_suite(suite, norm=norm, epsilon=None if epsilon is None else str(epsilon))
-
-
-def _some(images: ImageData, limit: int | None) -> ImageData:
-    if not len(images):
-        raise DataError(f"{images.name} holds no images to attack; choose other --data.")
-    some = first_images(images, limit)
-    ids, counts = torch.unique(some.sample_ids, return_counts=True)
-    if len(ids) < len(some):
-        raise DataError(
-            f"{images.name}: {int(counts.max())} images have the sample id {int(ids[counts.argmax()])}; number the "
-            "samples without repetition, because records tell them apart by their ids."
-        )
-    return some
 
 
 def _command(models: Mapping[str, EvaluatedModel], suite: str | Path | Suite, data: str, options: Table) -> str:

@@ -1,15 +1,17 @@
-"""One chunk of one stage: attack the samples, let the model itself judge the images found, make records of it."""
+"""One chunk of one stage: attack the samples, let the model itself judge the images found, record it."""
 
+import io
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from maxmahal.attacks import L2, Engine, Linf, Model, Nearest, Passes, Result
@@ -18,16 +20,14 @@ from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.oracle import judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
 from maxmahal.errors import ArgumentError
-from maxmahal.evaluate.evaluated_model import EvaluatedModel
+from maxmahal.evaluate.evaluated_model import DRAWS, EvaluatedModel, mean_correct
 from maxmahal.evaluate.feature_plane import Plane
-from maxmahal.evaluate.pixels import round_to_bytes
-from maxmahal.evaluate.predictions import DRAWS, mean_correct
 from maxmahal.evaluate.suite import Stage
+from maxmahal.files import write_atomically
 from maxmahal.imports import call_function
 from maxmahal.models import Classifier
 from maxmahal.random import own_stream
-from maxmahal.records.store import ChunkPictures, ChunkPoints
-from maxmahal.records.types import Columns, Rating
+from maxmahal.records.types import ChunkRecords, Columns, Rating
 
 
 @dataclass(frozen=True)
@@ -36,27 +36,22 @@ class StageInput:
 
     stage: Stage
     target: EvaluatedModel
-    model: Model
-    """What the attack searches on: the prepared model, or one that passes gradients straight through."""
+    model: Model  # what the attack searches on: the prepared model, or one that passes gradients straight through
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
     sample_ids: Int[Tensor, " n"]
     threat: Linf | L2
     seed: int
     engine: Engine
-    others: Mapping[str, EvaluatedModel]
-    """All models of the evaluation, as sources of transfer attacks."""
+    others: Mapping[str, EvaluatedModel]  # all models of the evaluation, as sources of transfer attacks
     stochastic: bool = False
     model_seed: int = 0
     """Seeds the randomness of a stochastic model, so that a chunk gives the same result when it is repeated."""
     before: Mapping[int, tuple[int, float]] | None = None
     """By sample id, the prediction of the clean image and how often it is correct; None in the clean stage."""
-    check_rounded: bool = False
-    """Whether to re-check each adversarial image after rounding to 8 bits."""
-    pictured: frozenset[int] = frozenset()
-    """Ids of the samples whose images are kept for the gallery."""
-    drawn: frozenset[int] = frozenset()
-    """Ids of the samples whose features are drawn."""
+    check_rounded: bool = False  # whether to re-check each adversarial image after rounding to 8 bits
+    pictured: frozenset[int] = frozenset()  # ids of the samples whose images are kept for the gallery
+    drawn: frozenset[int] = frozenset()  # ids of the samples whose features are drawn
     plane: Plane | None = None
 
     @cached_property
@@ -71,14 +66,10 @@ class StageInput:
 
 
 @dataclass(frozen=True)
-class StageOutput:
-    """What comes out of a stage: one image per sample, and the records of the chunk."""
+class StageOutput(ChunkRecords):
+    """What comes out of a stage: the records of the chunk, and one image per sample."""
 
     images: Float[Tensor, "n c h w"]
-    columns: Columns
-    rating: Rating
-    pictures: ChunkPictures | None
-    points: ChunkPoints | None
 
 
 def run_stage(task: StageInput) -> StageOutput:
@@ -90,7 +81,7 @@ def run_stage(task: StageInput) -> StageOutput:
         points = _points(task, found.images, columns)
     passes = found.passes
     rating = Rating(time.perf_counter() - started, passes.forward, passes.backward, passes.queries)
-    return StageOutput(found.images, columns, rating, _pictures(task, found.images, columns), points)
+    return StageOutput(columns, rating, _pictures(task, found.images, columns), points, found.images)
 
 
 def run_attack(task: StageInput) -> Result:
@@ -189,25 +180,63 @@ def _broken_rounded(task: StageInput, images: Tensor, broken: Bool[np.ndarray, "
     return answers
 
 
-def _pictures(task: StageInput, images: Tensor, columns: Columns) -> ChunkPictures | None:
+def _pictures(task: StageInput, images: Tensor, columns: Columns) -> list[tuple[int, np.ndarray, np.ndarray]]:
     chosen = np.isin(columns.sample, list(task.pictured)) & columns.broken & columns.right_before
-    if not chosen.any():
-        return None
     rows = chosen.nonzero()[0].tolist()
     clean, moved = (tensor[rows].cpu().numpy() for tensor in (task.images, images))
-    return ChunkPictures(columns.sample[rows].tolist(), clean, moved)
+    return list(zip(columns.sample[rows].tolist(), clean, moved, strict=True))
 
 
-def _points(task: StageInput, images: Tensor, columns: Columns) -> ChunkPoints | None:
+def _points(task: StageInput, images: Tensor, columns: Columns) -> list[tuple[int, float, float]]:
     """The features of the clean images, and later those of each adversarial image, projected on the plane."""
     model = task.target.model
     if task.plane is None or not isinstance(model, Classifier):
-        return None
+        return []
     chosen = np.isin(columns.sample, list(task.drawn))
     if task.before is not None:
         chosen &= columns.broken & columns.right_before
     if not chosen.any():
-        return None
+        return []
     with torch.no_grad(), model_errors(model, images):
         features = model.features(images[torch.from_numpy(chosen.nonzero()[0]).to(images.device)])
-    return ChunkPoints(columns.sample[chosen], task.plane.project(features))
+    places = task.plane.project(features).tolist()
+    return [(sample, x, y) for sample, (x, y) in zip(columns.sample[chosen].tolist(), places, strict=True)]
+
+
+def round_to_bytes(
+    clean: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"], threat: Linf | L2 | None
+) -> UInt8[Tensor, "n c h w"]:
+    """The images rounded to 8 bits without leaving the ball, if any."""
+    origin = (clean * 255).round()
+    change = (moved - clean) * 255
+    if isinstance(threat, Linf):
+        most = math.floor(threat.radius * 255 + 1e-6)
+        change = change.round().clamp(-most, most)
+    elif threat is None:
+        change = change.round()
+    else:
+        nearest = change.round()
+        inside = nearest.flatten(1).norm(dim=1) <= threat.radius * 255
+        change = torch.where(inside[:, None, None, None], nearest, change.trunc())
+    return (origin + change).clamp(0, 255).to(torch.uint8)
+
+
+def save_images(folder: Path, number: int, task: StageInput, output: StageOutput, within: Path) -> None:
+    """The broken samples of a chunk: one .npz of float32 images, and a PNG of bytes for each; no link leads out."""
+    from PIL import Image  # only if images are saved
+
+    columns, moved = output.columns, output.images
+    rows = columns.broken.nonzero()[0]
+    if not len(rows):
+        return
+    chosen = torch.from_numpy(rows).to(moved.device)
+    stream = io.BytesIO()
+    facts = {name: getattr(columns, name)[rows] for name in ("sample", "label", "prediction")}
+    np.savez(stream, images=moved[chosen].cpu().numpy(), **facts)
+    write_atomically(folder / f"chunk-{number:05d}.npz", lambda path: path.write_bytes(stream.getvalue()), within)
+    if moved.shape[1] not in (1, 3):
+        return  # no PNG has two channels; the .npz has the images
+    rounded = round_to_bytes(task.images[chosen], moved[chosen], task.ball).cpu().numpy()
+    for image, sample in zip(rounded, columns.sample[rows].tolist(), strict=True):
+        picture = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
+        write_atomically(folder / f"sample-{sample:06d}.png", partial(picture.save, format="PNG"), within)

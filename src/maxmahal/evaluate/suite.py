@@ -129,10 +129,6 @@ class Suite:
         epsilon = self.epsilon if stage is None or stage.epsilon is None else stage.epsilon
         return Linf(epsilon) if self.norm == "Linf" else L2(epsilon)
 
-    def ball_of(self, stage: Stage) -> Linf | L2 | None:
-        """As ``threat_of``, but None for attacks that stay in none: minimum-norm ones, noise, rotation."""
-        return self.threat_of(stage) if find_attack(stage.attack.name).stays_in_ball else None
-
     def to_table(self) -> Table:
         """Every setting with every default, for the records."""
         # How the numbers are to be read is no setting of theirs: records from before this was said can go on.
@@ -177,10 +173,7 @@ def load_suite(suite: str | Path, *, norm: str | None = None, epsilon: str | Non
 
 
 def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
-    """The stages of the suites that a file includes, then its own; those that it names, where it names any.
-
-    Each with the name of the file that it stands in.
-    """
+    """The stages of included suites, then the file's own, or those that it names; each with the name of its file."""
     if path in seen:
         circle = " -> ".join(each.stem for each in (*seen, path))
         raise SettingsError(f"Suites include each other in a circle: {circle}.")
@@ -188,7 +181,10 @@ def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
     known = []
     for name in _parse(table.get("include", []), tuple[str, ...], f"{where}: include"):
         known += _stages(find_file("suite", seen_from(path, "suite", name)), (*seen, path))
-    known += [(stage, where) for stage in _tables(table.get("stage", []), where)]
+    own = table.get("stage", [])
+    if not isinstance(own, list) or not all(isinstance(stage, dict) for stage in own):
+        raise SettingsError(f"{where}: stages are written as [[stage]] sections, one an attack.")
+    known += [(stage, where) for stage in own]
     if "stages" not in table:
         return known
     by_name = {str(stage.get("name")): (stage, file) for stage, file in known}
@@ -204,22 +200,16 @@ def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
     return [by_name[name] for name in names]
 
 
-def _tables(stages: object, where: str) -> list[Table]:
-    if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
-        raise SettingsError(f"{where}: stages are written as [[stage]] sections, one an attack.")
-    return stages
-
-
 def stage_from_table(table: Table, where: str = "the suite") -> Stage:
     """One stage: what is said about it, and the options of its attack; ``where`` is the file it stands in."""
     own = [field.name for field in dataclasses.fields(Stage) if field.name != "attack"]
     name = table.get("name")
     if not isinstance(name, str) or not name:
         raise SettingsError(f"{where}: every stage needs a name, such as name = 'apgd-margin'.")
-    said = _parse_fields(Stage, {key: table[key] for key in table if key in own}, f"{where}, stage {name}", own)
-    options = {key: value for key, value in table.items() if key not in own}
-    attack = _parse_attack(options, f"{where}, stage {name}", [key for key in own if key not in _PLANNERS])
     try:
+        said = _parse_fields(Stage, {key: table[key] for key in table if key in own}, name, own)
+        options = {key: value for key, value in table.items() if key not in own}
+        attack = _parse_attack(options, name, [key for key in own if key not in _PLANNERS])
         stage = Stage(attack=attack, **said)
     except SettingsError as error:
         raise SettingsError(f"{where}, stage {error}") from error
@@ -327,10 +317,7 @@ def _parse(value: object, annotation: Any, where: str) -> Any:
 
 
 def option_defaults(name: str) -> Table:
-    """What a stage's table says about an attack's options if the file says nothing; empty for an unknown attack.
-
-    Records of earlier versions do not have the options that were added since.
-    """
+    """The options of an attack by default, which records of earlier versions lack if they were added since."""
     if name not in ATTACKS:
         return {}
     return {key: option.default for key, option in ATTACKS[name].options.items() if option.default is not None}

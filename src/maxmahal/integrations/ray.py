@@ -22,14 +22,12 @@ import torch
 
 from maxmahal.data import ImageData
 from maxmahal.errors import ArgumentError, DataError, SettingsError
-from maxmahal.evaluate.diagnose import CHECKS
+from maxmahal.evaluate.diagnose.checks import CHECKS
 from maxmahal.evaluate.durations import duration
-from maxmahal.evaluate.environment import describe_device
-from maxmahal.evaluate.evaluated_model import EvaluatedModel
+from maxmahal.evaluate.evaluated_model import EvaluatedModel, code_gate, loaded
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation
-from maxmahal.evaluate.fingerprints import fingerprint_data
+from maxmahal.evaluate.fingerprints import describe_device, fingerprint_data
 from maxmahal.evaluate.plan import blocks, samples_of
-from maxmahal.evaluate.run import code_gate, loaded
 from maxmahal.evaluate.stage import StageOutput
 from maxmahal.evaluate.suite import Stage
 from maxmahal.imports import optional
@@ -288,10 +286,7 @@ class _Blocks:
         if self._stages[position].counts:
             for sample, share in zip(columns.sample.tolist(), columns.right_share.tolist(), strict=True):
                 self._shares[sample] = min(share, self._shares.get(sample, 1.0))
-        run = self._run
-        run.store.add_chunk(
-            run.number, position, number, columns, output.rating, device, output.pictures, output.points
-        )
+        self._run.store.add_chunk(self._run.number, position, number, output, device)
         self._settle(position, number)
 
     def _settle(self, position: int, number: int) -> None:

@@ -74,7 +74,7 @@ def select(
         wanted = [stage for stage in evaluation.stages if attack in (None, stage.name)]
         if attack is None and broken is not None:
             wanted = [stage for stage in wanted if stage.name != CLEAN]
-        stages = [_filter(stage, broken, sample) for stage in wanted]
+        stages = [replace(stage, columns=_rows(stage, broken, sample)) for stage in wanted]
         if kept := tuple(stage for stage in stages if len(stage.columns)):
             selected.append(replace(evaluation, stages=kept))
     return selected
@@ -83,8 +83,7 @@ def select(
 def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
     """RobustBench's entry for a model, as far as records know it; the author fills in what is null."""
     if not evaluation.finished:
-        way_out = "run it again to continue, then export."
-        raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; {way_out}")
+        raise ArgumentError(f"The evaluation of {evaluation.name} is not finished; run it again to continue.")
     if evaluation.comparison:
         raise ArgumentError(
             f"Suite {evaluation.suite} repeats the paper's protocol, which does not measure robustness; "
@@ -244,7 +243,7 @@ def _check_known(what: str, asked: str | None, known: set[str]) -> None:
         raise ArgumentError(f"The records have no {what} '{asked}'; {did_you_mean(asked, known)}")
 
 
-def _filter(stage: StageRecords, broken: bool | None, sample: int | None) -> StageRecords:
+def _rows(stage: StageRecords, broken: bool | None, sample: int | None) -> Columns:
     columns = stage.columns
     keep: Bool[np.ndarray, " n"] = np.ones(len(columns), dtype=bool)
     if broken is not None:
@@ -255,4 +254,4 @@ def _filter(stage: StageRecords, broken: bool | None, sample: int | None) -> Sta
         keep &= columns.sample == sample
     values = {field.name: getattr(columns, field.name) for field in fields(Columns)}
     kept: dict[str, Any] = {name: None if value is None else value[keep] for name, value in values.items()}
-    return replace(stage, columns=Columns(**kept))
+    return Columns(**kept)

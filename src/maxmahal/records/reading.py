@@ -25,20 +25,16 @@ _BY_NAME = ("paper-figure4", "spsa-sizes")
 def read_evaluations(folders: str | Path | Sequence[str | Path]) -> list[Evaluation]:
     """Every evaluation in one or several folders, finished or not, in the order they began."""
     several = [folders] if isinstance(folders, str | Path) else folders
-    return [evaluation for folder in several for evaluation in _read_folder(user_path(folder))]
+    return [evaluation for folder in several for evaluation in read_folder(user_path(folder))]
 
 
-def read_numbers(folder: Path, numbers: Sequence[int]) -> list[Evaluation]:
-    """The evaluations of these numbers, and no others of the folder."""
-    return [evaluation for number in numbers for evaluation in _read_folder(folder, "WHERE id = ?", number)]
-
-
-def _read_folder(folder: Path, where: str = "", *values: int) -> list[Evaluation]:
+def read_folder(folder: Path, numbers: Sequence[int] | None = None) -> list[Evaluation]:
+    """The evaluations of these numbers, in their order, or all."""
     with closing(open_for_reading(folder)) as connection, record_errors(folder / FILE):
         connection.row_factory = sqlite3.Row
         connection.execute("BEGIN")  # a consistent view of a file that others may be writing
-        rows = connection.execute(f"SELECT * FROM evaluations {where} ORDER BY id", values).fetchall()
-        return [_evaluation(connection, row) for row in rows]
+        rows = {row["id"]: row for row in connection.execute("SELECT * FROM evaluations ORDER BY id").fetchall()}
+        return [_evaluation(connection, rows[number]) for number in (rows if numbers is None else numbers)]
 
 
 def _evaluation(connection: sqlite3.Connection, row: sqlite3.Row) -> Evaluation:

@@ -17,17 +17,10 @@ from typing import TypeVar
 
 from maxmahal.errors import SettingsError
 from maxmahal.files import user_path, write_atomically
-from maxmahal.records.schema import (
-    FILE,
-    RecordsError,
-    open_copy,
-    open_for_reading,
-    open_for_writing,
-    parse_body,
-    record_errors,
-)
-from maxmahal.records.store import Identity, Store, finding_from_json
-from maxmahal.records.types import Finding
+from maxmahal.records import schema
+from maxmahal.records.schema import FILE, RecordsError, open_for_reading, parse_body, record_errors
+from maxmahal.records.store import Store, finding_from_json
+from maxmahal.records.types import Finding, Identity
 from maxmahal.settings import Table
 
 T = TypeVar("T")
@@ -99,7 +92,7 @@ class FileStore(Store):
     """Records in memory, written to ``path`` as a whole after a chunk and at the end."""
 
     def __init__(self, path: Path, option_defaults: Callable[[str], Table] = lambda _: {}) -> None:
-        super().__init__(path.parent, option_defaults, connection=open_copy(path))
+        super().__init__(path.parent, option_defaults, connection=schema.open_copy(path))
         self.path = path
         self._changed, self._due = False, 0.0
 
@@ -159,7 +152,7 @@ def merge_records(
         )
     target = out / FILE
     # Not in WAL mode, if the file is not in it yet: that does not work on every file system.
-    connection = open_for_writing(out, wal=False)
+    connection = schema.open_for_writing(out, wal=False)
     with closing(Store(out, option_defaults, connection=connection)) as store, record_errors(target), connection:
         connection.execute("BEGIN IMMEDIATE")  # one transaction: other processes wait for it, and an error undoes it
         for source in sources:

@@ -4,49 +4,19 @@ import json
 import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from maxmahal.files import parse_json
 from maxmahal.records.schema import FILE, RecordsError, open_for_writing, parse_body, record_errors
-from maxmahal.records.types import Columns, Finding, Rating
+from maxmahal.records.types import ChunkRecords, Columns, Finding, Identity
 from maxmahal.settings import Table, first_difference
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What identifies an evaluation within a folder."""
-
-    name: str
-    data: str
-    suite: str
-    seed: int
-    samples: int
-    norm: str
-    radius: float
-
-
-@dataclass(frozen=True)
-class ChunkPictures:
-    """The images of a few samples, for the gallery."""
-
-    sample: list[int]
-    clean: Float[np.ndarray, "n c h w"]
-    adversarial: Float[np.ndarray, "n c h w"]
-
-
-@dataclass(frozen=True)
-class ChunkPoints:
-    """Where samples are in the plane of features."""
-
-    sample: Int[np.ndarray, " n"]
-    xy: Float[np.ndarray, "n 2"]
+_ADD_CHUNK = "INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Store:
@@ -72,10 +42,7 @@ class Store:
         self._connection.close()
 
     def begin(self, identity: Identity, body: Table) -> int:
-        """The number of the evaluation, which is created if it does not exist.
-
-        An existing one must have the same model, data and suite: ``body["same"]`` must not differ.
-        """
+        """The number of the evaluation, created if it does not exist; of an existing one "same" must not differ."""
 
         def work(connection: sqlite3.Connection) -> tuple[int, Table]:
             known = self.find(identity)
@@ -83,7 +50,7 @@ class Store:
                 return known
             text = json.dumps(body)
             query = "INSERT INTO evaluations (name, data, suite, seed, samples, body) VALUES (?, ?, ?, ?, ?, ?)"
-            connection.execute(query, (*_own_columns(identity), text))
+            connection.execute(query, (*identity[:5], text))
             ((number,),) = connection.execute("SELECT last_insert_rowid()")
             return number, parse_body("evaluations", text)
 
@@ -99,14 +66,13 @@ class Store:
 
     def check(self, identity: Identity, body: Table) -> None:
         """Raise what ``begin`` would raise, and write nothing."""
-        known = self.find(identity)
-        if known is not None:
+        if known := self.find(identity):
             self._refuse_other(identity, known[1], body)
 
     def find(self, identity: Identity) -> tuple[int, Table] | None:
         """The number and description of an evaluation, if it exists."""
         query = "SELECT id, body FROM evaluations WHERE (name, data, suite, seed, samples) = (?, ?, ?, ?, ?)"
-        for number, text in self._rows(query, *_own_columns(identity)):
+        for number, text in self._rows(query, *identity[:5]):
             found: Table = self._parse("evaluations", text)
             # Not in SQL, which may read the last bit of a radius differently.
             if (found["same"]["suite"]["norm"], found["radius"]) == (identity.norm, identity.radius):
@@ -132,10 +98,8 @@ class Store:
 
     def add_finding(self, evaluation: int, position: int, finding: Finding) -> None:
         """Record the result of a check; the first one counts."""
-        values = (evaluation, position, finding.check, json.dumps(asdict(finding)))
-        self._commit(
-            lambda connection: connection.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", values)
-        )
+        row = (evaluation, position, finding.check, json.dumps(asdict(finding)))
+        self._write_rows("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", row)
 
     def adopt(self, evaluation: int, findings: Sequence[Finding]) -> None:
         """Replace all findings, and forget the attacks that the earlier ones called for."""
@@ -182,9 +146,8 @@ class Store:
 
     def size(self, evaluation: int, stage: int, samples: int | None, chunks: int) -> None:
         """Record how many samples, if that is known, and chunks a stage has."""
-        values = (samples, chunks, evaluation, stage)
         query = "UPDATE stages SET planned = ?, chunks = ? WHERE evaluation = ? AND position = ?"
-        self._commit(lambda connection: connection.execute(query, values))
+        self._write_rows(query, (samples, chunks, evaluation, stage))
 
     def count_samples(self, evaluation: int) -> None:
         """Record how many samples the stages have whose chunks were computed elsewhere."""
@@ -193,13 +156,11 @@ class Store:
             "records.evaluation = stages.evaluation AND records.stage = stages.position)) "
             "WHERE evaluation = ? AND chunks IS NOT NULL"
         )
-        self._commit(lambda connection: connection.execute(query, (evaluation,)))
+        self._write_rows(query, (evaluation,))
 
     def add_empty_chunks(self, evaluation: int, stage: int, numbers: Collection[int], device: str) -> None:
         """Record chunks of which earlier stages left no sample."""
-        rows = [(evaluation, stage, number, 0.0, 0, 0, 0, device) for number in numbers]
-        query = "INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        self._commit(lambda connection: connection.executemany(query, rows))
+        self._write_rows(_ADD_CHUNK, *((evaluation, stage, number, 0.0, 0, 0, 0, device) for number in numbers))
 
     def done_chunks(self, evaluation: int, stage: int) -> set[int]:
         """The numbers of the recorded chunks."""
@@ -229,38 +190,20 @@ class Store:
         query = "SELECT sample, prediction, right_share FROM records WHERE evaluation = ? AND stage = 0"
         return {sample: (prediction, share) for sample, prediction, share in self._rows(query, evaluation)}
 
-    def add_chunk(
-        self,
-        evaluation: int,
-        stage: int,
-        number: int,
-        columns: Columns,
-        rating: Rating,
-        device: str,
-        pictures: ChunkPictures | None,
-        points: ChunkPoints | None,
-    ) -> bool:
+    def add_chunk(self, evaluation: int, stage: int, number: int, chunk: ChunkRecords, device: str) -> bool:
         """Record a finished chunk; False if another process recorded it first."""
+        where = evaluation, stage
 
         def work(connection: sqlite3.Connection) -> bool:
-            added = connection.execute(
-                "INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (evaluation, stage, number, *vars(rating).values(), device),
-            ).rowcount
-            if not added:
+            row = (*where, number, *vars(chunk.rating).values(), device)
+            if not connection.execute(_ADD_CHUNK, row).rowcount:
                 return False
             place = ", ".join("?" * 15)
-            connection.executemany(f"INSERT INTO records VALUES ({place})", _rows_of(columns, evaluation, stage))
-            if pictures is not None:
-                connection.executemany(
-                    "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?)", _picture_rows(pictures, evaluation, stage)
-                )
-            if points is not None:
-                rows = zip(points.sample.tolist(), points.xy.tolist(), strict=True)
-                connection.executemany(
-                    "INSERT INTO points VALUES (?, ?, ?, ?, ?)",
-                    [(evaluation, stage, sample, x, y) for sample, (x, y) in rows],
-                )
+            connection.executemany(f"INSERT INTO records VALUES ({place})", _rows_of(chunk.columns, evaluation, stage))
+            images = ((sample, json.dumps(both[0].shape), *map(_to_bytes, both)) for sample, *both in chunk.pictures)
+            pictures, points = ([(*where, *row) for row in rows] for rows in (images, chunk.points))
+            connection.executemany("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?)", pictures)
+            connection.executemany("INSERT INTO points VALUES (?, ?, ?, ?, ?)", points)
             return True
 
         return self._commit(work)
@@ -277,8 +220,7 @@ class Store:
 
     def finish(self, evaluation: int) -> None:
         """Mark the evaluation as finished."""
-        query = "UPDATE evaluations SET finished = 1 WHERE id = ?"
-        self._commit(lambda connection: connection.execute(query, (evaluation,)))
+        self._write_rows("UPDATE evaluations SET finished = 1 WHERE id = ?", (evaluation,))
 
     def _parse(self, table: str, text: str) -> Table:
         with record_errors(self.path):
@@ -289,6 +231,9 @@ class Store:
         with record_errors(self.path):
             return self._connection.execute(query, values).fetchall()
 
+    def _write_rows(self, query: str, *rows: tuple[object, ...]) -> None:
+        self._commit(lambda connection: connection.executemany(query, rows))
+
     def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """One transaction, or a part of an open one; the lock is taken at once, so that two writers wait."""
         if self._connection.in_transaction:
@@ -297,11 +242,6 @@ class Store:
         with record_errors(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             return work(connection)
-
-
-def _own_columns(identity: Identity) -> tuple[str, str, str, int, int]:
-    """The parts of an identity that have columns of their own."""
-    return identity.name, identity.data, identity.suite, identity.seed, identity.samples
 
 
 def finding_from_json(text: str) -> Finding:
@@ -318,9 +258,5 @@ def _rows_of(columns: Columns, evaluation: int, stage: int) -> Iterator[tuple[ob
     return zip([evaluation] * len(columns), [stage] * len(columns), *known, strict=True)
 
 
-def _picture_rows(pictures: ChunkPictures, evaluation: int, stage: int) -> Sequence[tuple[object, ...]]:
-    shape = json.dumps(pictures.clean.shape[1:])
-    return [
-        (evaluation, stage, sample, shape, clean.astype("<f4").tobytes(), moved.astype("<f4").tobytes())
-        for sample, clean, moved in zip(pictures.sample, pictures.clean, pictures.adversarial, strict=True)
-    ]
+def _to_bytes(image: np.ndarray) -> bytes:
+    return image.astype("<f4").tobytes()

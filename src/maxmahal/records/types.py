@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -55,6 +55,18 @@ class Rating:
     forward: int
     backward: int
     queries: int
+
+
+@dataclass(frozen=True)
+class ChunkRecords:
+    """What is recorded of one chunk."""
+
+    columns: Columns
+    rating: Rating
+    pictures: Sequence[tuple[int, np.ndarray, np.ndarray]]
+    """A few samples for the gallery, each with its clean and its adversarial image."""
+    points: Sequence[tuple[int, float, float]]
+    """Samples, and where they are in the plane of features."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class Finding:
     remedy: str
     """Which attack to add, as a sentence; empty if none."""
     adds: tuple[str, ...] = ()
-    """Names of remedies (see ``diagnose.remedies``): attacks that a suite with ``mend = true`` adds."""
+    """Names of remedies (see ``diagnose/remedies.toml``): attacks that a suite with ``mend = true`` adds."""
     numbers: dict[str, Any] = field(default_factory=dict)
     """What was measured: numbers, lists of numbers, texts; curves as {"x": [...], "y": [...]}."""
 
@@ -138,6 +150,18 @@ class Points:
     sample: Int[np.ndarray, " n"]
     label: Int[np.ndarray, " n"]
     xy: Float[np.ndarray, "n 2"]
+
+
+class Identity(NamedTuple):
+    """What identifies an evaluation within a folder."""
+
+    name: str
+    data: str
+    suite: str
+    seed: int
+    samples: int
+    norm: str
+    radius: float
 
 
 @dataclass(frozen=True)
@@ -190,6 +214,11 @@ class Evaluation:
         from maxmahal.records.verdict import give_verdict  # which imports these types
 
         return give_verdict(self)
+
+    @property
+    def identity(self) -> Identity:
+        """What distinguishes it from the others in its folder."""
+        return Identity(*(getattr(self, name) for name in Identity._fields))
 
     def stage(self, name: str) -> StageRecords:
         """The stage of that name."""

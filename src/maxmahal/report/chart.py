@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 import numpy as np
@@ -20,7 +19,8 @@ from jaxtyping import Float
 from markupsafe import Markup
 from PIL import Image
 
-from maxmahal.report.wording import short
+from maxmahal.report.templates import asset, render
+from maxmahal.report.wording import plain, short
 
 Point = tuple[float, float]
 SERIES, CLASSES = 8, 10  # colours for models and for classes that readers with any colour vision can distinguish
@@ -90,10 +90,8 @@ class Text:
     size: float = 12.5
     anchor: Literal["start", "middle", "end"] = "start"
     bold: bool = False
-    halo: bool = False
-    """With an outline in the colour of the background, to be legible on top of other parts."""
-    upright: bool = False
-    """Turned to run from bottom to top."""
+    halo: bool = False  # with an outline in the colour of the background, to be legible on top of other parts
+    upright: bool = False  # turned to run from bottom to top
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +127,8 @@ class Drawing:
 
     def svg(self, class_: str = "chart") -> Markup:
         """For a page that has the style sheet; arrow keys step through the parts that have a tip."""
-        parts = [_svg(part) for part in self.parts]
-        has_tips = any("data-tip" in part for part in parts)
-        inside = Markup("").join([element("title", self.title), *parts])
-        look = {"class_": f"{class_} marks" if has_tips else class_, "viewBox": _view_box(self.width, self.height)}
-        return element("svg", inside, **look, role="img", tabindex=0 if has_tips else None, aria_label=self.title)
+        tips = any(getattr(part, "tip", "") for part in self.parts)
+        return self._render(style="", class_=f"{class_} marks" if tips else class_, tips=tips)
 
     def file(self) -> str:
         """A file of its own, with colours for light and dark viewers and a background."""
@@ -143,11 +138,11 @@ class Drawing:
             for dark in (False, True)
         )
         style = f"svg{{{light}}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}text{{font-family:sans-serif}}"
-        ground = element("rect", width=self.width, height=self.height, fill="var(--card)")
-        inside = [element("title", self.title), element("style", Markup(style)), ground, *map(_svg, self.parts)]
-        size = {"width": self.width, "height": self.height, "viewBox": _view_box(self.width, self.height)}
-        whole = element("svg", Markup("\n").join(inside), xmlns="http://www.w3.org/2000/svg", role="img", **size)
-        return f"{whole}\n"
+        return str(self._render(style=style))
+
+    def _render(self, **values: object) -> Markup:
+        tools = {"path": _path, "dots_path": _dots_path, "data_uri": data_uri, "shapes": _SHAPES}
+        return render("drawing.svg.j2", drawing=self, **tools, **values)
 
 
 @dataclass(frozen=True)
@@ -160,8 +155,7 @@ class Axis:
     scale: Literal["linear", "log", "root"] = "linear"
     """"root" spreads out small values, as a logarithm does, and has a place for zero."""
     text: Callable[[float], str] = short
-    at: tuple[float, ...] = ()
-    """Ticks at these values instead of round ones."""
+    at: tuple[float, ...] = ()  # ticks at these values instead of round ones
 
     @classmethod
     def around(cls, label: str, values: Sequence[float], scale: Literal["linear", "log"] = "linear") -> "Axis":
@@ -340,16 +334,6 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
 
 
-def element(tag: str, content: str = "", /, **attributes: object) -> Markup:
-    """One element; underscores in names become hyphens, ``class_`` is ``class``, and everything is escaped."""
-    pairs = Markup("").join(
-        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), plain(value))
-        for name, value in attributes.items()
-        if value is not None
-    )
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), pairs, content)
-
-
 def data_uri(image: Float[np.ndarray, "c h w"]) -> str:
     """An image in [0, 1], grey or RGB, as the address of its own PNG."""
     pixels = (np.clip(image, 0, 1) * 255).round().astype(np.uint8)
@@ -362,47 +346,9 @@ def data_uri(image: Float[np.ndarray, "c h w"]) -> str:
 @cache
 def palette(dark: bool = False) -> dict[str, str]:
     """The hexadecimal colours of the style sheet by their names."""
-    sheet = files("maxmahal.report").joinpath("assets", "style.css").read_text(encoding="utf-8")
+    sheet = asset("style.css")
     start = sheet.index(':root[data-theme="dark"] {' if dark else ":root {")
     return dict(re.findall(r"--([a-z0-9-]+):\s*(#[0-9a-f]{6})", sheet[start : sheet.index("}", start)]))
-
-
-def _svg(part: DrawingPart) -> Markup:
-    if isinstance(part, Pixels):
-        size, look = {"width": part.side, "height": part.side}, "image-rendering:pixelated"
-        return element("image", x=part.x, y=part.y, href=data_uri(part.image), style=look, **size)
-    ink = f"var(--{part.ink})"
-    if isinstance(part, Mark):
-        place = f"translate({plain(part.x)} {plain(part.y)})"
-        tip = part.tip or None
-        return element("path", d=_SHAPES[part.shape], transform=place, fill=ink, stroke="var(--card)", data_tip=tip)
-    if isinstance(part, Text):
-        return _svg_text(part, ink)
-    faint = part.opacity if part.opacity < 1 else None
-    if isinstance(part, Area):
-        return element("path", d=f"{_path(part.points)}z", fill=ink, opacity=faint, data_tip=part.tip or None)
-    if isinstance(part, Dots):
-        # To half a unit: dots that look the same are drawn once.
-        distinct = dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in part.points)
-        d = "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct)
-        width, dash = 2 * part.radius, None
-    else:
-        d, width, dash = _path(part.points), part.width, "5 4" if part.dash else None
-    round_ = {"stroke_linecap": "round", "stroke_linejoin": "round"}
-    line = {"stroke": ink, "stroke_width": width, "stroke_dasharray": dash}
-    return element("path", d=d, fill="none", **line, **round_, opacity=faint)
-
-
-def _svg_text(part: Text, ink: str) -> Markup:
-    halo = {"stroke": "var(--card)", "stroke_width": 3.5, "paint_order": "stroke", "stroke_linejoin": "round"}
-    turn = f"rotate(-90 {plain(part.x)} {plain(part.y)})" if part.upright else None
-    look = {"fill": ink, "font_size": part.size, "font_weight": 600 if part.bold else None}
-    place = {"x": part.x, "y": part.y, "text_anchor": part.anchor, "transform": turn}
-    return element("text", part.text, **place, **look, **(halo if part.halo else {}))
-
-
-def _view_box(width: float, height: float) -> str:
-    return f"0 0 {plain(width)} {plain(height)}"
 
 
 def _box(left: float, top: float, right: float, bottom: float) -> list[Point]:
@@ -413,8 +359,7 @@ def _path(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{plain(x)} {plain(y)}" for x, y in points)
 
 
-def plain(value: object) -> str:
-    """Coordinates to a hundredth of a unit, which keeps pages small."""
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".") if round(value, 2) else "0"
-    return str(value)
+def _dots_path(points: Sequence[Point]) -> str:
+    """To half a unit: dots that look the same are drawn once."""
+    distinct = dict.fromkeys((round(2 * x) / 2, round(2 * y) / 2) for x, y in points)
+    return "".join(f"M{plain(x)} {plain(y)}h0" for x, y in distinct)

@@ -13,29 +13,12 @@ from matplotlib.figure import Figure
 from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.files import write_atomically
 from maxmahal.records.types import Evaluation, Points
-from maxmahal.report.chart import (
-    CLASSES,
-    MARGIN,
-    SERIES,
-    Area,
-    Dots,
-    Drawing,
-    DrawingPart,
-    Key,
-    Mark,
-    Pixels,
-    Text,
-    arranged,
-    cross,
-    heat_map,
-    palette,
-)
+from maxmahal.report import chart
+from maxmahal.report.chart import CLASSES, MARGIN, Area, Drawing, DrawingPart, Key, Text, arranged, palette
 from maxmahal.report.layout import ReportedModel, group_models, reported_models, stage_title
-from maxmahal.report.sections.breakdown import breakdowns
-from maxmahal.report.sections.curves import curve_charts
-from maxmahal.report.sections.distortions import distortion_histograms
-from maxmahal.report.sections.features import SIDE, bounds_of, place_points
-from maxmahal.report.sections.samples import choose, class_name
+from maxmahal.report.sections.attacks import breakdowns
+from maxmahal.report.sections.curves import curve_charts, distortion_histograms
+from maxmahal.report.sections.samples import SIDE, bounds_of, choose, class_name, place_points
 from maxmahal.report.sections.training import trained_models, training_chart
 from maxmahal.report.sections.transfer import transfer_matrices
 from maxmahal.report.sections.verdict import accuracy_scatters
@@ -90,7 +73,7 @@ def paint(drawing: Drawing) -> Figure:
 
 def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
     unit = 72 / _DPI  # matplotlib measures lines and letters in points
-    if isinstance(part, Pixels):
+    if isinstance(part, chart.Pixels):
         image = np.clip(part.image, 0, 1)
         shown = image.transpose(1, 2, 0) if len(image) == 3 else image[0]
         extent = (part.x, part.x + part.side, part.y + part.side, part.y)
@@ -103,12 +86,12 @@ def _paint(axis: Axes, part: DrawingPart, order: int) -> None:
         look |= {"va": "baseline", "rotation": 90, "rotation_mode": "anchor"} if part.upright else {"va": "baseline"}
         look |= {"weight": "bold" if part.bold else "normal", "path_effects": halo, "zorder": order}
         axis.text(part.x, part.y, part.text, color=colour, size=part.size * unit, **look)
-    elif isinstance(part, Mark):
+    elif isinstance(part, chart.Mark):
         look = {"markersize": 7 * unit, "markeredgecolor": palette()["card"], "markeredgewidth": unit}
         axis.plot(part.x, part.y, "osD^"[part.shape], color=colour, zorder=order, **look)
     elif isinstance(part, Area):
         axis.fill(*zip(*part.points, strict=True), color=colour, alpha=part.opacity, linewidth=0, zorder=order)
-    elif isinstance(part, Dots):
+    elif isinstance(part, chart.Dots):
         look = {"markersize": 2 * part.radius * unit, "markeredgewidth": 0, "linestyle": "none"}
         axis.plot(*zip(*part.points, strict=True), marker="o", color=colour, alpha=part.opacity, zorder=order, **look)
     else:
@@ -125,10 +108,15 @@ def _curves(models: Sequence[ReportedModel], title: str, check: str) -> Drawing 
     return arranged(title, [each.chart for each in found], 2, [Key(f"s{slot}", label) for label, slot in slots.items()])
 
 
-def clean_and_robust(models: Sequence[ReportedModel]) -> Drawing | None:
-    """Clean against robust accuracy, one mark per model; one chart per group of at least two."""
-    charts = accuracy_scatters(models)
-    return arranged("Clean and worst-case accuracy", charts, 2) if charts else None
+def _charts(
+    models: Sequence[ReportedModel], title: str, find: Callable[[Sequence[ReportedModel]], Sequence[Drawing]]
+) -> Drawing | None:
+    charts = find(models)
+    return arranged(title, charts, 2) if charts else None
+
+
+def _distortions(models: Sequence[ReportedModel]) -> list[Drawing]:
+    return [each.chart for group in group_models(models) for each in distortion_histograms(group)]
 
 
 def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -138,8 +126,8 @@ def training_curves(models: Sequence[ReportedModel]) -> Drawing | None:
     once = trained_models(reported_models(trained))
     if not once:
         return None
-    chart = training_chart(once)
-    return arranged(chart.title, [chart], legend=[Key(f"s{model.slot}", model.label) for model in once])
+    drawing = training_chart(once)
+    return arranged(drawing.title, [drawing], legend=[Key(f"s{model.slot}", model.label) for model in once])
 
 
 def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -149,7 +137,7 @@ def broken_bars(models: Sequence[ReportedModel]) -> Drawing | None:
     if not outcomes:
         return None
     names = 16 + 7.2 * max(len(bar.model.label) for bar in bars)
-    inks = {title: f"s{slot % SERIES}" for slot, title in enumerate(outcomes)}
+    inks = {title: f"s{slot % chart.SERIES}" for slot, title in enumerate(outcomes)}
     parts: list[DrawingPart] = []
     for row, bar in enumerate(bars):
         left, top = names, 30.0 * row
@@ -170,14 +158,8 @@ def transfer_matrix(models: Sequence[ReportedModel]) -> Drawing | None:
     for matrix in (matrix for group in group_models(models) for matrix in transfer_matrices(group)):
         rates = [[rate.value if rate else None for _, _, rate in cells] for _, cells in matrix.rows]
         names = [target.label for target in matrix.targets]
-        maps.append(heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
+        maps.append(chart.heat_map(matrix.title, [source for source, _ in matrix.rows], names, rates))
     return arranged("Accuracy in %: crafted on (rows), target (columns)", maps) if maps else None
-
-
-def distortion_charts(models: Sequence[ReportedModel]) -> Drawing | None:
-    """The distortions of the Carlini-Wagner attacks, one chart per attack and model."""
-    charts = [each.chart for group in group_models(models) for each in distortion_histograms(group)]
-    return arranged("Distortion that C&W needs", charts, 2) if charts else None
 
 
 def feature_space(models: Sequence[ReportedModel]) -> Drawing | None:
@@ -202,9 +184,9 @@ def _scatter(model: ReportedModel, points: Points) -> Drawing:
     parts: list[DrawingPart] = []
     for label in np.unique(points.label):
         chosen = [tuple(places[row]) for row in np.flatnonzero(finite & (points.label == label))]
-        parts.append(Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
+        parts.append(chart.Dots(chosen, f"c{label % CLASSES}", 2.6, 0.7))
     if evaluation.centers_xy is not None:
-        parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in cross(x, y)]
+        parts += [part for x, y in place_points(evaluation.centers_xy, bounds).tolist() for part in chart.cross(x, y)]
     return Drawing(f"{model.label}: {stage_title(evaluation, points.stage)}", SIDE, SIDE, parts)
 
 
@@ -219,7 +201,7 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
             for line, (image, prediction) in enumerate(pair):
                 y = line * (_PICTURE + 24)
                 parts.append(Text(x, y + 12, class_name(model.evaluation, prediction), "ink"))
-                parts.append(Pixels(x, y + 18, _PICTURE, image))
+                parts.append(chart.Pixels(x, y + 18, _PICTURE, image))
         rows.append(Drawing(model.label, x + _PICTURE, 2 * (_PICTURE + 24), parts))
     return arranged("Clean and adversarial images", rows) if rows else None
 
@@ -227,11 +209,11 @@ def adversarial_images(models: Sequence[ReportedModel]) -> Drawing | None:
 FIGURES: dict[str, Callable[[Sequence[ReportedModel]], Drawing | None]] = {
     "accuracy-by-epsilon": partial(_curves, title="Accuracy against epsilon", check="epsilon-growth"),
     "accuracy-by-budget": partial(_curves, title="Accuracy against steps and restarts", check="still-falling"),
-    "clean-robust": clean_and_robust,
+    "clean-robust": partial(_charts, title="Clean and worst-case accuracy", find=accuracy_scatters),
     "training": training_curves,
     "broken-by": broken_bars,
     "transfer": transfer_matrix,
-    "distortion": distortion_charts,
+    "distortion": partial(_charts, title="Distortion that C&W needs", find=_distortions),
     "features": feature_space,
     "gallery": adversarial_images,
 }

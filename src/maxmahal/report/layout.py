@@ -1,23 +1,19 @@
-"""What every section of a page is made from: the models on it, the templates, and the page around the sections."""
+"""What every section of a page is made from: the models on it, and the page around the sections."""
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.resources import files
 from typing import Literal
 
-import numpy as np
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from maxmahal.errors import ArgumentError
 from maxmahal.records.types import Evaluation, unique_names
 from maxmahal.records.verdict import CLEAN, LITTLE, MOST, Verdict, give_verdict
-from maxmahal.report import wording
-from maxmahal.report.chart import SERIES, plain
+from maxmahal.report.chart import SERIES
+from maxmahal.report.templates import asset
+from maxmahal.report.templates import render as render
 from maxmahal.version import __version__
 
 
@@ -26,12 +22,9 @@ class ReportedModel:
     """One evaluation on the page."""
 
     evaluation: Evaluation
-    verdict: Verdict | None
-    """None until the first chunk of clean images is evaluated."""
-    label: str
-    """The model's name, with what distinguishes it if another evaluation has the same name."""
-    place: int
-    """Its number on the page, from 0."""
+    verdict: Verdict | None  # None until the first chunk of clean images is evaluated
+    label: str  # the model's name, with what distinguishes it if another evaluation has the same name
+    place: int  # its number on the page, from 0
 
     @property
     def slot(self) -> int:
@@ -64,11 +57,9 @@ class ModelGroup:
 class Section:
     """A part of the page with a heading of its own."""
 
-    key: str
-    """Its address within the page."""
+    key: str  # its address within the page
     title: str
-    nav: str
-    """The title in a word or two."""
+    nav: str  # the title in a word or two
     body: Markup
 
 
@@ -80,21 +71,6 @@ class Panel:
     title: str
     sections: tuple[Section, ...]
     model: ReportedModel | None = None
-
-
-@dataclass(frozen=True)
-class PageFile:
-    """A file inside the page."""
-
-    name: str
-    kind: str
-    """Its media type."""
-    text: str
-
-    @property
-    def address(self) -> str:
-        """The file as its own address, for a link that needs no script."""
-        return f"data:{self.kind};base64," + base64.b64encode(self.text.encode()).decode("ascii")
 
 
 def reported_models(evaluations: Sequence[Evaluation]) -> list[ReportedModel]:
@@ -131,12 +107,12 @@ def html_page(
     sections: Sequence[Section],
     panels: Sequence[Panel] = (),
     unfinished: Sequence[ReportedModel] = (),
-    downloads: Mapping[str, PageFile] | None = None,
+    downloads: Mapping[str, tuple[str, str]] | None = None,
     kicker: str = "Robustness report",
 ) -> str:
     """One HTML file with its style and script inside; the browser refuses any other script.
 
-    The sections come first, then the panels, one at a time.
+    ``downloads`` are names and addresses of files, by what their links say.
     """
     script = asset("script.js")
     digest = hashlib.sha256(script.encode()).digest()  # by which a content security policy names a script that may run
@@ -144,31 +120,3 @@ def html_page(
     frame = {"title": title, "kicker": kicker, "subtitle": subtitle, "style": Markup(asset("style.css"))}
     content = {"sections": sections, "panels": panels, "unfinished": unfinished, "downloads": downloads or {}}
     return str(render("template.html.j2", **frame, **content, **code, version=__version__))
-
-
-def asset(name: str) -> str:
-    """The text of an installed file of assets/."""
-    return files("maxmahal.report").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
-
-
-def render(template: str, **context: object) -> Markup:
-    """A template of assets/ with its values filled in: records are escaped, and a missing value is an error."""
-    return Markup(_environment().get_template(template).render(context))
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    for name in ("typeset", "percent", "rate_cell", "points", "p_value", "whole", "short", "duration"):
-        environment.filters[name] = getattr(wording, name)
-    as_json = partial(json.dumps, indent=2, ensure_ascii=False, default=str)
-    environment.filters |= {"exact": _exact, "as_json": as_json, "plain": plain}
-    environment.globals["DASH"] = wording.DASH
-    return environment
-
-
-def _exact(value: float | int | np.generic) -> str:
-    """Every digit, so that a test can compare a cell with the record."""
-    return repr(value.item() if isinstance(value, np.generic) else value)

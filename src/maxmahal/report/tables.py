@@ -39,14 +39,10 @@ class ResultsTable:
 class PaperNumber:
     """One cell of the paper's tables."""
 
-    source: str
-    """The table and its row, such as "Table 1, MMC-10"."""
-    text: str
-    """As printed: "36.0", "<= 1"."""
-    value: float
-    """In percent, or a mean L2 distance for the Carlini-Wagner attacks; of a bound, the bound itself."""
-    bound: bool
-    """Whether the paper only says that the number is at most this."""
+    source: str  # the table and its row, such as "Table 1, MMC-10"
+    text: str  # as printed: "36.0", "<= 1"
+    value: float  # in percent, or a mean L2 distance for the Carlini-Wagner attacks; of a bound, the bound itself
+    bound: bool  # whether the paper only says that the number is at most this
 
 
 _Column = tuple[str, list[TableCell]]

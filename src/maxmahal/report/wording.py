@@ -60,3 +60,10 @@ def duration(seconds: float | int) -> str:
 def listed(words: list[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def plain(value: object) -> str:
+    """Coordinates to a hundredth of a unit, which keeps pages small."""
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".") if round(value, 2) else "0"
+    return str(value)

@@ -1,12 +1,14 @@
-"""Jobs of a grid as JSON files, and the processes that run them, here or on a cluster."""
+"""Jobs of a grid as JSON files, the processes that run them, here or on a cluster, and the GPU that they share."""
 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +24,8 @@ class Job:
     """What one worker does; it can be written as JSON."""
 
     kind: Literal["train", "evaluate", "report"]
-    arguments: Table
-    """The keyword arguments of ``train_model``, ``evaluate_models`` or ``write_report``."""
-    until: float | None = None
-    """The time of ``time.time()``, which all hosts share, at which it must have stopped."""
+    arguments: Table  # the keyword arguments of ``train_model``, ``evaluate_models`` or ``write_report``
+    until: float | None = None  # the time of ``time.time()``, which all hosts share, at which it must have stopped
 
 
 PROGRESS = "progress: "  # the prefix of a worker's lines that its parent shows
@@ -33,6 +33,8 @@ END_WITH_PARENT = "--end-with-parent"
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _TAIL = 20_000  # bytes of a log that are read
 _ERRORS = re.compile(r"^ *[\w.]*(?:Error|Exception): .+", re.MULTILINE)  # the last lines of tracebacks
+MPS_CONTROL = "nvidia-cuda-mps-control"  # NVIDIA's service that lets several processes share one GPU
+_TIMEOUT = 15.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -92,16 +94,11 @@ def execute(folder: str, spec: str, log: str, threads: int) -> int:
 class Place:
     """Where the jobs of a grid run."""
 
-    launch: Callable[[Path, Path, int], Process]
-    """Starts the job of a JSON file, with a log and a number of threads."""
-    jobs: int
-    """How many run at once."""
-    threads: int
-    """Of each job."""
-    device: str = "cpu"
-    """Of each job: cpu or cuda."""
-    remote: bool = False
-    """Whether jobs run on other hosts, which share the folder of the grid and nothing else."""
+    launch: Callable[[Path, Path, int], Process]  # starts the job of a JSON file, with a log and a number of threads
+    jobs: int  # how many run at once
+    threads: int  # of each job
+    device: str = "cpu"  # of each job: cpu or cuda
+    remote: bool = False  # whether jobs run on other hosts, which share the folder of the grid and nothing else
 
 
 class Worker:
@@ -154,3 +151,31 @@ def threads_each(jobs: int) -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     most = int(asked) if asked.isdecimal() and int(asked) else cores
     return max(1, min(most, cores // jobs))
+
+
+@contextmanager
+def shared_gpu(note: Callable[[str], None]) -> Iterator[None]:
+    """Run the service during the block; a service that was already running is used and not stopped."""
+    started = False
+    if shutil.which(MPS_CONTROL) is not None and not _send("get_server_list"):
+        try:
+            subprocess.run([MPS_CONTROL, "-d"], check=True, capture_output=True, timeout=_TIMEOUT)
+            started = True
+        except (OSError, subprocess.SubprocessError) as error:
+            note(f"{MPS_CONTROL} did not start ({error}), so trainings take turns on the GPU.")
+    try:
+        yield
+    finally:
+        if started and not _send("quit"):
+            note(f"{MPS_CONTROL} did not stop; `echo quit | {MPS_CONTROL}` stops it.")
+
+
+def _send(command: str) -> bool:
+    """Whether a running service accepted the command."""
+    try:
+        done = subprocess.run(
+            [MPS_CONTROL], input=f"{command}\n", text=True, capture_output=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from maxmahal.errors import MaxmahalError, SettingsError
 from maxmahal.evaluate.suite import Suite, load_suite
 from maxmahal.files import user_path
 from maxmahal.imports import named_functions
+from maxmahal.reproduce import states
 from maxmahal.reproduce.grid import Grid, GridEvaluation, GridModel
 from maxmahal.reproduce.jobs import Job
-from maxmahal.reproduce.speeds import count_images, evaluation_seconds, training_seconds
-from maxmahal.reproduce.states import CellState, EvaluationKey, evaluation_state, training_state, unless_diverged
+from maxmahal.reproduce.states import CellState, EvaluationKey
 from maxmahal.settings import Table, to_table
 from maxmahal.train import METHODS, RunFolder, load_card
 from maxmahal.train.config import what_counts
@@ -25,27 +25,6 @@ from maxmahal.zoo import zoo_models
 SEED = 0  # of the attacks
 TRAINING = "training"
 TRANSFER = "transfer"
-
-
-@dataclass(frozen=True)
-class RequestedSuite:
-    """The suite of one section of a grid, with its epsilon and its number of images."""
-
-    suite: Suite
-    column: str
-    """For people: "strict", "strict 1000", "strict 1/255 1000"."""
-    smaller: bool
-    """Whether the ball is smaller than the usual one, so that more images take every attack."""
-
-    @classmethod
-    def of(cls, evaluation: GridEvaluation, data: str) -> "RequestedSuite":
-        """The suite of a section on that data set, with the section's epsilon if it has one."""
-        default = load_suite(evaluation.suite).for_data(data)
-        suite = default if evaluation.epsilon is None else load_suite(evaluation.suite, epsilon=evaluation.epsilon)
-        radius, usual = suite.threat_of(None).radius, default.threat_of(None).radius
-        changed = not math.isclose(radius, usual)
-        parts = (suite.name, suite.epsilon if changed else "", evaluation.limit or "")
-        return cls(suite, " ".join(str(part) for part in parts if part), changed and radius < usual)
 
 
 @dataclass(frozen=True)
@@ -152,8 +131,9 @@ class _Planner:
     def __init__(
         self, grid: Grid, out: Path, device: str, overrides: Sequence[str], data_dir: str | Path | None
     ) -> None:
-        self._grid, self._out, self._device = grid, out, device
+        self._grid, self._out, self._kind = grid, out, device.partition(":")[0]
         self._data_dir = None if data_dir is None else Path(data_dir)
+        self._where = {"device": device, "data_dir": None if data_dir is None else str(data_dir)}
         self._settings = {model.name: model.settings(overrides) for model in grid.models}
         self._planned: dict[EvaluationKey, bool] = {}
         self._trainings: dict[str, Callable[[], CellState]] = {}
@@ -189,9 +169,9 @@ class _Planner:
 
     def _training(self, model: GridModel) -> PlanCell:
         settings, folder = self._settings[model.name], self._out / "models" / model.name
-        look = self._trainings[model.name] = partial(training_state, folder, settings)
+        look = self._trainings[model.name] = partial(states.training_state, folder, settings)
         state = look()
-        seconds = training_seconds(settings, state, self._kind, self._data_dir)
+        seconds = states.training_seconds(settings, state, self._kind, self._data_dir)
         job = Job("train", {"settings": to_table(settings), "out": str(folder), **self._where})
         same = (name for name, card in _zoo_settings().items() if card == what_counts(settings))
         return PlanCell(model.name, TRAINING, job, look, state, seconds, zoo=next(same, ""))
@@ -214,10 +194,13 @@ class _Planner:
     ) -> PlanCell | None:
         needs = tuple(dict.fromkeys(owners.values()))
         source = self._source(needs)
-        requested = RequestedSuite.of(evaluation, source)
-        suite = requested.suite
+        usual = suite = load_suite(evaluation.suite).for_data(source)
+        if evaluation.epsilon is not None:
+            suite = load_suite(evaluation.suite, epsilon=evaluation.epsilon)
+        radius, usual_radius = suite.threat_of(None).radius, usual.threat_of(None).radius
+        changed = not math.isclose(radius, usual_radius)
         keys = tuple(
-            (name, suite.name, SEED, self._samples(evaluation, suite, owner), suite.norm, suite.threat_of(None).radius)
+            (name, suite.name, SEED, self._samples(evaluation, suite, owner), suite.norm, radius)
             for name, owner in owners.items()
         )
         if self._is_planned(keys, evaluation.transfer):
@@ -225,14 +208,15 @@ class _Planner:
         stages = 1 + len(suite.stages) + len(targets) * evaluation.transfer
         # Code that the grid and its presets name: what the checkpoints may ask for.
         trusted = sorted(named_functions([to_table(self._settings[owner]) for owner in needs]))
-        recorded = partial(evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted)
-        look = partial(unless_diverged, recorded, {name: self._trainings[name] for name in needs})
+        recorded = partial(
+            states.evaluation_state, self._out / "records", targets, keys, stages, suite.version, trusted
+        )
+        look = partial(self._unless_diverged, recorded, needs)
         state = look()
+        # In a ball smaller than the usual one, more images take every attack.
+        price = partial(states.evaluation_seconds, smaller=changed and radius < usual_radius)
         seconds = sum(
-            evaluation_seconds(
-                self._settings[owners[name]], suite, samples, state, self._kind, smaller=requested.smaller
-            )
-            for name, _, _, samples, *_ in keys
+            price(self._settings[owners[name]], suite, samples, state, self._kind) for name, _, _, samples, *_ in keys
         )
         arguments = {
             "targets": targets,
@@ -245,9 +229,17 @@ class _Planner:
             "trusted": trusted,
         }
         row = f"{TRANSFER} {'+'.join(targets)}" if evaluation.transfer else next(iter(targets))
-        return PlanCell(
-            row, requested.column, Job("evaluate", arguments | self._where), look, state, seconds, needs, keys
-        )
+        parts = (suite.name, suite.epsilon if changed else "", evaluation.limit or "")
+        column = " ".join(str(part) for part in parts if part)  # "strict", "strict 1000", "strict 1/255 1000"
+        return PlanCell(row, column, Job("evaluate", arguments | self._where), look, state, seconds, needs, keys)
+
+    def _unless_diverged(self, look: Callable[[], CellState], needs: Sequence[str]) -> CellState:
+        """The state of an evaluation; it is impossible if a training that it needs has diverged."""
+        state = look()
+        diverged = [name for name in needs if self._trainings[name]().kind == "impossible"]
+        if state.kind == "done" or not diverged:
+            return state
+        return replace(state, kind="impossible", detail=f"impossible because {' and '.join(diverged)} diverged")
 
     def _source(self, owners: tuple[str, ...]) -> str:
         """The data set that the grid names for these models; a name in a checkpoint could not run code."""
@@ -271,17 +263,9 @@ class _Planner:
         return len(known) == len(keys)
 
     def _samples(self, evaluation: GridEvaluation, suite: Suite, owner: str) -> int:
-        every = count_images(self._settings[owner].data.source, "test", self._data_dir)
+        every = states.count_images(self._settings[owner].data.source, "test", self._data_dir)
         limit = suite.samples if evaluation.limit is None else evaluation.limit
         return every if limit is None else min(limit, every)
-
-    @property
-    def _kind(self) -> str:
-        return self._device.partition(":")[0]
-
-    @property
-    def _where(self) -> dict[str, str | None]:
-        return {"device": self._device, "data_dir": None if self._data_dir is None else str(self._data_dir)}
 
 
 @cache

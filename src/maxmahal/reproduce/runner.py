@@ -12,8 +12,7 @@ from maxmahal.imports import integration
 from maxmahal.records import merge_records
 from maxmahal.records.schema import FILE
 from maxmahal.records.shards import Shard
-from maxmahal.reproduce.devices import shared_gpu
-from maxmahal.reproduce.jobs import LocalProcess, Place, Worker, execute, threads_each
+from maxmahal.reproduce.jobs import LocalProcess, Place, Worker, execute, shared_gpu, threads_each
 from maxmahal.reproduce.plan import TRAINING, GridOutcome, GridPlan, PlanCell
 from maxmahal.reproduce.reporter import GridLines, GridReporter
 from maxmahal.settings import Table
@@ -126,7 +125,10 @@ class _Runner:
         while True:
             self._collect()
             if self._deadline is not None and time.monotonic() >= self._deadline.stop:
-                self._stop_all()
+                for key, (stopped, worker) in list(self._running.items()):
+                    worker.stop()
+                    del self._running[key]
+                    self._end(stopped)
                 return
             while (cell := self._next()) is not None:
                 self._start(cell)
@@ -199,12 +201,6 @@ class _Runner:
         if cell.look().kind == "half" and not (own / WHOLE.file).exists():
             merge_records(own, [self._plan.out / "records"])
             (own / FILE).rename(own / WHOLE.file)
-
-    def _stop_all(self) -> None:
-        for key, (cell, worker) in list(self._running.items()):
-            worker.stop()
-            del self._running[key]
-            self._end(cell)
 
     def _report(self) -> None:
         job = self._plan.report()

@@ -1,27 +1,34 @@
-"""What of a grid is done, partly done or missing, read from disk."""
+"""What of a grid is done, partly done or missing, read from disk, and how long the rest takes."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Literal
 
 from safetensors import SafetensorError, safe_open
 
 from maxmahal.attacks import parse_epsilon
+from maxmahal.data import load_dataset
+from maxmahal.data.registry import SOURCES
+from maxmahal.data.source import Split
 from maxmahal.errors import CheckpointError
+from maxmahal.evaluate.durations import Speed, diagnostics_seconds, stage_seconds
 from maxmahal.evaluate.fingerprints import fingerprint_model
+from maxmahal.evaluate.suite import Suite
 from maxmahal.files import opened
 from maxmahal.imports import only_named
 from maxmahal.records.schema import FILE, RecordsError, open_for_reading, parse_body, record_errors
-from maxmahal.settings import first_difference, to_table
+from maxmahal.settings import Table, first_difference, read_toml, to_table
 from maxmahal.train import RunFolder, Settings, load_model, load_settings
 from maxmahal.train.config import what_counts
 
 EvaluationKey = tuple[str, str, int, int, str, float]
 """Name, suite, seed, samples, norm and radius: unique for each evaluation in the records."""
+PLANNED_STEPS = 10  # PGD steps with which the speeds of adversarial training were measured
 
 _QUERY = """
 SELECT name, suite, seed, samples, body,
@@ -38,14 +45,10 @@ class CellState:
     """The progress of a training or an evaluation."""
 
     kind: Literal["done", "half", "missing", "impossible"]
-    detail: str = ""
-    """Such as "epoch 37 of 200"."""
-    share: float = 0.0
-    """The share of the work that is done."""
-    seconds_left: float | None = None
-    """As measured so far; None if not measured."""
-    measured_on: str = ""
-    """The kind of device that was measured: cpu or cuda; empty if not known."""
+    detail: str = ""  # such as "epoch 37 of 200"
+    share: float = 0.0  # the share of the work that is done
+    seconds_left: float | None = None  # as measured so far; None if not measured
+    measured_on: str = ""  # the kind of device that was measured: cpu or cuda; empty if not known
 
     @property
     def ended(self) -> bool:
@@ -58,13 +61,10 @@ class Recorded:
     """The progress of one evaluation in the records."""
 
     key: EvaluationKey
-    version: int
-    """Of the suite."""
-    fingerprint: str
-    """Of the model."""
+    version: int  # of the suite
+    fingerprint: str  # of the model
     planned: int
-    done: int
-    """Stages, the clean images among them."""
+    done: int  # stages, the clean images among them
     finished: bool
 
 
@@ -154,15 +154,6 @@ def evaluation_state(
     return CellState("half", f"{done} of {planned} stages", done / planned)
 
 
-def unless_diverged(look: Callable[[], CellState], trainings: Mapping[str, Callable[[], CellState]]) -> CellState:
-    """The state of an evaluation; it is impossible if a training that it needs has diverged."""
-    state = look()
-    diverged = [name for name, training in trainings.items() if training().kind == "impossible"]
-    if state.kind == "done" or not diverged:
-        return state
-    return replace(state, kind="impossible", detail=f"impossible because {' and '.join(diverged)} diverged")
-
-
 def is_of(checkpoint: Path, recorded: Recorded, trusted: Sequence[str] = ()) -> bool:
     """Whether an evaluation is of this checkpoint; False if the file does not exist."""
     file = checkpoint / "last.safetensors" if checkpoint.is_dir() else checkpoint
@@ -172,3 +163,56 @@ def is_of(checkpoint: Path, recorded: Recorded, trusted: Sequence[str] = ()) -> 
 @cache
 def _fingerprint(file: Path, written: int, trusted: tuple[str, ...]) -> str:  # noqa: ARG001 - part of the cache's key
     return fingerprint_model(load_model(file, trusted=trusted))
+
+
+def training_seconds(settings: Settings, state: CellState, device: str, data_dir: Path | None) -> float:
+    """The planned time of the rest of a training."""
+    if state.ended:
+        return 0.0
+    start = float(speeds()["start"][device])
+    if state.seconds_left is not None and state.measured_on == device:
+        return start + state.seconds_left
+    images = count_images(settings.data.source, "train", data_dir) - settings.data.validation
+    if settings.data.limit is not None:
+        images = min(images, settings.data.limit)
+    rates = speeds()["training"][device]
+    rate = rates.get(settings.method.name, rates["adversarial"])
+    steps = int(dict(settings.method.options).get("steps", PLANNED_STEPS))
+    crafting = (steps + 1) / (PLANNED_STEPS + 1)
+    whole = settings.train.epochs * images / float(rate) * crafting * _cost(settings)
+    return start + whole * (1 - state.share)
+
+
+def evaluation_seconds(
+    settings: Settings, suite: Suite, samples: int, state: CellState, device: str, *, smaller: bool = False
+) -> float:
+    """The planned time of the rest of an evaluation; in a ``smaller`` ball than the suite's any model may be robust."""
+    if state.ended:
+        return 0.0
+    falls = settings.method.name == "standard" and not smaller
+    robust = float(speeds()["robust"]["plain" if falls else "adversarial"])
+    speed = Speed(**speeds()["evaluation"][device])
+    # At most nine targets in most suites, whatever the number of classes.
+    with only_named(suite.to_table()):
+        planned = stage_seconds(suite.stages, samples, speed, classes=10, correct=0.9, robust=robust)
+    checks = diagnostics_seconds(samples, speed, robust) if suite.diagnose else 0.0
+    whole = (sum(filter(None, planned)) + checks) * _cost(settings)
+    return float(speeds()["start"][device]) + whole * (1 - state.share)
+
+
+@cache
+def speeds() -> Table:
+    """The shipped table."""
+    return read_toml(Path(str(resources.files("maxmahal") / "reproduce" / "speeds.toml")))
+
+
+@cache
+def count_images(source: str, split: Split, data_dir: Path | None) -> int:
+    """The number of images of a data set; for a published one, known without its files."""
+    if source in SOURCES:
+        return sum(SOURCES[source].class_counts[split])
+    return len(load_dataset(source, split, data_dir, stream=True))
+
+
+def _cost(settings: Settings) -> float:
+    return float(speeds()["cost"].get(settings.model.backbone, 1.0))

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import craft, custom
-from maxmahal.evaluate.diagnose.probe import Probe, check, in_batches, passed, percent, share, warning
+from maxmahal.evaluate.diagnose.probe import Probe, check, finding, in_batches, share
 from maxmahal.models import Classifier
 from maxmahal.random import derive, signs
 from maxmahal.records import Finding
@@ -40,8 +40,7 @@ class Readouts:
 
     weights: Float[Tensor, "n d"]
     thresholds: Float[Tensor, " n"]
-    separates: Bool[Tensor, " n"]
-    """Whether the edge point lies beyond all inner ones, so that an example is planted."""
+    separates: Bool[Tensor, " n"]  # whether the edge point lies beyond all inner ones, so that an example is planted
 
     def of(self, rows: Int[Tensor, " m"]) -> "Readouts":
         """Those of some samples."""
@@ -88,13 +87,13 @@ class Features(nn.Module):
         return seen[-1] if fits else logits
 
 
-@check("binarization", "Planted adversarial examples")
+@check("binarization")
 def check_binarization(probe: Probe) -> Finding:
     """Plant an example per sample, try random points, then attack."""
     if not isinstance(probe.model, nn.Module):
-        return passed("Not applicable: a function has no features in which to plant an adversarial example.")
+        return finding("binarization", "function")
     if probe.stochastic:
-        return passed("Not applicable: the features of a stochastic model change with every pass.")
+        return finding("binarization", "stochastic")
     model = Features(probe.model, probe.tick)
     images, labels, ids = probe.images[:SAMPLES], probe.labels[:SAMPLES], probe.sample_ids[:SAMPLES]
     probe = replace(probe, images=images, labels=labels, sample_ids=ids)
@@ -102,23 +101,13 @@ def check_binarization(probe: Probe) -> Finding:
     readouts = plant(inner, _features_around(probe, model, "edge", EDGE, None))
     planted = int(readouts.separates.sum())
     if planted < FEWEST:
-        sentence = f"Not applicable: only {planted} of {len(images)} adversarial examples could be planted."
-        return passed(sentence, {"planted": planted})
+        return finding("binarization", "few", {"planted": planted}, images=len(images))
     guesses = readouts(_features_around(probe, model, "guess", RANDOM_POINTS, 1.0)) > 0
     by_chance = float(guesses[readouts.separates].double().mean())
     found = share(_attack(probe, model, readouts)[readouts.separates])
     numbers = {"planted": planted, "found": found, "found_by_chance": by_chance}
-    seen = (
-        f"Of {planted} adversarial examples planted in the ball PGD finds {percent(found)}, a random point "
-        f"{percent(by_chance)}"
-    )
-    if by_chance > MOST_BY_CHANCE:
-        return passed(f"{seen}: too easy by chance for the test to mean anything.", numbers)
-    if found >= FLAG_FOUND:
-        return passed(f"{seen}: the attack works, as it should.", numbers)
-    sentence = f"{seen}: the attack misses examples that exist, so samples that it does not break may not be robust."
-    remedy = "Attack through straight-through gradients, and by queries alone (Square, SPSA)."
-    return warning(sentence, remedy, ("straight-through", "black-box"), numbers)
+    case = "easy" if by_chance > MOST_BY_CHANCE else "calm" if found >= FLAG_FOUND else "missed"
+    return finding("binarization", case, numbers)
 
 
 def plant(inner: Float[Tensor, "n p d"], edge: Float[Tensor, "n e d"]) -> Readouts:

@@ -31,11 +31,7 @@ _INFORMATIVE = (0.5, 2.0)
 
 
 def bpda_model(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Prepared | None:
-    """The model to confirm, with a copy to search on that passes gradients on; None if that changes no gradient.
-
-    Modules without parameters that keep the shape of their input and give no useful gradient are wrapped in
-    ``straight_through``; ``StraightThroughMode`` handles steps inside a forward.
-    """
+    """The model to confirm, with a copy to search on that passes gradients on; None if that changes no gradient."""
     images = images[:_IMAGES].detach()
     try:
         search = copy.deepcopy(model).requires_grad_(False)
@@ -59,9 +55,16 @@ def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     """The outermost modules without parameters that keep their input's shape, with an input for each."""
     found: dict[str, Tensor] = {}
     handles = []
+
+    def keep(name: str, _: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        first = inputs[0] if len(inputs) == 1 else None
+        both = [tensor for tensor in (first, output) if isinstance(tensor, Tensor) and tensor.is_floating_point()]
+        if len(both) == 2 and both[0].shape == both[1].shape:
+            found[name] = both[0].detach().clone()
+
     for name, module in model.named_modules():
         if name and not any(True for _ in module.parameters()):
-            handles.append(module.register_forward_hook(partial(_keep, found, name)))
+            handles.append(module.register_forward_hook(partial(keep, name)))
     try:
         with torch.no_grad(), torch.random.fork_rng([images.device] if images.is_cuda else []):
             model(images)
@@ -69,14 +72,6 @@ def _candidates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
         for handle in handles:
             handle.remove()
     return {name: seen for name, seen in found.items() if not any(name.startswith(f"{other}.") for other in found)}
-
-
-def _keep(found: dict[str, Tensor], name: str, _: nn.Module, inputs: tuple[object, ...], output: object) -> None:
-    """Keep the input of a module whose output has its shape."""
-    first = inputs[0] if len(inputs) == 1 else None
-    both = [tensor for tensor in (first, output) if isinstance(tensor, Tensor) and tensor.is_floating_point()]
-    if len(both) == 2 and both[0].shape == both[1].shape:
-        found[name] = both[0].detach().clone()
 
 
 def _misleads(module: nn.Module, inputs: Tensor) -> bool:

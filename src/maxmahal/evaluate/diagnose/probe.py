@@ -1,8 +1,10 @@
 """What a diagnostic check gets: a model, some of the evaluation's samples, the threat, and short attacks to compare."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +22,9 @@ from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.random import generator, own_stream, stream_key
 from maxmahal.records import Finding
+from maxmahal.settings import Table, read_toml
 
+TEXTS: Table = read_toml(Path(__file__).with_name("checks.toml"))
 PROBE_SIZE = 200  # a share of 5 % is ten samples, and all checks together cost a fraction of a suite
 _DRAWS = 4  # per pass of a stochastic model: enough for a comparison
 _FEWEST = 3  # samples: one or two are chance, whatever share of a small probe they are
@@ -32,8 +36,7 @@ _SQUARE_START = 0.8  # the share of the pixels in the first windows, as in the p
 class Probe:
     """A model and what every check is told about its evaluation."""
 
-    model: Model
-    """A module in eval mode, or a function from images to logits."""
+    model: Model  # a module in eval mode, or a function from images to logits
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
     sample_ids: Int[Tensor, " n"]
@@ -42,8 +45,7 @@ class Probe:
     stochastic: bool = False
     others: Mapping[str, Model] = field(default_factory=dict)
     """The other models of the evaluation, as sources of transfer attacks."""
-    progress: Callable[[Progress], None] | None = None
-    """Called during attacks."""
+    progress: Callable[[Progress], None] | None = None  # called during attacks
     tried: dict[tuple[Method, Objective], tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
     """By attack and objective, which samples it was tried on and which of them it broke: checks share attacks."""
 
@@ -57,20 +59,10 @@ class Probe:
         """Whether any gradient reaches the images, even if it is zero."""
         return gives_gradients(self.model, self.images)
 
-    @property
-    def engine(self) -> Engine:
-        """Several draws per pass of a stochastic model."""
-        return Engine(eot_samples=_DRAWS if self.stochastic else 1, progress=self.progress)
-
-    @cached_property
-    def logits(self) -> Float[Tensor, "n l"]:
-        """The logits of the clean images."""
-        return in_batches(self.model, self.images)
-
     @cached_property
     def is_right(self) -> Bool[Tensor, " n"]:
         """Which clean images are classified correctly; the others say nothing about robustness."""
-        return self.logits.argmax(dim=1) == self.labels
+        return in_batches(self.model, self.images).argmax(dim=1) == self.labels
 
     def tick(self) -> None:
         """Report outside of attacks, before a pass of the model: the evaluation stops there if its time is up."""
@@ -80,6 +72,52 @@ class Probe:
     def keyed(self, *key: int | str) -> int:
         """A seed of its own for every use."""
         return stream_key(self.seed, "diagnose", *key) % 2**63
+
+    def auto_descent(
+        self,
+        objective: Objective,
+        *,
+        steps: int,
+        start: int = 0,
+        threat: Linf | L2 | None = None,
+        among: Bool[Tensor, " n"] | None = None,
+    ) -> Bool[Tensor, " n"]:
+        """Which samples APGD breaks from the start of that number; with ``among``, only those are attacked."""
+        patience = _PATIENCE if zero_is_success(objective) else None
+        method = AutoDescent(threat or self.threat, steps, self.keyed("apgd", start), patience=patience)
+        return self._fooled(method, objective, among)
+
+    def plain_descent(
+        self, objective: Objective, *, steps: int, among: Bool[Tensor, " n"] | None = None
+    ) -> Bool[Tensor, " n"]:
+        """Which samples PGD breaks, with steps that add up to 2.5 times epsilon; ``among`` as for APGD."""
+        method = ProjectedDescent(self.threat, steps, 2.5 * self.threat.radius / steps, self.keyed("pgd"))
+        return self._fooled(method, objective, among)
+
+    def random_squares(
+        self, *, queries: int, threat: Linf | L2 | None = None, among: Bool[Tensor, " n"] | None = None
+    ) -> Bool[Tensor, " n"]:
+        """Which samples Square breaks; with ``among``, only those are attacked."""
+        method = RandomSquares(threat or self.threat, queries, _SQUARE_START, self.keyed("square"))
+        return self._fooled(method, MARGIN, among)
+
+    def _fooled(self, method: Method, objective: Objective, among: Bool[Tensor, " n"] | None) -> Bool[Tensor, " n"]:
+        asked = torch.ones_like(self.labels, dtype=torch.bool) if among is None else among
+        tried, fooled = self.tried.get((method, objective), (torch.zeros_like(asked), torch.zeros_like(asked)))
+        rows = (asked & ~tried).nonzero().squeeze(1)
+        if len(rows):
+            # Not by the public functions, which warn of balls in which no model can be robust: one check needs those.
+            case = Case(self.images[rows], self.labels[rows], self.seed, self.sample_ids[rows])
+            engine = Engine(eot_samples=_DRAWS if self.stochastic else 1, progress=self.progress)
+            found = run(method, self.fast, case, objective=objective, engine=engine, bounds=self.threat.bounds)
+            fooled = fooled.index_put((rows,), found.fooled)
+        if not self.stochastic:  # whose results also depend on the other samples of the batch
+            self.tried[method, objective] = tried | asked, fooled
+        return fooled & asked
+
+    def is_many(self, part: float, most: float) -> bool:
+        """Whether a share of the samples is above ``most``, and more than one or two samples of a small probe."""
+        return part > most and round(part * len(self.images)) >= _FEWEST
 
 
 @dataclass(frozen=True)
@@ -93,25 +131,27 @@ class Check:
     def __call__(self, probe: Probe) -> Finding:
         """Run it with its own stream of torch's random numbers; the caller's stream is restored."""
         with own_stream(probe.images.device, probe.keyed(self.name)):
-            finding = self.function(probe)
-        return replace(finding, check=self.name, title=finding.title or self.title)
+            return self.function(probe)
 
 
-def check(name: str, title: str) -> Callable[[Callable[[Probe], Finding]], Check]:
-    """Make a check of a function that returns ``passed`` or ``warning``."""
-    return lambda function: Check(name, title, function)
+def check(name: str) -> Callable[[Callable[[Probe], Finding]], Check]:
+    """Make a check of a function that returns a ``finding``."""
+    return lambda function: Check(name, TEXTS[name]["title"], function)
 
 
-def passed(sentence: str, numbers: dict[str, Any] | None = None) -> Finding:
-    """Nothing suspicious."""
-    return Finding("", "", False, sentence, "", (), numbers or {})
+class _Texts(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return percent(value) if format_spec == "%" else str(super().format_field(value, format_spec))
 
 
-def warning(
-    sentence: str, remedy: str, adds: tuple[str, ...], numbers: dict[str, Any] | None = None, title: str = ""
+def finding(
+    check: str, case: str, numbers: dict[str, Any] | None = None, adds: Sequence[str] | None = None, **words: object
 ) -> Finding:
-    """A sign of false robustness, and the remedies that it calls for."""
-    return Finding("", title, True, sentence, remedy, adds, numbers or {})
+    """What ``checks.toml`` says in a case, a warning if that has a remedy; ``adds`` are remedies to add instead."""
+    text, values = TEXTS[check][case], {**(numbers or {}), **words}
+    sentence, remedy = (_Texts().format(text.get(key, ""), **values) for key in ("sentence", "remedy"))
+    title, wanted = text.get("title", TEXTS[check]["title"]), text.get("adds", ()) if adds is None else adds
+    return Finding(check, title, bool(remedy), sentence, remedy, tuple(wanted), numbers or {})
 
 
 def choose_probe(count: int, seed: int) -> Int[Tensor, " n"]:
@@ -150,62 +190,9 @@ def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c 
         return torch.cat([function(part) for part in torch.split(images, default_batch_size(images))])
 
 
-def auto_descent(
-    probe: Probe,
-    objective: Objective,
-    *,
-    steps: int,
-    start: int = 0,
-    threat: Linf | L2 | None = None,
-    among: Bool[Tensor, " n"] | None = None,
-) -> Bool[Tensor, " n"]:
-    """Which samples APGD breaks from the start of that number; with ``among``, only those are attacked."""
-    patience = _PATIENCE if zero_is_success(objective) else None
-    method = AutoDescent(threat or probe.threat, steps, probe.keyed("apgd", start), patience=patience)
-    return _fooled(probe, method, objective, among)
-
-
-def plain_descent(
-    probe: Probe, objective: Objective, *, steps: int, among: Bool[Tensor, " n"] | None = None
-) -> Bool[Tensor, " n"]:
-    """Which samples PGD breaks, with steps that add up to 2.5 times epsilon; ``among`` as for APGD."""
-    method = ProjectedDescent(probe.threat, steps, 2.5 * probe.threat.radius / steps, probe.keyed("pgd"))
-    return _fooled(probe, method, objective, among)
-
-
-def random_squares(
-    probe: Probe, *, queries: int, threat: Linf | L2 | None = None, among: Bool[Tensor, " n"] | None = None
-) -> Bool[Tensor, " n"]:
-    """Which samples Square breaks; with ``among``, only those are attacked."""
-    method = RandomSquares(threat or probe.threat, queries, _SQUARE_START, probe.keyed("square"))
-    return _fooled(probe, method, MARGIN, among)
-
-
-def _fooled(
-    probe: Probe, method: Method, objective: Objective, among: Bool[Tensor, " n"] | None = None
-) -> Bool[Tensor, " n"]:
-    asked = torch.ones_like(probe.labels, dtype=torch.bool) if among is None else among
-    tried, fooled = probe.tried.get((method, objective), (torch.zeros_like(asked), torch.zeros_like(asked)))
-    rows = (asked & ~tried).nonzero().squeeze(1)
-    if len(rows):
-        # Not by the public functions: they warn of balls in which no model can be robust, and one check needs those.
-        case = Case(probe.images[rows], probe.labels[rows], probe.seed, probe.sample_ids[rows])
-        bounds = probe.threat.bounds
-        found = run(method, probe.fast, case, objective=objective, engine=probe.engine, bounds=bounds)
-        fooled = fooled.index_put((rows,), found.fooled)
-    if not probe.stochastic:  # whose results also depend on the other samples of the batch
-        probe.tried[method, objective] = tried | asked, fooled
-    return fooled & asked
-
-
 def share(which: Bool[Tensor, " n"]) -> float:
     """The share of samples for which it is true."""
     return float(which.double().mean())
-
-
-def is_many(part: float, most: float, probe: Probe) -> bool:
-    """Whether a share of the samples is above ``most``, and more than one or two samples of a small probe."""
-    return part > most and round(part * len(probe.images)) >= _FEWEST
 
 
 def percent(part: float) -> str:

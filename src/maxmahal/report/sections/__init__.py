@@ -3,17 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from maxmahal.report.layout import ReportedModel, Section, render
-from maxmahal.report.sections.attacks import table_values
-from maxmahal.report.sections.breakdown import breakdown_values
-from maxmahal.report.sections.curves import curves_values
-from maxmahal.report.sections.diagnostics import diagnostics_values
-from maxmahal.report.sections.distortions import distortions_values
-from maxmahal.report.sections.features import feature_space_values
-from maxmahal.report.sections.samples import across_values, samples_values
+from maxmahal.report.layout import ReportedModel, Section
+from maxmahal.report.sections.attacks import breakdown_values, table_values
+from maxmahal.report.sections.curves import curves_values, distortions_values
+from maxmahal.report.sections.samples import across_values, feature_space_values, samples_values
 from maxmahal.report.sections.training import training_values
 from maxmahal.report.sections.transfer import transfer_values
-from maxmahal.report.sections.verdict import differences_values, verdict_values
+from maxmahal.report.sections.verdict import diagnostics_values, differences_values, verdict_values
+from maxmahal.report.templates import render
 
 SectionScope = Literal["top", "compare", "model", "both"]
 

@@ -1,4 +1,4 @@
-"""Accuracy against epsilon, steps and restarts: a curve that still falls at its end means too weak an attack."""
+"""Accuracy against epsilon, steps and restarts, and the distortion that Carlini and Wagner's attack needs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from maxmahal.records.types import StageRecords
 from maxmahal.report.chart import Axis, Chart
@@ -16,6 +17,8 @@ _DRAWN = 240  # points of an exact curve: its drawing has no more pixels
 _MARKED = 24
 _WRITTEN = 32  # at most so many 255ths are written as a fraction
 _ROOM = 0.12  # share of the axis that the text of a tick takes
+_BINS = 28
+_SHARES = Axis("accuracy in %", 0.0, 1.0, text=lambda share: f"{100 * share:.0f}")
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,7 @@ class Curve:
 class CurveChart:
     """One chart with the numbers behind it."""
 
-    check: str
-    """The diagnostic that measured it; empty for exact curves."""
+    check: str  # the diagnostic that measured it; empty for exact curves
     title: str
     note: str
     x_name: str
@@ -68,23 +70,22 @@ def curve_charts(group: ModelGroup) -> list[CurveChart]:
         lines = [line for model in group.models if (line := _from_findings(model, check, x_key, y_key))]
         if lines:
             found.append(_draw(check, note, x_name, lines, text if x_name == "epsilon" else short))
-    return found + _exact_curves(group)
+    exact: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
+    for model in group.models:
+        for stage in model.evaluation.stages:
+            if stage.is_minimum_norm and stage.finished and np.isfinite(stage.columns.distortion).all():
+                exact.setdefault(stage.name, []).append((model, stage))
+    return found + [_exact(members) for members in exact.values()]
 
 
-def _from_findings(model: ReportedModel, check: str, x_key: str, y_key: str) -> Curve | None:
-    for finding in model.evaluation.findings:
-        xs, ys = (_numbers(finding.numbers.get(key)) for key in (x_key, y_key))
-        if finding.check == check and xs and len(xs) == len(ys):
-            return Curve(model, xs, ys)
+def _from_findings(model: ReportedModel, check: str, *keys: str) -> Curve | None:
+    """The curve of a check, if all its values are finite numbers."""
+    for finding in (finding for finding in model.evaluation.findings if finding.check == check):
+        both = [values if isinstance(values := finding.numbers.get(key), list) else [] for key in keys]
+        known = all(isinstance(each, int | float) and math.isfinite(each) for values in both for each in values)
+        if known and both[0] and len(both[0]) == len(both[1]):
+            return Curve(model, *(tuple(map(float, values)) for values in both))
     return None
-
-
-def _numbers(values: object) -> tuple[float, ...]:
-    """The values of a curve; empty unless all are finite numbers."""
-    if not isinstance(values, list) or not all(isinstance(each, int | float) for each in values):
-        return ()
-    numbers = tuple(map(float, values))
-    return numbers if all(map(math.isfinite, numbers)) else ()
 
 
 def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable[[float], str]) -> CurveChart:
@@ -97,21 +98,12 @@ def _draw(check: str, note: str, x_name: str, lines: list[Curve], text: Callable
     for place in reversed(places):  # those whose texts do not overlap
         if axis.place(apart[0]) - axis.place(place) >= _ROOM:
             apart.insert(0, place)
-    chart = Chart(title, replace(axis, at=tuple(apart)), _share_axis())
+    chart = Chart(title, replace(axis, at=tuple(apart)), _SHARES)
     for line in lines:
         chart.line(line.xs, line.ys, line.model.slot)
         tips = [f"{line.model.label}: {percent(y)} % at {x_name} {text(x)}" for x, y in line.pairs]
         chart.points(line.xs, line.ys, line.model.slot, tips)
     return CurveChart(check, title, note, x_name, chart, tuple(lines))
-
-
-def _exact_curves(group: ModelGroup) -> list[CurveChart]:
-    stages: dict[str, list[tuple[ReportedModel, StageRecords]]] = {}
-    for model in group.models:
-        for stage in model.evaluation.stages:
-            if stage.is_minimum_norm and stage.finished and np.isfinite(stage.columns.distortion).all():
-                stages.setdefault(stage.name, []).append((model, stage))
-    return [_exact(members) for members in stages.values()]
 
 
 def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:
@@ -120,9 +112,7 @@ def _exact(members: list[tuple[ReportedModel, StageRecords]]) -> CurveChart:
     lines = [Curve(model, *survival(each.columns.distortion)) for model, each in members]
     high = max(line.xs[-1] for line in lines) or 1.0
     name = f"distortion ({norm})"
-    chart = Chart(
-        f"Share of samples for which {stage.title} needs a larger distortion", Axis(name, 0.0, high), _share_axis()
-    )
+    chart = Chart(f"Share of samples for which {stage.title} needs a larger distortion", Axis(name, 0.0, high), _SHARES)
     for line in lines:
         chart.line(line.xs, line.ys, line.model.slot, steps=True)
         some = np.unique(np.linspace(0, len(line.xs) - 1, _MARKED).astype(int))
@@ -149,10 +139,6 @@ def norm_of(model: ReportedModel, stage: StageRecords) -> str:
     return str(stage.settings.get("norm") or ("L2" if stage.kind == "carlini" else model.evaluation.norm))
 
 
-def _share_axis() -> Axis:
-    return Axis("accuracy in %", 0.0, 1.0, text=lambda share: f"{100 * share:.0f}")
-
-
 def _as_written(epsilon: float) -> str:
     """Such as 8/255 or 16/256, if it is such a fraction."""
     for parts in (255, 256):
@@ -160,3 +146,59 @@ def _as_written(epsilon: float) -> str:
         if 0 < count <= _WRITTEN and abs(epsilon * parts - count) < 1e-4:
             return f"{count}/{parts}"
     return short(epsilon)
+
+
+@dataclass(frozen=True)
+class DistortionHistogram:
+    """One model under one attack, over the samples that it classified correctly and the attack broke."""
+
+    model: ReportedModel
+    title: str
+    norm: str
+    distances: Float[np.ndarray, " n"]
+    median: float
+    right: int  # how many samples it classified correctly
+    chart: Chart
+
+
+def distortions_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no C&W attack broke a sample."""
+    groups = [(group, distortion_histograms(group)) for group in group_models(models)]
+    groups = [(group, histograms) for group, histograms in groups if histograms]
+    return {"groups": groups} if groups else {}
+
+
+def distortion_histograms(group: ModelGroup) -> list[DistortionHistogram]:
+    """One per attack and model."""
+    stages: dict[str, list[tuple[ReportedModel, StageRecords, Float[np.ndarray, " n"]]]] = {}
+    for model in group.models:
+        for stage in model.evaluation.stages:
+            columns = stage.columns
+            kept = columns.right_before & columns.broken & np.isfinite(columns.distortion)
+            if stage.kind == "carlini" and kept.any():
+                distances = columns.distortion[kept].astype(np.float64)
+                stages.setdefault(stage.name, []).append((model, stage, distances))
+    return [histogram for members in stages.values() for histogram in _side_by_side(members)]
+
+
+def _side_by_side(
+    members: list[tuple[ReportedModel, StageRecords, Float[np.ndarray, " n"]]],
+) -> list[DistortionHistogram]:
+    """Histograms of one attack share their axes, so that models can be compared by eye."""
+    edges = np.linspace(0.0, max(float(distances.max()) for *_, distances in members) or 1.0, _BINS + 1)
+    rights = [int(stage.columns.right_before.sum()) for _, stage, _ in members]
+    counts = [np.histogram(distances, edges)[0] for *_, distances in members]
+    top = max(float(count.max() / right) for count, right in zip(counts, rights, strict=True))
+    y = Axis("share in %", 0.0, top * 1.12, text=lambda share: short(100 * share))
+    histograms = []
+    for (model, stage, distances), count, right in zip(members, counts, rights, strict=True):
+        norm, median = norm_of(model, stage), float(np.median(distances))
+        x = Axis(f"distortion ({norm})", 0.0, float(edges[-1]))
+        chart = Chart(f"{model.label}, {stage.title}: distortions", x, y, height=220.0)
+        for low, high, samples in zip(edges[:-1].tolist(), edges[1:].tolist(), count.tolist(), strict=True):
+            if samples:
+                tip = f"{model.label}: {whole(samples)} samples between {short(low)} and {short(high)}"
+                chart.bar(low, high, samples / right, model.slot, tip)
+        chart.upright(median, f"median {short(median)}")
+        histograms.append(DistortionHistogram(model, stage.title, norm, distances, median, right, chart))
+    return histograms

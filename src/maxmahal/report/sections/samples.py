@@ -1,4 +1,4 @@
-"""Every sample with its outcome under each attack, and the recorded adversarial images."""
+"""Every sample with its outcome under each attack, the recorded adversarial images, and the features."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from maxmahal.records.types import Evaluation, Picture, StageRecords
+from maxmahal.records.types import Evaluation, Picture, Points, StageRecords
 from maxmahal.records.verdict import CLEAN, first_broken
-from maxmahal.report.chart import data_uri
+from maxmahal.report.chart import CLASSES, data_uri
 from maxmahal.report.layout import ReportedModel, stage_title
 
 _BYTES = 3_000_000  # of one model's pictures, so that a page can be sent by mail
 _GREY = 0.5
+SIDE, _EDGE = 400.0, 20.0
+_MOST = 600  # points per panel: more would hide each other
+FeatureWindow = tuple[Float[np.ndarray, " 2"], float]
+"""The middle of a square, and half of its side."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +25,10 @@ class AttackedImage:
     """A picture and its three images as addresses of their own PNGs."""
 
     picture: Picture
-    factor: float
-    """By which the perturbation is amplified."""
+    factor: float  # by which the perturbation is amplified
     clean: str
     perturbation: str
     adversarial: str
-
-    @property
-    def size(self) -> int:
-        """In bytes of the page."""
-        return len(self.clean) + len(self.perturbation) + len(self.adversarial)
 
 
 def samples_values(models: Sequence[ReportedModel]) -> dict[str, object]:
@@ -46,9 +44,8 @@ def samples_values(models: Sequence[ReportedModel]) -> dict[str, object]:
     first = choose(evaluation.pictures)  # one per sample, then the others
     others = [each for each in evaluation.pictures if not any(each is other for other in first)]
     images = attacked_images([*first, *others])
-    names = {"class_name": class_name, "stage_title": stage_title}
     places = {stage.name: place for place, stage in enumerate(evaluation.stages)}
-    return {"model": model, "labels": labels, "attacks": attacked, "images": images, "places": places, **names}
+    return {"model": model, "labels": labels, "attacks": attacked, "images": images, "places": places, **_NAMES}
 
 
 def across_values(models: Sequence[ReportedModel]) -> dict[str, object]:
@@ -105,7 +102,7 @@ def attacked_images(pictures: Sequence[Picture]) -> list[AttackedImage]:
     """All of them; every second, third, ... pixel only if they would make the page too large."""
     step, images = 1, [_attacked_image(each, 1) for each in pictures]
     smallest = min((min(each.clean.shape[1:]) for each in pictures), default=1)
-    while sum(each.size for each in images) > _BYTES and step < smallest:
+    while sum(len(each.clean + each.perturbation + each.adversarial) for each in images) > _BYTES and step < smallest:
         step += 1
         images = [_attacked_image(each, step) for each in pictures]
     return images
@@ -138,3 +135,47 @@ def class_name(evaluation: Evaluation, label: int) -> str:
     """The class's name, or its number if the data set has no name for it."""
     names = evaluation.class_names
     return names[label] if 0 <= label < len(names) else f"class {label}"
+
+
+_NAMES = {"class_name": class_name, "stage_title": stage_title}
+
+
+def feature_space_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """Nothing if no record holds features."""
+    (model,) = models
+    panels = [_panel(model.evaluation, points) for points in model.evaluation.points]
+    return {"model": model, "panels": panels, "colours": CLASSES, "side": SIDE, **_NAMES} if panels else {}
+
+
+def bounds_of(evaluation: Evaluation) -> FeatureWindow:
+    """The middle of everything there is to draw, and half the side of the square around it."""
+    clouds = [points.xy for points in evaluation.points]
+    if evaluation.centers_xy is not None:
+        clouds.append(evaluation.centers_xy)
+    every = np.concatenate(clouds).astype(np.float64)
+    every = every[np.isfinite(every).all(axis=1)]
+    if not len(every):
+        return np.zeros(2), 1.0
+    low, high = every.min(axis=0), every.max(axis=0)
+    return (low + high) / 2, float((high - low).max() / 2) or 1.0
+
+
+def _panel(evaluation: Evaluation, points: Points) -> dict[str, object]:
+    """One scatter plot: the places, samples and labels of some dots, and how many samples there are."""
+    some = np.unique(np.linspace(0, len(points.sample) - 1, min(_MOST, len(points.sample))).astype(int))
+    some = some[np.isfinite(points.xy[some]).all(axis=1)]
+    bounds, centers = bounds_of(evaluation), evaluation.centers_xy
+    columns = place_points(points.xy[some], bounds), points.sample[some], points.label[some]
+    return {
+        "stage": points.stage,
+        "dots": list(zip(*(column.tolist() for column in columns), strict=True)),
+        "centers": [] if centers is None else place_points(centers, bounds).tolist(),
+        "of": len(points.sample),
+    }
+
+
+def place_points(xy: Float[np.ndarray, "n 2"], bounds: FeatureWindow) -> Float[np.ndarray, "n 2"]:
+    """Where features are in the square drawing."""
+    middle, half = bounds
+    relative = (xy.astype(np.float64) - middle) / half
+    return SIDE / 2 + relative * np.array([1, -1]) * (SIDE / 2 - _EDGE)

@@ -37,17 +37,17 @@ def transfer_matrices(group: ModelGroup) -> list[TransferMatrix]:
                 # Without the substitute: those that were attacked in the same way share a matrix.
                 crafting = stage.title.removesuffix(f" crafted on {source}").replace(source, "…")
                 found.setdefault(crafting, {})[source, model.label] = stage
-    return [_matrix(group, crafting, stages) for crafting, stages in found.items()]
+    matrices = []
+    for crafting, stages in found.items():
+        targets = tuple(each for each in group.models if any(target == each.label for _, target in stages))
+        sources = dict.fromkeys([each.evaluation.name for each in targets] + [source for source, _ in stages])
+        rows = []
+        for source in (source for source in sources if any(source == known for known, _ in stages)):
+            cells = [(target, stages.get((source, target.label))) for target in targets]
+            rows.append((source, tuple((target, stage, _rate(stage)) for target, stage in cells)))
+        matrices.append(TransferMatrix(f"{crafting}: {group.title}", targets, tuple(rows)))
+    return matrices
 
 
-def _matrix(group: ModelGroup, crafting: str, stages: dict[tuple[str, str], StageRecords]) -> TransferMatrix:
-    targets = tuple(each for each in group.models if any(target == each.label for _, target in stages))
-    sources = list(dict.fromkeys([each.evaluation.name for each in targets] + [source for source, _ in stages]))
-    sources = [source for source in sources if any(source == known for known, _ in stages)]
-    rows = []
-    for source in sources:
-        found = [(target, stages.get((source, target.label))) for target in targets]
-        rates = [None if stage is None else stage.columns.right_share for _, stage in found]
-        cells = [None if shares is None else Rate(float(shares.sum()), len(shares)) for shares in rates]
-        rows.append((source, tuple((*pair, rate) for pair, rate in zip(found, cells, strict=True))))
-    return TransferMatrix(f"{crafting}: {group.title}", targets, tuple(rows))
+def _rate(stage: StageRecords | None) -> Rate | None:
+    return None if stage is None else Rate(float(stage.columns.right_share.sum()), len(stage.columns))

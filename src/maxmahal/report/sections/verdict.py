@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from textwrap import shorten
 from typing import Literal
 
-import numpy as np
-
+from maxmahal.errors import ArgumentError
 from maxmahal.records.statistics import Comparison
-from maxmahal.records.verdict import CLEAN, Verdict, compare, seed_spreads
+from maxmahal.records.verdict import Verdict, compare, seed_spreads, unanswered
 from maxmahal.report.chart import LINE, Axis, Chart, Line, Text
 from maxmahal.report.layout import ModelGroup, ReportedModel, group_models
 from maxmahal.report.wording import short, typeset
@@ -38,6 +38,11 @@ def differences_values(models: Sequence[ReportedModel]) -> dict[str, object]:
         "spreads": seed_spreads([replace(each.evaluation, name=each.label) for each in finished]),
     }
     return {**values, "worst": "worst case" if protocol_alone else "robust accuracy"} if any(values.values()) else {}
+
+
+def diagnostics_values(models: Sequence[ReportedModel]) -> dict[str, object]:
+    """The checks for false robustness; the section also says if nothing was checked."""
+    return {"model": models[0], "missing": unanswered(models[0].evaluation)}
 
 
 def accuracy_scatters(models: Sequence[ReportedModel]) -> list[Chart]:
@@ -83,8 +88,6 @@ def _pairs(group: ModelGroup) -> list[tuple[ReportedModel, ReportedModel, Compar
     """Models that were attacked in the same way on the same images."""
     found = []
     for first, second in combinations(group.models, 2):
-        one, other = first.evaluation, second.evaluation
-        alike = one.data_fingerprint == other.data_fingerprint and one.samples == other.samples
-        if alike and np.array_equal(one.stage(CLEAN).columns.sample, other.stage(CLEAN).columns.sample):
-            found.append((first, second, compare(one, other)))
+        with suppress(ArgumentError):  # they were evaluated on different images
+            found.append((first, second, compare(first.evaluation, second.evaluation)))
     return found
