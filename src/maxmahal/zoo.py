@@ -17,6 +17,7 @@ VARIABLE = "MAXMAHAL_ZOO"
 _PACKAGE = Path(__file__).resolve().parent
 _SUFFIX = ".safetensors"
 NOT_INSTALLED = (
+    "cifar10-at-mmc-released",
     "cifar10-at-mmc-tuned",
     "cifar10-at-sce-tuned",
     "cifar10-at-tar-mmc",

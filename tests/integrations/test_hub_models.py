@@ -159,8 +159,7 @@ def test_a_trusted_network_of_a_hub_model_is_evaluated(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("hubnets.py").write_text(
-        "from maxmahal.models.registry import BACKBONES\n"
-        "def net(shape, dim):\n    return BACKBONES['cnn'](shape, dim)\n"
+        "from maxmahal.models import BACKBONES\ndef net(shape, dim):\n    return BACKBONES['cnn'](shape, dim)\n"
     )
     model = replace(trained.card.settings.model, backbone="hubnets:net")
     trained.card = replace(trained.card, settings=replace(trained.card.settings, model=model))

@@ -166,7 +166,7 @@ def test_the_fast_model_is_the_same_model_laid_out_otherwise() -> None:
         for loss, model in zip(losses, (plain, laid_out), strict=True)
     ]
     for expected, found in zip(*gradients, strict=True):
-        assert (found - expected).norm() <= 1e-3 * expected.norm() + 1e-4
+        assert (found - expected).norm() <= 5e-3 * expected.norm() + 1e-4
 
 
 def test_without_anything_to_change_the_model_is_used_as_it_is() -> None:
@@ -204,7 +204,7 @@ def test_a_deterministic_run_does_not_compile() -> None:
 def test_settings_for_a_gpu_do_not_change_a_run_on_a_cpu(tmp_path: Path) -> None:
     overrides = ["train.epochs=1", "data.limit=64", "data.test_limit=8", "train.batch_size=32"]
     for name, more in (("a", []), ("b", ["cuda.precision=float32", "cuda.graph=false"])):
-        train_model(load_settings("digits-at-mmc", [*overrides, *more]), tmp_path / name)
+        train_model(load_settings("digits-at-mmc", [*overrides, *more]), tmp_path / name, device="cpu")
     assert_same(tmp_path / "a", tmp_path / "b")
 
 
@@ -231,14 +231,14 @@ def test_a_run_stops_before_its_time_is_up_and_goes_on_to_the_same_weights(
     clock = Clock(monkeypatch)
     overrides = ["train.epochs=4", "data.limit=64", "data.test_limit=8", "train.batch_size=32"]
     settings = load_settings("digits-mmc", overrides)
-    whole = train_model(settings, tmp_path / "whole")
+    whole = train_model(settings, tmp_path / "whole", device="cpu")
     assert whole["finished"]
-    stopped = train_model(settings, tmp_path / "parts", until=clock.now + 25, reporter=clock.reporter())
+    stopped = train_model(settings, tmp_path / "parts", device="cpu", until=clock.now + 25, reporter=clock.reporter())
     assert stopped == {"finished": False, "epoch": 2, "epochs": 4}
     assert not (tmp_path / "parts" / "result.json").exists()
-    nothing = train_model(settings, tmp_path / "parts", resume=True, until=clock.now, reporter=clock.reporter())
+    nothing = train_model(settings, tmp_path / "parts", device="cpu", resume=True, until=clock.now)
     assert nothing["epoch"] == 2
-    rest = train_model(settings, tmp_path / "parts", resume=True, reporter=clock.reporter())
+    rest = train_model(settings, tmp_path / "parts", device="cpu", resume=True, reporter=clock.reporter())
     assert rest["finished"]
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
@@ -278,7 +278,7 @@ def test_transformed_in_blocks_images_are_the_same(augment: list[str]) -> None:
     settings, data = settings_for(*augment), random_data(64, "cuda")
     alone = [batch.images for batch in batches(data.to("cpu"), settings, 1)]
     blocks = [batch.images.cpu() for batch in batches(data, settings, 1)]
-    torch.testing.assert_close(alone, blocks, rtol=0, atol=1e-6)  # a GPU divides by multiplying with the inverse
+    torch.testing.assert_close(alone, blocks, rtol=0, atol=1e-5)  # a GPU divides by multiplying with the inverse
 
 
 @needs_cuda
