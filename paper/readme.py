@@ -223,10 +223,5 @@ def check() -> None:
             raise SystemExit(f"{path.name} does not say what the records say: run -m paper.readme.")
 
 
-def main() -> None:
-    """Write, or compare."""
-    check() if "--check" in sys.argv[1:] else write()
-
-
 if __name__ == "__main__":
-    main()
+    check() if "--check" in sys.argv[1:] else write()

@@ -26,9 +26,8 @@ def fit(settings: Settings, data: ImageData) -> Classifier:
         torch.manual_seed(stream_key("run", settings.train.seed))
         model = new_classifier(settings, data)
         lay_out(model, device)
-        step = step_kind(device)(
-            model, build_optimiser(model, settings.train), settings.method.build(METHODS), None, device
-        )
+        optimiser = build_optimiser(model, settings.train)
+        step = step_kind(device)(model, optimiser, settings.method.build(METHODS), None, device)
         for epoch in range(settings.train.epochs):
             train_epoch(model, step, data, settings, epoch, Silent())
     return model.eval()
