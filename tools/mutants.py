@@ -88,7 +88,7 @@ def main() -> None:
     survivors: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        for name in ("src", "tests", "paper", "examples"):
+        for name in ("src", "tests", "paper", "examples", "docs"):
             if (ROOT / name).exists():
                 shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "conftest.py", "README.md"):
