@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from small_evaluations_helpers import answers_only, classifier, curved, labelled_by, small_suite, stage
 from torch import Tensor, nn
@@ -98,6 +98,7 @@ def test_an_unknown_objective_is_refused() -> None:
     st.integers(1, 50),
     st.none() | st.integers(1, 50),
 )
+@example([1.0] * 5, 2, 3)  # a limit inside of the samples is seldom drawn
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_samples_are_the_standing_ones_in_order_and_chunks_hold_each_once(
     shares: list[float], chunk: int, limit: int | None
