@@ -107,6 +107,22 @@ def test_a_torn_or_unsaved_metrics_line_is_measured_again(tiny_settings: Make, t
     assert [line["epoch"] for line in folder.read_metrics()] == [1, 2, 3]
 
 
+def test_epochs_between_measurements_change_nothing_but_the_metrics(tiny_settings: Make, tmp_path: Path) -> None:
+    choices = ("digits-at-mmc", "data.validation=20", "train.epochs=5")
+    for name, every in (("each", 1), ("second", 2)):
+        train_model(tiny_settings(*choices, f"train.measure_every={every}"), tmp_path / name)
+    assert_same(tmp_path / "each/last.safetensors", tmp_path / "second/last.safetensors")
+    each, second = (RunFolder(tmp_path / name).read_metrics() for name in ("each", "second"))
+    measured = ("test_accuracy", "validation_accuracy", "validation_pgd10")
+    for key in measured:
+        assert [line.get(key) for line in second] == [
+            line[key] if line["epoch"] in (2, 4, 5) else None for line in each
+        ]
+    result = json.loads((tmp_path / "second/result.json").read_text())
+    scores = {line["validation_pgd10"]: line["epoch"] for line in reversed(second) if "validation_pgd10" in line}
+    assert result["best"]["epoch"] == scores[max(scores)]
+
+
 def test_the_seed_decides(tiny_settings: Make, tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         train_model(tiny_settings("digits-mmc", f"train.seed={seed}"), tmp_path / name)

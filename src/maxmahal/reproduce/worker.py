@@ -43,9 +43,9 @@ class _Lines(SilentReporter):
         pass
 
     def epoch(self, metrics: Metrics) -> None:
-        robust = f", PGD-10 {metrics['validation_pgd10']:.1%}" if "validation_pgd10" in metrics else ""
-        accuracy = f"test {metrics['test_accuracy']:.1%}"
-        write_line(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}, {accuracy}{robust}")
+        shown = {"test_accuracy": "test", "validation_pgd10": "PGD-10"}
+        scores = [f", {name} {metrics[key]:.1%}" for key, name in shown.items() if key in metrics]
+        write_line(f"{PROGRESS}epoch {metrics['epoch']:.0f} of {self._planned}{''.join(scores)}")
 
     def begin(self, name: str, samples: int) -> None:
         write_line(f"{name}: {samples} samples")

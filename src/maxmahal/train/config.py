@@ -104,6 +104,8 @@ class TrainSettings:
     seed: int = 0
     schedule_epochs: int | None = None
     """The epochs that the schedule spans, if fewer than all: a run that was extended stays at its last rate."""
+    measure_every: int = 1
+    """Epochs between measurements on test and validation images; the last epoch is always measured."""
 
     @property
     def scheduled(self) -> int:
@@ -112,6 +114,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         _check_least("train.epochs", self.epochs, 1)
+        _check_least("train.measure_every", self.measure_every, 1)
         if self.schedule_epochs is not None:
             if not 1 <= self.schedule_epochs < self.epochs:
                 raise SettingsError(

@@ -199,11 +199,12 @@ class _Run:
             "epoch": self.progress.epoch,
             "lr": summary["lr"],
             "train_loss": summary["train_loss"],
-            "test_accuracy": self._share(partial(accuracy, self._evaluated), self.data.test),
             "train_seconds": self.progress.train_seconds,
             **({"setup_seconds": setup} if (setup := summary["setup_seconds"]) else {}),
-            **(self._scores("validation", held_out, self._evaluated) if len(held_out) else {}),
         }
+        if self.progress.epoch == settings.train.epochs or self.progress.epoch % settings.train.measure_every == 0:
+            metrics["test_accuracy"] = self._share(partial(accuracy, self._evaluated), self.data.test)
+            metrics |= self._scores("validation", held_out, self._evaluated) if len(held_out) else {}
         score = metrics.get("validation_pgd10", -1.0)
         if score > self.progress.best_score:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
@@ -236,13 +237,13 @@ class _Run:
             "last": {"epoch": self.progress.epoch, **self._scores("test", self.data.test, self._evaluated)},
         }
         if self.progress.best_epoch:
-            trusted = [self.settings.model.backbone]  # a name of the user's own code
-            best = load_model(self.folder.best, trusted=trusted, device=self.data.test.device)
-            result["best"] = {
-                "epoch": self.progress.best_epoch,
-                "validation_pgd10": self.progress.best_score,
-                **self._scores("test", self.data.test, best),
-            }
+            scores = {key: value for key, value in result["last"].items() if key != "epoch"}
+            if self.progress.best_epoch != self.progress.epoch:
+                trusted = [self.settings.model.backbone]  # a name of the user's own code
+                best = load_model(self.folder.best, trusted=trusted, device=self.data.test.device)
+                scores = self._scores("test", self.data.test, best)
+            chosen = {"epoch": self.progress.best_epoch, "validation_pgd10": self.progress.best_score}
+            result["best"] = chosen | scores
         if self.processes.first:
             write_text_atomically(self.folder.result, json.dumps(result, indent=2) + "\n")
         return result
