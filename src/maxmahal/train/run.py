@@ -139,11 +139,11 @@ class _Run:
             self.folder.diverged.unlink(missing_ok=True)  # it is tried again
         longest = 0.0
         while self.progress.epoch < epochs:
-            started = time.monotonic()
+            started, setup = time.monotonic(), self.step.setup_seconds
             if until is not None and self._total(int(started + longest >= until)):
                 return {"finished": False, "epoch": self.progress.epoch, "epochs": epochs}
             self._epoch()
-            longest = max(longest, time.monotonic() - started)
+            longest = max(longest, time.monotonic() - started - (self.step.setup_seconds - setup))
         return self._summarise()
 
     def _resume(self) -> None:
