@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch import nn
 from maxmahal.errors import ArgumentError, CheckpointError, DataError, SettingsError
 from maxmahal.models import accuracy
 from maxmahal.settings import first_difference
-from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, train_model
+from maxmahal.train import RunFolder, Settings, load_card, load_model, load_settings, run, train_model
 from maxmahal.train.loop import Silent, TrainingDivergedError, batches
 from maxmahal.train.presets import resumed_settings
 from maxmahal.train.splits import load_splits
@@ -121,6 +122,25 @@ def test_epochs_between_measurements_change_nothing_but_the_metrics(tiny_setting
     result = json.loads((tmp_path / "second/result.json").read_text())
     scores = {line["validation_pgd10"]: line["epoch"] for line in reversed(second) if "validation_pgd10" in line}
     assert result["best"]["epoch"] == scores[max(scores)]
+
+
+def test_states_are_saved_now_and_then_and_at_the_end(
+    tiny_settings: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and the last epoch, and what a deadline stops; in between as often as the time says."""
+    saved: list[int] = []
+    original = run.save_state
+
+    def save(*arguments: Any) -> None:
+        saved.append(arguments[-1].epoch)
+        original(*arguments)
+
+    monkeypatch.setattr(run, "save_state", save)
+    train_model(tiny_settings("digits-mmc", "train.epochs=5"), tmp_path / "seldom")
+    monkeypatch.setattr(run, "SAVE_SECONDS", 0.0)
+    train_model(tiny_settings("digits-mmc", "train.epochs=5"), tmp_path / "often")
+    assert saved == [1, 5, 1, 2, 3, 4, 5]
+    assert_same(tmp_path / "seldom/state.safetensors", tmp_path / "often/state.safetensors")
 
 
 def test_the_seed_decides(tiny_settings: Make, tmp_path: Path) -> None:

@@ -128,5 +128,5 @@ def train_epoch(
 def _diverged(epoch: int, seen: str, settings: Settings) -> TrainingDivergedError:
     return TrainingDivergedError(
         f"Training diverged in epoch {epoch + 1} ({seen}); lower train.lr (now {settings.train.lr}) or add "
-        "train.warmup. The last good epoch is saved."
+        "train.warmup. The last saved epoch is intact."
     )

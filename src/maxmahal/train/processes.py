@@ -70,7 +70,7 @@ def sum_over_processes(tensor: Tensor) -> None:
         reason = " ".join(str(error).split())[:200]
         raise ProcessError(
             f"The processes of this training cannot exchange tensors ({reason}); if one of them has ended, its own "
-            "message says why. Run the same command with --resume to continue after the last finished epoch."
+            "message says why. Run the same command with --resume to continue after the last saved epoch."
         ) from error
 
 

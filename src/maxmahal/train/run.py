@@ -1,6 +1,7 @@
 """A training run, from settings to a finished run folder: start, resume, measure, save."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -39,6 +40,9 @@ from maxmahal.train.splits import Splits, load_splits
 from maxmahal.train.step import step_kind
 from maxmahal.version import __version__
 
+SAVE_SECONDS = 20.0
+"""How often a state is saved, beside the first, the best and the last epoch: saving can take as long as an epoch."""
+
 
 def train_model(
     settings: Settings,
@@ -53,7 +57,7 @@ def train_model(
 ) -> Table:
     """Train with ``settings`` into the run folder ``out``; returns the content of ``result.json``.
 
-    With ``resume`` the run continues after its last finished epoch: on the CPU, and on a GPU with
+    With ``resume`` the run continues after its last saved epoch: on the CPU, and on a GPU with
     ``cuda.deterministic``, with the same result as without a stop. ``until`` is a time of ``time.monotonic()``: a run
     that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing``, the
     number of trainings on the device, is recorded. Under torchrun, all its processes train one model together.
@@ -108,6 +112,7 @@ class _Run:
         self.step = step_kind(device)(
             self.model, self.optimiser, self.method, self.average, device, settings.train, processes
         )
+        self._saved_epoch, self._saved_at = 0, -math.inf
         self.progress = RunProgress(
             threads=torch.get_num_threads(), processes=processes.count, settings=json.dumps(to_table(settings))
         )
@@ -141,6 +146,7 @@ class _Run:
         while self.progress.epoch < epochs:
             started, setup = time.monotonic(), self.step.setup_seconds
             if until is not None and self._total(int(started + longest >= until)):
+                self._save()
                 return {"finished": False, "epoch": self.progress.epoch, "epochs": epochs}
             self._epoch()
             longest = max(longest, time.monotonic() - started - (self.step.setup_seconds - setup))
@@ -176,7 +182,7 @@ class _Run:
                 f"its weights will differ {how}."
             )
         load_state(self.folder.state, self.model, self.optimiser, self.average)
-        self.progress = saved
+        self.progress, self._saved_epoch, self._saved_at = saved, saved.epoch, time.monotonic()
         if self.processes.first:
             self.folder.keep_metrics(saved.epoch)
             self._publish()
@@ -212,9 +218,17 @@ class _Run:
             # Nothing is written before the first epoch is done: a run that fails at once can be started again.
             write_text_atomically(self.folder.settings, to_toml(to_table(settings)))  # can be used as a preset
             self.folder.append_metrics(metrics)
+        best, last = self.progress.best_epoch == self.progress.epoch, self.progress.epoch == settings.train.epochs
+        if best or last or time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self._save()
+        self.reporter.epoch(metrics)
+
+    def _save(self) -> None:
+        """Write the state of the last epoch, if it is not yet on disk."""
+        if self.processes.first and self._saved_epoch < self.progress.epoch:
             save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
             self._publish()
-        self.reporter.epoch(metrics)
+        self._saved_epoch, self._saved_at = self.progress.epoch, time.monotonic()
 
     def _publish(self) -> None:
         """Write the checkpoints that follow from the state, which is written first: after a kill, resuming does it."""
