@@ -33,7 +33,7 @@ from paper.pages.trees import trees_pages
 from paper.pages.trees_study import TREE_STUDIES
 from paper.pages.uncertainty import uncertainty_pages
 from paper.pages.variants import STUDIES, variant_pages
-from paper.summaries import file_name, read_run, read_summary, summarise, summarise_run, write_summary
+from paper.summaries import file_name, holds_training, read_run, read_summary, summarise, summarise_run, write_summary
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, FIGURES, MODELS = "paper/results", "figures", "zoo"
@@ -44,7 +44,7 @@ _MESSAGES = {"Variants": "variants.md", "Trees": "trees.md"}
 
 
 def collect(out: Path, root: Path = ROOT) -> list[Path]:
-    """Summaries of every finished evaluation and of every run that has finished an epoch."""
+    """Summaries of every finished evaluation and of every run that has finished an epoch or diverged."""
     records, written = out / "records", []
     named = [(_file_name(summary), summary) for summary in map(summarise, _finished(records))]
     for name, count in Counter(name for name, _ in named).items():
@@ -56,7 +56,7 @@ def collect(out: Path, root: Path = ROOT) -> list[Path]:
         write_summary(written[-1], summary)
     for folder in sorted((out / "models").glob("*")):
         run, path = RunFolder(folder), root / RESULTS / RUNS / f"{folder.name}.json"
-        if run.settings.exists() and run.metrics.exists():
+        if holds_training(run):
             if not run.result.exists() and path.exists() and read_run(path).finished:
                 print(f"Kept {path.name}: the training in {folder} is not finished, and the published one is.")
                 continue
