@@ -80,7 +80,9 @@ def is_finished(run: RunSummary) -> bool:
 
 
 def state_of(run: RunSummary) -> str:
-    """ "180 of 200 epochs" of a run that is not finished; empty of others."""
+    """ "180 of 200 epochs" or "diverged in epoch 3" of a run that is not finished; empty of others."""
+    if run.diverged:
+        return f"diverged in epoch {run.diverged}"
     return "" if is_finished(run) else f"{len(run.epochs)} of {train_setting(run, 'epochs') or '?'} epochs"
 
 
