@@ -2,34 +2,32 @@
 
 import json
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from maxmahal.records.statistics import Rate
 from paper import ROOT
+from paper.pages import clock_trials, training
 from paper.pages.clock_figures import clock_figures
-from paper.pages.clock_trials import KINDS, STRICT, TUNE, Column, Trial, columns_of, presets, read_trials, recipe
+from paper.pages.clock_trials import KINDS, STRICT, TUNE, Column, Trial, columns_of, read_trials
 from paper.pages.compare import Budget, at_budget
 from paper.pages.models import CLOCK
 from paper.pages.results import STRONG, Measured, Published, read_published
 from paper.pages.study import spread
 from paper.pages.text import rate_cell, render
-from paper.pages.training import edge_of, is_finished, state_of, train_setting
+from paper.pages.training import Edge, edge_of, is_finished, train_setting
 from paper.summaries import RunSummary
 
 OURS, THEIRS = ("mmc", "mmc-mixed"), ("sce", "trades")
 ANCHORS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["anchor"]
 BENCHMARK = ROOT / "benchmarks" / "results" / "train_resnet18_engine_cuda.json"
 _SCORES = ("validation_pgd10", "validation_accuracy")
-_TUNED = {"lr": "learning rate", "weight_decay": "weight decay"}
+_TUNED = ("lr", "weight_decay")
 
 
 def at_sign(found: Mapping[Column, Budget], sign: int) -> dict[Column, Budget]:
-    """The budgets whose interval is above zero (1), below it (−1), or includes it (0), the shortest first.
-
-    Only those with the presets' own attack.
-    """
+    """Budgets of the presets' own attack with an interval above (1), around (0) or below zero (−1), shortest first."""
     return {column: found[column] for column in sorted(found) if not column.end and found[column].robust.sign == sign}
 
 
@@ -38,38 +36,32 @@ def end_of_lead(found: Mapping[Column, Budget]) -> Column | None:
     return min([*at_sign(found, 0), *at_sign(found, -1)], default=None)
 
 
-def best_kind(trials: Mapping[str, Trial], column: Column, kinds: Sequence[str]) -> str:
-    """The kind with the highest mean under strict; the first if none was measured."""
-    found = {kind: trials[name] for kind in kinds if (name := column.model(kind)) in trials}
-    means = {kind: trial.mean(STRICT) for kind, trial in found.items() if trial.worst[STRICT]}
-    return max(means, key=lambda kind: means[kind], default=kinds[0])
+def best_kinds(trials: Mapping[str, Trial], column: Column) -> tuple[str, str] | None:
+    """The more robust of SCE and TRADES, and that of the kinds with MMC-10 which were measured; None without these."""
+    known = {kind: trials[name] for kind in KINDS if (name := column.model(kind)) in trials}
+    means = {kind: trial.mean(STRICT) for kind, trial in known.items() if trial.worst[STRICT]}
+    ours = [kind for kind in OURS if kind in means]
+    if not ours or not {*THEIRS} <= {*means}:
+        return None
+    return max(THEIRS, key=means.__getitem__), max(ours, key=means.__getitem__)
 
 
 class Tuning(NamedTuple):
-    """The trials of one kind, the best of them, and which of its values are the highest or the lowest tried."""
+    """The trials of one kind, the best of them, and whether its settings are the highest or the lowest tried."""
 
-    kind: str
     runs: list[RunSummary]
-    chosen: RunSummary | None
-    edges: list[str]
+    best: RunSummary | None
+    edges: dict[str, Edge | None]
 
 
-def tuning(results: Published) -> list[Tuning]:
-    """Of each kind with trials: the best by validation PGD-10 in the last epoch, ties by validation accuracy."""
-    found = []
-    for kind in KINDS:
-        runs = [run for run in results.runs if run.name.startswith(f"{TUNE}{kind}-lr")]
-        scored = [run for run in runs if is_finished(run) and all(score(run, key) for key in _SCORES)]
-        best = sorted(scored, key=lambda run: [run.epochs[-1][key] for key in _SCORES])[-1:]
-        tried = [run for run in runs if run in scored or run.diverged]
-        edges = [
-            f"{edge} {words}"
-            for key, words in _TUNED.items()
-            for run in best
-            if (edge := edge_of(train_setting(run, key), [train_setting(each, key) for each in tried]))
-        ]
-        found += [Tuning(kind, runs, best[0] if best else None, edges)] if runs else []
-    return found
+def tuning(results: Published, kind: str) -> Tuning:
+    """The best by validation PGD-10 after the last epoch, ties by validation accuracy; what diverged was tried."""
+    runs = [run for run in results.runs if run.name.startswith(f"{TUNE}{kind}-lr")]
+    scored = [run for run in runs if is_finished(run) and all(score(run, key) for key in _SCORES)]
+    best = max(scored, key=lambda run: [run.epochs[-1][key] for key in _SCORES], default=None)
+    tried = {key: [train_setting(run, key) for run in runs if run in scored or run.diverged] for key in _TUNED}
+    edges = {key: edge_of(train_setting(best, key), tried[key]) for key in _TUNED} if best else {}
+    return Tuning(runs, best, edges)
 
 
 def score(run: RunSummary, key: str) -> Rate | None:
@@ -94,7 +86,7 @@ def clock_pages(folder: Path, benchmark: Path = BENCHMARK) -> dict[str, str]:
     rates = json.loads(benchmark.read_text(encoding="utf-8"))
     trials = read_trials(results, rates)
     columns, drawn = columns_of(trials), clock_figures(trials, ANCHORS)
-    bests = {column: (best_kind(trials, column, THEIRS), best_kind(trials, column, OURS)) for column in columns}
+    bests = {column: kinds for column in columns if (kinds := best_kinds(trials, column)) is not None}
     pairs = {"MMC-10 − SCE": dict.fromkeys(columns, (THEIRS[0], OURS[0])), "best MMC-10 − best other": bests}
     suite = next((suite for suite in STRONG if any(each.worst[suite] for each in trials.values())), "")
     attacked = [name for name, each in trials.items() if suite and each.worst[suite]]
@@ -111,15 +103,12 @@ def clock_pages(folder: Path, benchmark: Path = BENCHMARK) -> dict[str, str]:
         suite=suite,
         trials=trials,
         columns=columns,
-        kinds=KINDS,
         cell=cell,
-        recipe=recipe,
+        clock=clock_trials,
+        training=training,
         results=results,
-        state_of=state_of,
-        tuning=tuning(results),
+        tuning={kind: found for kind in KINDS if (found := tuning(results, kind)).runs},
         score=score,
-        setting=train_setting,
-        presets=presets(),
         anchors=ANCHORS,
         benchmark=rates,
         figures=drawn,

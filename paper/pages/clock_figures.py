@@ -9,7 +9,6 @@ from paper.pages.paired import Difference
 
 Seen = list[tuple[int, Column, Trial]]
 """The place of a kind of training, its budget, and its seeds."""
-Box = tuple[float, float, float, float]
 _APART = 2.5  # between the bars of two kinds
 _LETTER, _HIGH = 6.4, 10.0  # about the size of a letter
 _BESIDE = tuple((side * x, y) for x, y in ((8, 4), (6, -6), (6, 14), (1, -12), (1, 21), (1, 32)) for side in (1, -1))
@@ -78,7 +77,9 @@ def draw_front(seen: Seen, legend: Sequence[Key], anchors: Sequence[Mapping[str,
     return arranged(title, [chart], legend=legend, note=note).file()
 
 
-def _label(chart: Chart, text: str, here: Point, taken: list[Box], *, bold: bool = False) -> Text:
+def _label(
+    chart: Chart, text: str, here: Point, taken: list[tuple[float, float, float, float]], *, bold: bool = False
+) -> Text:
     """Beside a point at the first place that is free, else at the last; the place is taken afterwards."""
     wide = (_LETTER + bold * 0.6) * len(text)
     for dx, dy in _BESIDE:
