@@ -9,7 +9,8 @@ from paper.pages.paired import Difference
 
 Seen = list[tuple[int, Column, Trial]]
 """The place of a kind of training, its budget, and its seeds."""
-_APART = 2.5  # between the bars of two kinds
+_Box = tuple[float, float, float, float]
+_ASIDE = (-3, 3, 3, -3)  # from a point to the bar of its kind, as two kinds take equally long
 _LETTER, _HIGH = 6.4, 10.0  # about the size of a letter
 _BESIDE = tuple((side * x, y) for x, y in ((8, 4), (6, -6), (6, 14), (1, -12), (1, 21), (1, 32)) for side in (1, -1))
 """Where a label may begin or end beside its point, the best place first."""
@@ -41,7 +42,7 @@ def draw_time(seen: Seen, legend: Sequence[Key]) -> str:
     for slot, _, trial, spread in spreads:
         if spread.n > 1:
             bar = [chart.place(trial.time, end) for end in spread.interval]
-            chart.parts.append(Line([(x + _APART * (2 * slot - 3), y) for x, y in bar], f"s{slot}", 1.5, opacity=0.5))
+            chart.parts.append(Line([(x + _ASIDE[slot], y) for x, y in bar], f"s{slot}", 1.5, opacity=0.5))
         tips = [f"{name}: {found.value:.1f} %" for name, found in trial.worst[STRICT].items()]
         chart.points([trial.time] * spread.n, spread.values, slot, tips)
     note = "Points: training seeds. Lines: means. Bars: 95 % intervals over seeds. All are attacked on the same images."
@@ -59,15 +60,14 @@ def draw_front(seen: Seen, legend: Sequence[Key], anchors: Sequence[Mapping[str,
         fronts[words] = sorted((trial.mean_clean(suite), trial.mean(suite), slot) for slot, trial in kinds)
     dots = [(x, y) for points in fronts.values() for x, y, _ in points]
     dots += [(row["clean"], row["autoattack"]) for row in anchors]
-    across, upward = (Axis.around(f"{what} accuracy in %", [dot[place] for dot in dots])
-                      for place, what in enumerate(("clean", "robust")))  # fmt: skip
-    chart = Chart(title, across, upward, width=760.0, height=480.0)
+    across = Axis.around("clean accuracy in %", [x for x, _ in dots])
+    chart = Chart(title, across, Axis.around("robust accuracy in %", [y for _, y in dots]), width=760.0, height=480.0)
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in (chart.place(*dot) for dot in dots)]
     for points in fronts.values():
         chart.parts.append(Line([chart.place(x, y) for x, y, _ in points], "soft", 1.2, opacity=0.6))
-        for x, y, slot in points:
-            chart.points([x], [y], slot)
     for words, points in fronts.items():
+        for x, y, slot in points:
+            chart.points([x], [y], slot, [f"{words}, {[*KINDS.values()][slot]}: {x:.1f} / {y:.1f} %"])
         chart.parts.append(_label(chart, words, chart.place(*points[-1][:2]), taken, bold=True))
     for row in anchors:
         here = chart.place(row["clean"], row["autoattack"])
@@ -77,9 +77,7 @@ def draw_front(seen: Seen, legend: Sequence[Key], anchors: Sequence[Mapping[str,
     return arranged(title, [chart], legend=legend, note=note).file()
 
 
-def _label(
-    chart: Chart, text: str, here: Point, taken: list[tuple[float, float, float, float]], *, bold: bool = False
-) -> Text:
+def _label(chart: Chart, text: str, here: Point, taken: list[_Box], *, bold: bool = False) -> Text:
     """Beside a point at the first place that is free, else at the last; the place is taken afterwards."""
     wide = (_LETTER + bold * 0.6) * len(text)
     for dx, dy in _BESIDE:

@@ -25,8 +25,8 @@ KINDS = {
 AUTOATTACK, STRICT = STRONG
 TUNE = f"{CLOCK}tune-"
 _GRID = re.compile(rf"{CLOCK}({'|'.join(KINDS)})-(\d+)(-pgd\d+)?")
-_PLAN = ("about", "table", "data.validation", "data.test_limit", "train.epochs", "train.seed", "train.measure_every")
-"""Settings that are no part of a recipe."""
+_NO_RECIPE = {"about", "table", "data.validation", "data.test_limit"}
+_NO_RECIPE |= {"train.epochs", "train.seed", "train.measure_every"}
 
 
 class Column(NamedTuple):
@@ -76,8 +76,7 @@ class Trial:
 def seconds_alone(run: RunSummary, benchmark: Mapping[str, Any]) -> Seconds:
     """Its own if it had the benchmark's GPU to itself, else its images over those per second in the benchmark.
 
-    A step without a row is scaled from PGD-5 by its passes through the network: two per step of crafting and three of
-    training, three more with clean images or AWP, four more in TRADES, which also crafts against the clean outputs.
+    A step without a row is scaled from PGD-5 by passes through the network, which benchmarks/train_resnet18.py counts.
     """
     if run.sharing == 1 and run.gpu == benchmark["device"]:
         return Seconds(run.train_seconds, "own")
@@ -129,7 +128,7 @@ def recipe(settings: Mapping[str, Any]) -> str:
     own = _flat(settings)
     changed = {kind: [key for key in own if own[key] != preset.get(key)] for kind, preset in presets().items()}
     kind = min(changed, key=lambda each: len(changed[each]))
-    return ", ".join([KINDS[kind], *(f"`{key} = {own[key]}`" for key in changed[kind] if key not in _PLAN)])
+    return ", ".join([KINDS[kind], *(f"`{key} = {own[key]}`" for key in changed[kind] if key not in _NO_RECIPE)])
 
 
 @cache
