@@ -94,7 +94,7 @@ def seconds_alone(run: RunSummary, benchmark: Mapping[str, Any]) -> Seconds:
 
 
 def read_trials(results: Published, benchmark: Mapping[str, Any]) -> dict[str, Trial]:
-    """Every training by its name without the seed: the grid by kind and epochs, other trials, tuning."""
+    """Every training by its name without the seed: the grid by kind and epochs, then the others."""
     groups: dict[str, list[str]] = {}
     for name in sorted({each.name for each in results.evaluations} | {each.name for each in results.runs}):
         groups.setdefault(name.partition("-seed")[0], []).append(name)
@@ -108,7 +108,7 @@ def columns_of(trials: Mapping[str, Trial]) -> list[Column]:
 
 def _place(base: str) -> tuple[object, ...]:
     found = _GRID.fullmatch(base)
-    return (0, [*KINDS].index(found[1]), int(found[2]), base) if found else (1 + base.startswith(TUNE), 0, 0, base)
+    return (0, [*KINDS].index(found[1]), int(found[2]), base) if found else (1, 0, 0, base)
 
 
 def _trial(results: Published, models: Sequence[str], benchmark: Mapping[str, Any]) -> Trial:
