@@ -1,10 +1,10 @@
 """How fast the engine trains a ResNet-18: images/s, share of the tensor cores' limit, and where the time goes.
 
-    python benchmarks/train_resnet18.py --device cuda [--only engine|plain] [--rounds 5]
+    python benchmarks/train_resnet18.py --device cuda [--only engine|plain] [--rounds 5] [--rows NAME …]
 
 Contestants take turns in one run, as in train_engine.py. The limit is a large bfloat16 matrix product, timed in the
 same run; the arithmetic of a step is that of its convolutions and linear layers. The profile tells the share of each
-kind of kernel in the GPU's time.
+kind of kernel in the GPU's time. With --rows a call measures these rows alone, and keeps the others of the file.
 """
 
 import argparse
@@ -18,12 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+import timing
 from maxmahal.models import BACKBONES
 from timing import median_ratio, save, seconds
 from train_engine import PLAIN, Contestant, sized
 
 NETWORK = ["model.backbone=resnet18", "data.augment=crop-flip", "method.name=adversarial", "method.step_size=3/255"]
 STANDARD = [*NETWORK[:2], "method.name=standard"]
+# More passes per image than PGD's: one of clean images for crafting, and training on clean images, which takes three.
+TRADES = ["loss.name=sce", "method.name=trades", "method.weight=6", "method.divergence=own"]
+CLEAN = ["method.mix=0.7", "method.joint=true"]
 # Parts of the names of kernels, by kind; the first that fits counts.
 KINDS = {
     "our convolutions": ("_convolve", "_sum_over_pixels"),
@@ -59,6 +63,8 @@ def contestants(only: str) -> list[Trained]:
         pgd("engine N-FGSM", 256, 1, "method.noise=2", "method.step_size=8/255", count=40),
         pgd("engine PGD-5", 512, 5),
         pgd("engine PGD-10", 512, 10, count=10),
+        pgd("engine TRADES-5", 256, 5, *TRADES, more=4),
+        pgd("engine PGD-5 with clean images", 256, 5, *CLEAN, more=3),
     ]
     plain = [
         Trained("plain standard, batch 256", sized(256, *STANDARD, *PLAIN), 10, 3),
@@ -70,6 +76,8 @@ def contestants(only: str) -> list[Trained]:
         Trained("plain standard, batch 4", sized(4, *STANDARD, *PLAIN), 1, 3),
         Trained("engine standard, batch 4", sized(4, *STANDARD), 1, 3),
         pgd("engine PGD-1 with AWP", 4, 1, "train.awp=0.005", count=1, more=3),
+        pgd("engine TRADES-1", 4, 1, *TRADES, count=1, more=4),
+        pgd("engine PGD-1 with clean images", 4, 1, *CLEAN, count=1, more=3),
     ]
     return {"all": plain + engine, "engine": engine, "plain": plain, "tiny": tiny}[only]
 
@@ -150,18 +158,43 @@ def _candidate(one: Trained) -> tuple[str, str]:
     return (f", {between[0]}", "") if between else (", ", ", ")
 
 
+def chosen(only: str, rows: list[str]) -> list[Trained]:
+    """Who runs: all of a group, or its named rows."""
+    known = {one.name: one for one in contestants(only)}
+    if unknown := [name for name in rows if name not in known]:
+        raise SystemExit(f"--only {only} has no row {unknown[0]!r}; it has: {'; '.join(known)}.")
+    return [one for name, one in known.items() if not rows or name in rows]
+
+
+def joined(earlier: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier call saved, with what was measured now in the place of rows of the same names."""
+    now = {each["name"] for part in ("rows", "failed") for each in content[part]}
+    kept = {
+        part: [each for each in earlier.get(part, []) if each["name"] not in now]
+        for part in ("rows", "failed", "profiles")
+    }
+    commands = [*filter(None, [earlier.get("command")]), content["command"]]
+    return {**content, **{part: kept[part] + content[part] for part in kept}, "command": "; ".join(commands)}
+
+
 def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="all", choices=["all", "engine", "plain", "tiny"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", nargs="+", default=[], help="measure these rows alone, and keep the others")
     options = parser.parse_args()
     device = torch.device(options.device)
-    limit = matrix_product_limit(device, 8192 if device.type == "cuda" else 128)
+    name = "train_resnet18" if options.only == "all" else f"train_resnet18_{options.only}"
+    path = timing.RESULTS / f"{name}_{device.type}.json"
+    earlier = json.loads(path.read_text(encoding="utf-8")) if options.rows and path.exists() else {}
+    # Shares of rows in one file are of one matrix product.
+    limit = 1e12 * earlier.get("matrix_product_teraflops", 0.0)
+    limit = limit or matrix_product_limit(device, 8192 if device.type == "cuda" else 128)
     operations = forward_operations(BACKBONES["resnet18"]((3, 32, 32), 256))
     everyone, failed = [], []
-    for one in contestants(options.only):
+    for one in chosen(options.only, options.rows):
         try:
             one.prepare(device)
         except Exception as error:  # a candidate that fails must not cost the others
@@ -190,8 +223,7 @@ def main() -> None:
         "failed": failed,
         "profiles": profiles,
     }
-    name = "train_resnet18" if options.only == "all" else f"train_resnet18_{options.only}"
-    path = save(name, device, content)
+    save(name, device, joined(earlier, content))
     print(json.dumps({"saved": path.name, "rows": len(rows), "failed": len(failed)}))
 
 

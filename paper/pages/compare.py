@@ -240,6 +240,12 @@ class Crossed:
         return self.seeds >= ENOUGH
 
     @property
+    def sign(self) -> int:
+        """1 if the interval is above zero, −1 if it is below, 0 if it includes zero."""
+        low, high = self.interval()
+        return int(low > 0) - int(high < 0)
+
+    @property
     def text(self) -> str:
         """ "+0.9 points [−0.7, +2.5], 3 training seeds, 1,000 images"."""
         low, high = map(difference, self.interval())
@@ -312,10 +318,10 @@ def worst_gaps(
 
 @dataclass(frozen=True)
 class Budget:
-    """AT (MMC-10) − AT (SCE) on CIFAR-10 at one budget of training, last checkpoints."""
+    """One way of training − another at one budget, last checkpoints."""
 
     models: tuple[str, str]
-    """Of the first seed: SCE, MMC-10."""
+    """Of the first seed: the other way, this way."""
     epochs: int
     suite: str
     robust: Crossed
@@ -326,17 +332,24 @@ BUDGETS = {"targeted": ADVERSARIAL[:2], "untargeted": LONG, "untargeted, tuned":
 
 
 def budgets(results: Published) -> dict[str, Budget]:
-    """By name: under AutoAttack if it saw both losses on the same images, else under strict."""
-    found: dict[str, Budget] = {}
-    for name, (sce, mmc) in BUDGETS.items():
-        for suite in STRONG:
-            robust = over_seeds(results, mmc, sce, partial(worst_gaps, suites=(suite,)))
-            if robust is not None and name not in found:
-                first = results.seeds(sce)[0]
-                epochs = int(results.settings(first).get("train", {}).get("epochs", 0))
-                models = (first, mmc + first.removeprefix(sce))
-                found[name] = Budget(models, epochs, suite, robust, over_seeds(results, mmc, sce, clean_gaps))
-    return found
+    """AT (MMC-10) − AT (SCE) on CIFAR-10 by name."""
+    found = {name: at_budget(results, *models) for name, models in BUDGETS.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def at_budget(results: Published, base: str, other: str) -> Budget | None:
+    """The other − the base, under the suite that saw both at the most seeds, of these on the most images, of these
+    AutoAttack; None if no suite saw both.
+    """
+    found = {suite: over_seeds(results, other, base, partial(worst_gaps, suites=(suite,))) for suite in STRONG}
+    known = {suite: gap for suite, gap in found.items() if gap is not None}
+    if not known:
+        return None
+    suite = max(known, key=lambda each: (known[each].seeds, known[each].images))
+    first = results.seeds(base)[0]
+    epochs = int(results.settings(first).get("train", {}).get("epochs", 0))
+    models = (first, other + first.removeprefix(base))
+    return Budget(models, epochs, suite, known[suite], over_seeds(results, other, base, clean_gaps))
 
 
 def by_epsilon(results: Published, model: str, other: str) -> dict[float, Gap]:

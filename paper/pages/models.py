@@ -97,6 +97,9 @@ OWN_TITLES = {
 
 TUNING = "tune-"
 """How the names of trials begin."""
+CLOCK = "clock-"
+OWN_PAGES = ("trees-", CLOCK)
+"""How the names of models begin that have a page of their own."""
 
 
 def network_title(backbone: str) -> str:

@@ -19,7 +19,6 @@ from paper.pages.models import (
     TABLE_5_CIFAR100,
     TITLES,
     TUNED,
-    TUNING,
 )
 from paper.pages.narrow import narrow_runs, narrow_tables, silent_classes
 from paper.pages.results import ENOUGH_IMAGES, PROTOCOL, Published
@@ -177,7 +176,7 @@ def training_page(results: Published, figures: Sequence[str]) -> str:
         schedules={model: found for model in models if (found := results.settings(model)).get("train")},
         curves=_CURVES,
         figures=figures,
-        runs=[run for run in results.runs if training.is_finished(run) and not run.name.startswith(TUNING)],
+        runs=[run for run in training.longer(results) if training.is_finished(run)],
         training=training,
         unfinished=training.unfinished(results),
         tuning=training.tuning_table(results),

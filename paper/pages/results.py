@@ -220,7 +220,7 @@ class Published:
             if not run.made(model, evaluated.model_fingerprint) or scores.get("epoch") != evaluated.model.get("epoch"):
                 return None
         source, accuracy = SOURCES.get(data), scores.get("test_accuracy")
-        if source is None or accuracy is None:
+        if source is None or accuracy is None or "test_limit" in run.settings.get("data", {}):
             return None
         images = sum(source.class_counts["test"])
         return Rate(float(round(images * accuracy)), images)
@@ -272,13 +272,13 @@ class Published:
         return row or OWN_TITLES.get(model) or (rest if prefix in DATA and rest else model)
 
 
-def read_published(folder: Path) -> Published:
+def read_published(folder: Path, names: str = "*") -> Published:
     """The summaries below a folder, in the order of their files' names; two models under one name are refused."""
-    evaluations = {path: read_summary(path) for path in sorted((folder / EVALUATIONS).glob("*.json"))}
+    evaluations = {path: read_summary(path) for path in sorted((folder / EVALUATIONS).glob(f"{names}.json"))}
     _refuse_two(evaluations, lambda each: each.model_fingerprint, lambda each: (each.name,), "weights")
     _refuse_two(evaluations, lambda each: each.data, lambda each: (each.name,), "data")
     _refuse_two(evaluations, lambda each: each.data_fingerprint, lambda each: (each.name, each.samples), "images")
-    runs = tuple(read_run(path) for path in sorted((folder / RUNS).glob("*.json")))
+    runs = tuple(read_run(path) for path in sorted((folder / RUNS).glob(f"{names}.json")))
     known = tuple(evaluations.values())
     return Published((*known, *_of_best(known, runs)), runs)
 

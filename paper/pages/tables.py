@@ -14,6 +14,7 @@ from paper.pages.models import (
     DATA,
     DISTANCES,
     LONG,
+    OWN_PAGES,
     PGD_8,
     PGD_16,
     PLAIN,
@@ -49,8 +50,6 @@ from paper.summaries import BEST, Summary
 
 FAR = 10.0  # points from the paper that a reader should know of
 QUARTER = 0.25  # of a distance: likewise
-TREES = "trees-"
-"""How the names of models begin that have a page of their own."""
 _STRONG_TITLES = {"strict": "worst case of strict", "autoattack": "AutoAttack"}
 _PGD = (*PGD_8, *PGD_16)
 
@@ -291,10 +290,10 @@ def small_epsilon_tables(results: Published, data: str = "cifar10") -> list[str]
 
 
 def other_models(results: Published, data: str, shown: set[str]) -> list[str]:
-    """Whatever was evaluated on a data set and is in no table above; class trees have a page of their own."""
+    """Whatever was evaluated on a data set and is in no table above, nor on a page of its own."""
     measured = [each.name for each in results.evaluations if each.data == data]
     names = [name for name in dict.fromkeys([*BEYOND, *measured]) if name in measured and name not in shown]
-    return [name for name in names if not name.startswith(TREES)]
+    return [name for name in names if not name.startswith(OWN_PAGES)]
 
 
 def missing_list(results: Published) -> list[str]:

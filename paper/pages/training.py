@@ -12,7 +12,7 @@ from maxmahal.losses import LOSSES, takes_centers
 from maxmahal.models import BACKBONES
 from maxmahal.settings import from_table
 from maxmahal.train import Settings, preset_centers
-from paper.pages.models import DATA, TUNING, data_of
+from paper.pages.models import CLOCK, DATA, TUNING, data_of
 from paper.pages.results import OTHER_RATE, Published
 from paper.pages.text import NOT_RUN, markdown_table, plural
 from paper.summaries import RunSummary
@@ -26,6 +26,11 @@ _IMAGE, _FEATURES = (3, 32, 32), 256
 def trials(results: Published) -> list[RunSummary]:
     """The short trainings that settings were chosen from."""
     return [run for run in results.runs if run.name.startswith(TUNING)]
+
+
+def longer(results: Published) -> list[RunSummary]:
+    """All trainings but trials and those of the page about the clock."""
+    return [run for run in results.runs if not run.name.startswith((TUNING, CLOCK))]
 
 
 def kind_of(run: RunSummary) -> tuple[object, ...]:
@@ -75,13 +80,15 @@ def is_finished(run: RunSummary) -> bool:
 
 
 def state_of(run: RunSummary) -> str:
-    """ "180 of 200 epochs" of a run that is not finished; empty of others."""
+    """ "180 of 200 epochs" or "diverged in epoch 3" of a run that is not finished; empty of others."""
+    if run.diverged:
+        return f"diverged in epoch {run.diverged}"
     return "" if is_finished(run) else f"{len(run.epochs)} of {train_setting(run, 'epochs') or '?'} epochs"
 
 
 def unfinished(results: Published) -> list[str]:
     """Trainings without an end, each with its epochs."""
-    runs = [run for run in results.runs if not run.name.startswith(TUNING) and not is_finished(run)]
+    runs = [run for run in longer(results) if not is_finished(run)]
     return [f"`{run.name}` ({plural(len(run.epochs), 'epoch')})" for run in runs]
 
 

@@ -1,7 +1,7 @@
 """Summaries: what tables, claims and paired tests need of records and run folders, small enough for version control."""
 
 from paper.summaries.evaluations import file_name, read_summary, summarise, write_summary
-from paper.summaries.runs import BEST, RunSummary, read_run, summarise_run
+from paper.summaries.runs import BEST, RunSummary, holds_training, read_run, summarise_run
 from paper.summaries.types import StageSummary, Summary, pair_clean, pair_near, pair_stage, pair_up
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "StageSummary",
     "Summary",
     "file_name",
+    "holds_training",
     "pair_clean",
     "pair_near",
     "pair_stage",

@@ -39,6 +39,8 @@ class RunSummary:
     """How many trainings of one command ran at once, which slow each other down."""
     weights: dict[str, str] = field(default_factory=dict)
     """The fingerprints of its "last" and "best" checkpoints, as far as recorded."""
+    diverged: int = 0
+    """The epoch in which it diverged; 0 if it did not."""
 
     def made(self, name: str, fingerprint: str) -> bool:
         """Whether it may be the training of a model that was evaluated with these weights."""
@@ -48,18 +50,19 @@ class RunSummary:
 def summarise_run(folder: str | Path) -> dict[str, Any]:
     """What is published of a run folder, as a table for JSON."""
     run = RunFolder(user_path(folder))
-    if not run.settings.exists() or not run.metrics.exists():
+    if not holds_training(run):
         raise CheckpointError(f"{run.path} holds no run with a finished epoch; train it first.")
     try:
         epochs = [_rounded(entry) for entry in run.read_metrics()]
         result = _rounded(parse_json(read_text(run.result))) if run.result.exists() else {}
+        diverged = parse_json(read_text(run.diverged)) if run.diverged.exists() else {}
     except ValueError as error:
         raise CheckpointError(f"{run.path} holds damaged metrics or results ({error}); train it again.") from error
     return {
         "format": FORMAT,
         "name": run.path.resolve().name,
         "finished": bool(result),
-        "settings": read_toml(run.settings),
+        "settings": read_toml(run.settings) if run.settings.exists() else diverged["settings"],
         "device": str(result.get("device", "")),
         "gpu": str(result.get("gpu", "")),
         "sharing": int(result.get("sharing", 1)),
@@ -67,7 +70,13 @@ def summarise_run(folder: str | Path) -> dict[str, Any]:
         "epochs": epochs,
         "train_seconds": epochs[-1]["train_seconds"] if epochs else 0.0,
         "result": {key: value for key, value in result.items() if key != "settings"},
+        **({"diverged": diverged["epoch"]} if diverged else {}),
     }
+
+
+def holds_training(run: RunFolder) -> bool:
+    """Whether a folder holds a training that finished an epoch, or diverged in one."""
+    return run.diverged.exists() or (run.settings.exists() and run.metrics.exists())
 
 
 def read_run(path: Path) -> RunSummary:
@@ -85,6 +94,7 @@ def read_run(path: Path) -> RunSummary:
             gpu=str(content.get("gpu", "")),
             sharing=int(content.get("sharing", 1)),
             weights=dict(content.get("weights", {})),
+            diverged=int(content.get("diverged", 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RecordsError(

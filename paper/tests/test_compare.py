@@ -10,7 +10,9 @@ from made_up_summaries import published, stage, summary
 from maxmahal.records.statistics import Comparison, Rate, points_apart
 from paper.pages.claims import Verdict, counted, leads_table, over_kinds
 from paper.pages.compare import (
+    Crossed,
     Gap,
+    at_budget,
     budgets,
     crossed,
     hm_beside_mmc,
@@ -253,6 +255,26 @@ def test_budgets_are_over_the_seeds_that_both_losses_have() -> None:
     short = found["untargeted, short"]
     assert (short.suite, short.robust.seeds, short.robust.size) == ("autoattack", 2, pytest.approx(2.0))
     assert found["untargeted, tuned"].suite == "strict"
+
+
+@pytest.mark.parametrize(
+    ("attacked_by_autoattack", "suite", "seeds"),
+    [(("-seed0",), "strict", 2), (("-seed0", "-seed1"), "autoattack", 2), ((), "strict", 2)],
+)
+def test_a_budget_is_under_the_suite_that_saw_the_most_seeds(
+    attacked_by_autoattack: tuple[str, ...], suite: str, seeds: int
+) -> None:
+    things = [summary(f"{each}-seed{seed}", "strict", samples=1000) for each in ("a", "b") for seed in (0, 1)]
+    things += [summary(f"{each}{end}", "autoattack") for each in ("a", "b") for end in attacked_by_autoattack]
+    found = at_budget(published(*things), "a", "b")
+    assert found is not None
+    assert (found.suite, found.robust.seeds, found.models) == (suite, seeds, ("a-seed0", "b-seed0"))
+    assert at_budget(published(*things), "a", "c") is None
+
+
+@pytest.mark.parametrize(("size", "sign"), [(5.0, 1), (1.0, 0), (-5.0, -1)])
+def test_the_sign_of_a_difference_is_that_of_its_interval(size: float, sign: int) -> None:
+    assert Crossed(size, 1.0, 100.0, 3, 1000).sign == sign
 
 
 AT_SCE, AT_MMC, AT_HM = ADVERSARIAL_CIFAR100

@@ -154,6 +154,7 @@ def test_the_best_checkpoint_has_its_own_count() -> None:
         ({}, 6308.0),
         ({"finished": False}, None),
         ({"settings": {}}, None),  # the number of test images is not recorded
+        ({"settings": {"data": {"source": "cifar10", "test_limit": 1000}}}, None),
         ({"result": {"last": {"epoch": 25}}}, None),
     ],
 )

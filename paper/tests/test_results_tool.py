@@ -14,7 +14,7 @@ import pytest
 
 from maxmahal import evaluate_models, load
 from maxmahal.records.schema import FILE
-from maxmahal.train import Settings, train_model
+from maxmahal.train import RunFolder, Settings, train_model
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -73,6 +73,14 @@ def test_finished_evaluations_and_runs_are_collected_under_their_names(tool: Any
         "runs/cifar10-sce.json",
     ]
     assert json.loads((tmp_path / "root/paper/results/runs/cifar10-mmc.json").read_text())["finished"] is False
+
+
+def test_a_training_that_diverged_in_its_first_epoch_is_collected(
+    tool: Any, out: Path, tmp_path: Path, tiny_settings: Callable[..., Settings]
+) -> None:
+    RunFolder(out / "models" / "empty").write_diverged(1, tiny_settings("digits-mmc"))
+    tool.collect(out, tmp_path / "root")
+    assert json.loads((tmp_path / "root/paper/results/runs/empty.json").read_text())["diverged"] == 1
 
 
 def test_collecting_twice_changes_nothing(tool: Any, out: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from maxmahal.evaluate import Evaluation, RecordsError, compare, give_verdict
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.records import Finding
 from maxmahal.records.statistics import Comparison, Rate
-from maxmahal.train import Settings, load_model, train_model
+from maxmahal.train import RunFolder, Settings, load_model, train_model
 from paper.summaries import (
     Summary,
     pair_clean,
@@ -292,6 +292,22 @@ def test_a_run_that_diverged_can_be_written_and_read(tmp_path: Path, tiny_settin
     (folder / "metrics.jsonl").write_text('{"epoch": 1, "train_loss": NaN, "train_seconds": 1.25}\n')
     write_summary(tmp_path / "run.json", summarise_run(folder))
     assert read_run(tmp_path / "run.json").epochs == ({"epoch": 1, "train_loss": None, "train_seconds": 1.25},)
+
+
+@pytest.mark.parametrize("epochs", [0, 2])
+def test_a_run_that_was_stopped_by_its_divergence_is_summarised_as_such(
+    tmp_path: Path, tiny_settings: Callable[..., Settings], epochs: int
+) -> None:
+    folder, settings = RunFolder(tmp_path / "run"), tiny_settings("digits-mmc", "train.epochs=2")
+    if epochs:
+        train_model(settings, folder.path)
+        folder.result.unlink()
+    folder.path.mkdir(exist_ok=True)
+    folder.write_diverged(epochs + 1, settings)
+    write_summary(tmp_path / "run.json", summarise_run(folder.path))
+    found = read_run(tmp_path / "run.json")
+    assert (found.diverged, found.finished, len(found.epochs)) == (epochs + 1, False, epochs)
+    assert found.settings["loss"]["name"] == "mmc"
 
 
 def test_a_folder_without_a_run_is_one_sentence(tmp_path: Path) -> None:

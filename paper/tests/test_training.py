@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_up_summaries import published, run
+from made_up_summaries import published, run, summary
 
 from maxmahal.settings import to_table
 from maxmahal.train import load_settings
 from paper import own
 from paper.pages.pages import training_page
+from paper.pages.tables import other_models
 from paper.pages.training import (
     constant_loss,
     edge_of,
@@ -53,6 +54,14 @@ def test_the_cost_is_of_finished_trainings() -> None:
     assert f"Not finished: `{MMC}` (2 epochs)." in cost
     shared = training_page(published(run(SCE, [20.0], gpu="", sharing=4)), [])
     assert cells(shared, SCE)[3] == "cuda:0, shared by 4"
+
+
+def test_models_with_a_page_of_their_own_are_not_repeated() -> None:
+    names = ("clock-sce-12-seed0", "clock-tune-sce-lr0.1-wd5e-4")
+    runs = [run(names[0], [20.0]), run(names[1], [20.0], finished=False), run(SCE, [8.5])]
+    results = published(*runs, summary(names[0], "strict"), summary("trees-mmc", "strict"), summary("other", "strict"))
+    assert "clock-" not in training_page(results, [])
+    assert other_models(results, "cifar10", set()) == ["other"]
 
 
 def test_the_best_trials_are_marked() -> None:

@@ -56,4 +56,30 @@ def test_it_runs_and_saves_what_it_measured(
     assert "times_faster_than plain standard, batch 4" in rows["engine standard, batch 4"]
     operations = saved["forward_gigaflop"]
     assert rows["engine PGD-1 with AWP, batch 4"]["gigaflop_per_image"] == pytest.approx(8 * operations)
+    assert rows["engine TRADES-1, batch 4"]["gigaflop_per_image"] == pytest.approx(9 * operations)
+    assert rows["engine PGD-1 with clean images, batch 4"]["gigaflop_per_image"] == pytest.approx(8 * operations)
     assert all(sum(each["shares"].values()) == pytest.approx(1) for each in saved["profiles"])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_call_for_some_rows_keeps_the_others(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, name = tmp_path / "train_resnet18_tiny_cpu.json", "plain standard, batch 4"
+    other = {"name": "engine standard, batch 4", "images_per_second": 3.0}
+    earlier = {"command": "earlier", "matrix_product_teraflops": 2.0, "rows": [other, {"name": name}]}
+    path.write_text(json.dumps({**earlier, "failed": [{"name": name, "error": "x"}], "profiles": [other]}))
+    monkeypatch.setattr("timing.RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train_resnet18.py", "--only", "tiny", "--rounds", "1", "--rows", name])
+    benchmark.main()
+    saved = json.loads(path.read_text())
+    assert saved["rows"][0] == other
+    assert saved["profiles"] == [other]
+    assert [row["name"] for row in saved["rows"]] == [other["name"], name]
+    rate, work = (saved["rows"][1][key] for key in ("images_per_second", "gigaflop_per_image"))
+    assert saved["rows"][1]["share_of_matrix_product"] == pytest.approx(rate * work / 2000)
+    assert not saved["failed"]
+    assert saved["command"].startswith("earlier; python benchmarks/train_resnet18.py --only tiny")
+    monkeypatch.setattr(sys, "argv", ["train_resnet18.py", "--only", "tiny", "--rows", "x"])
+    with pytest.raises(SystemExit, match="has no row 'x'; it has: plain standard, batch 4"):
+        benchmark.main()
