@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from maxmahal import evaluate_models, load
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.records.schema import FILE
 from maxmahal.train import Settings, train_model
 
@@ -196,6 +197,32 @@ def test_the_zoo_holds_the_last_checkpoints_of_finished_runs(
     assert (root / "zoo" / "cifar10-at-mmc.safetensors").read_bytes() == last.read_bytes()
     monkeypatch.setenv("MAXMAHAL_ZOO", str(root / "zoo"))
     assert type(load("cifar10-at-mmc").head).__name__ == "MMC"
+
+
+def test_a_run_in_half_precision_is_published_as_it_was_evaluated(
+    tool: Any, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, run = tmp_path / "root", out / "models" / "cifar10-sce"
+    half = tool.write_half(out, "cifar10-sce")
+    tool.collect(out, root)
+    with pytest.raises(SystemExit, match=r"half\.safetensors is not the model of cifar10-sce--strict\.json"):
+        tool.fill_zoo(out, root)
+    shutil.rmtree(out / "records")
+    shutil.rmtree(root)
+    evaluate_models({"cifar10-sce": half}, suite=out / "strict.toml", out=out / "records")
+    (run / "last.safetensors").unlink()  # it need not be brought along
+    published(tool, out, root)
+    assert (root / "zoo" / "cifar10-sce.safetensors").read_bytes() == half.read_bytes()
+    assert "| weights stored in | half precision" in (root / "zoo" / "cifar10-sce.md").read_text()
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(root / "zoo"))
+    summary = json.loads((root / "paper/results/evaluations/cifar10-sce--strict.json").read_text())
+    assert summary["model_fingerprint"] == fingerprint_model(load("cifar10-sce"))
+    assert "evaluated with other weights" not in (root / "paper/results/tables.md").read_text()
+
+
+def test_only_a_finished_run_is_written_in_half_precision(tool: Any, out: Path) -> None:
+    with pytest.raises(SystemExit, match="cifar10-mmc holds no finished run"):
+        tool.write_half(out, "cifar10-mmc")
 
 
 def test_a_checkpoint_other_than_the_one_evaluated_is_refused(tool: Any, out: Path, tmp_path: Path) -> None:
