@@ -4,7 +4,7 @@ python -m paper.publish collect OUT   # OUT/records and OUT/models -> paper/resu
 python -m paper.publish variants OUT  # of the grids variants-* and trees-* -> paper/results/variants
 python -m paper.publish half OUT RUN  # the last checkpoint of a finished run -> OUT/models/RUN/half.safetensors
 python -m paper.publish zoo OUT       # the last checkpoints of finished runs (half.safetensors, if there is one) -> zoo
-python -m paper.publish write         # the pages, the figures, the zoo's cards, the README's block (default)
+python -m paper.publish write         # pages, figures, the zoo's cards and RobustBench's entries, the README's block
 python -m paper.publish write --check # exits with 1 if any of them says something else than the summaries
 """
 
@@ -29,6 +29,7 @@ from paper.pages.figures import figures
 from paper.pages.models import ZOO
 from paper.pages.pages import results_pages
 from paper.pages.results import EVALUATIONS, RUNS, is_own_threat, read_published
+from paper.pages.robustbench import robustbench_entry
 from paper.pages.study_files import FOLDER, collect_study, merge_tables, read_table, run_name
 from paper.pages.trees import trees_pages
 from paper.pages.trees_study import TREE_STUDIES
@@ -176,18 +177,23 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         messages = {title: others[page] for title, page in _MESSAGES.items() if page in others}
         wanted |= {root / RESULTS / name: text for name, text in results_pages(results, list(drawn), messages).items()}
         wanted |= {root / RESULTS / FIGURES / name: text for name, text in drawn.items()}
+    entries: dict[Path, str] = {}
     names = [name for name in ZOO if (root / MODELS / f"{name}.safetensors").exists()]
     for name in names:
         wanted[root / MODELS / f"{name}.md"] = card(results, name, root / MODELS / f"{name}.safetensors")
+        entries[root / MODELS / f"{name}.json"] = robustbench_entry(results, name)
     if names:
         wanted[root / MODELS / "README.md"] = index(results, names)
-    return {path: f"{text.rstrip()}\n\n{MARK}\n" for path, text in wanted.items()}
+    marked = {path: f"{text.rstrip()}\n\n{MARK}\n" for path, text in wanted.items()}
+    return marked | {path: text for path, text in entries.items() if text}
 
 
 def stale(root: Path, wanted: dict[Path, str]) -> list[Path]:
-    """Generated files without a source; files without our mark are left alone."""
+    """Generated files without a source; files without our mark are left alone, but for entries of the zoo's models."""
     found = [*(root / RESULTS).glob("*.md"), *(root / RESULTS / FIGURES).glob("*.svg"), *(root / MODELS).glob("*.md")]
-    return sorted(path for path in found if path not in wanted and MARK in path.read_text(encoding="utf-8"))
+    ours = [path for path in found if MARK in path.read_text(encoding="utf-8")]
+    ours += [path for name in ZOO if (path := root / MODELS / f"{name}.json").exists()]  # JSON has no place for a mark
+    return sorted(path for path in ours if path not in wanted)
 
 
 def write(root: Path = ROOT) -> None:

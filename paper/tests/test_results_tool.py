@@ -270,6 +270,27 @@ def test_a_figure_without_a_source_is_noticed_and_removed(tool: Any, out: Path, 
     tool.check(root)
 
 
+def test_robustbenchs_entry_lies_beside_a_model_with_autoattack_on_all_images(
+    tool: Any, out: Path, tmp_path: Path
+) -> None:
+    root = published(tool, out, tmp_path / "root")
+    assert not list((root / "zoo").glob("*.json"))
+    folder, entry = root / "paper/results/evaluations", root / "zoo" / "cifar10-at-mmc.json"
+    content = json.loads((folder / "cifar10-at-un-mmc--strict.json").read_text())
+    measured = folder / "cifar10-at-un-mmc--autoattack.json"
+    measured.write_text(json.dumps({**content, "suite": "autoattack"}))
+    with pytest.raises(SystemExit, match="does not say"):
+        tool.check(root)
+    tool.write(root)
+    tool.check(root)
+    assert json.loads(entry.read_text())["name"] == "cifar10-at-mmc"
+    assert [path.name for path in (root / "zoo").glob("*.json")] == [entry.name]
+    (root / "zoo" / "mine.json").write_text("{}")
+    measured.unlink()
+    tool.write(root)
+    assert [path.name for path in (root / "zoo").glob("*.json")] == ["mine.json"]
+
+
 @pytest.mark.parametrize("name", ["paper/results/notes.md", "zoo/notes.md", "paper/results/figures/mine.svg"])
 def test_files_written_by_hand_are_not_touched(tool: Any, out: Path, tmp_path: Path, name: str) -> None:
     root = published(tool, out, tmp_path / "root")
