@@ -2,8 +2,9 @@
 
 python -m paper.publish collect OUT   # OUT/records and OUT/models -> paper/results/evaluations and paper/results/runs
 python -m paper.publish variants OUT  # of the grids variants-* and trees-* -> paper/results/variants
-python -m paper.publish zoo OUT       # the last checkpoints of finished runs -> zoo
-python -m paper.publish write         # the pages, the figures, the zoo's cards, the README's block (default)
+python -m paper.publish half OUT RUN  # the last checkpoint of a finished run -> OUT/models/RUN/half.safetensors
+python -m paper.publish zoo OUT       # the last checkpoints of finished runs (half.safetensors, if there is one) -> zoo
+python -m paper.publish write         # pages, figures, the zoo's cards and RobustBench's entries, the README's block
 python -m paper.publish write --check # exits with 1 if any of them says something else than the summaries
 """
 
@@ -19,7 +20,7 @@ from maxmahal.evaluate import Evaluation, read_evaluations
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.files import write_atomically, write_text_atomically
 from maxmahal.records.schema import FILE
-from maxmahal.train import RunFolder, load_model
+from maxmahal.train import RunFolder, load_model, save_model
 from maxmahal.train.checkpoint import FINGERPRINT, read_metadata, read_tensors, save_tensors
 from paper import readme, reproduce
 from paper.gallery.registry import gallery_pages
@@ -29,12 +30,22 @@ from paper.pages.figures import figures
 from paper.pages.models import ZOO
 from paper.pages.pages import results_pages
 from paper.pages.results import EVALUATIONS, RUNS, is_own_threat, read_published
+from paper.pages.robustbench import robustbench_entry
 from paper.pages.study_files import FOLDER, collect_study, merge_tables, read_table, run_name
 from paper.pages.trees import trees_pages
 from paper.pages.trees_study import TREE_STUDIES
 from paper.pages.uncertainty import uncertainty_pages
 from paper.pages.variants import STUDIES, variant_pages
-from paper.summaries import file_name, holds_training, read_run, read_summary, summarise, summarise_run, write_summary
+from paper.summaries import (
+    file_name,
+    half_checkpoint,
+    holds_training,
+    read_run,
+    read_summary,
+    summarise,
+    summarise_run,
+    write_summary,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, FIGURES, MODELS = "paper/results", "figures", "zoo"
@@ -132,23 +143,37 @@ def _file_name(summary: dict[str, Any]) -> str:
     return file_name(summary["name"], summary["suite"], ball=ball, limit=limit, seed=summary["seed"])
 
 
+def write_half(out: Path, name: str) -> Path:
+    """Write the last checkpoint of a finished run in half precision; evaluate that file under the run's name."""
+    run = RunFolder(out / "models" / name)
+    if not run.result.exists():
+        raise SystemExit(f"{run.path} holds no finished run; train it first.")
+    model = load_model(run.last)
+    save_model(half_checkpoint(run), model, model.card, half=True)
+    return half_checkpoint(run)
+
+
 def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:
-    """Copy the last checkpoints of finished runs; one that is not the model its numbers are of is refused."""
+    """Copy the last checkpoints of finished runs, in half precision where there is one.
+
+    A checkpoint that is not the model its numbers are of is refused.
+    """
     results = read_published(root / RESULTS)
     copied = []
     for name, model in ZOO.items():
         run = RunFolder(out / "models" / model)
         if not run.result.exists():
             continue
-        fingerprint = fingerprint_model(load_model(run.last))
+        last = half if (half := half_checkpoint(run)).exists() else run.last
+        fingerprint = fingerprint_model(load_model(last))
         for summary in results.evaluations:
             if summary.name == model and summary.model_fingerprint != fingerprint:
-                raise SystemExit(f"{run.last} is not the model of {model}--{summary.suite}.json; collect {out} first.")
+                raise SystemExit(f"{last} is not the model of {model}--{summary.suite}.json; collect {out} first.")
         copied.append(root / MODELS / f"{name}.safetensors")
-        if FINGERPRINT in read_metadata(run.last):
-            write_atomically(copied[-1], partial(shutil.copyfile, run.last))
+        if FINGERPRINT in read_metadata(last):
+            write_atomically(copied[-1], partial(shutil.copyfile, last))
         else:  # of an earlier version
-            save_tensors(copied[-1], *read_tensors(run.last))
+            save_tensors(copied[-1], *read_tensors(last))
     return copied
 
 
@@ -162,18 +187,23 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         messages = {title: others[page] for title, page in _MESSAGES.items() if page in others}
         wanted |= {root / RESULTS / name: text for name, text in results_pages(results, list(drawn), messages).items()}
         wanted |= {root / RESULTS / FIGURES / name: text for name, text in drawn.items()}
+    entries: dict[Path, str] = {}
     names = [name for name in ZOO if (root / MODELS / f"{name}.safetensors").exists()]
     for name in names:
         wanted[root / MODELS / f"{name}.md"] = card(results, name, root / MODELS / f"{name}.safetensors")
+        entries[root / MODELS / f"{name}.json"] = robustbench_entry(results, name)
     if names:
         wanted[root / MODELS / "README.md"] = index(results, names)
-    return {path: f"{text.rstrip()}\n\n{MARK}\n" for path, text in wanted.items()}
+    marked = {path: f"{text.rstrip()}\n\n{MARK}\n" for path, text in wanted.items()}
+    return marked | {path: text for path, text in entries.items() if text}
 
 
 def stale(root: Path, wanted: dict[Path, str]) -> list[Path]:
-    """Generated files without a source; files without our mark are left alone."""
+    """Generated files without a source; files without our mark are left alone, but for entries of the zoo's models."""
     found = [*(root / RESULTS).glob("*.md"), *(root / RESULTS / FIGURES).glob("*.svg"), *(root / MODELS).glob("*.md")]
-    return sorted(path for path in found if path not in wanted and MARK in path.read_text(encoding="utf-8"))
+    ours = [path for path in found if MARK in path.read_text(encoding="utf-8")]
+    ours += [path for name in ZOO if (path := root / MODELS / f"{name}.json").exists()]  # JSON has no place for a mark
+    return sorted(path for path in ours if path not in wanted)
 
 
 def write(root: Path = ROOT) -> None:
@@ -199,14 +229,18 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
-    for name in ("collect", "variants", "zoo"):
-        commands.add_parser(name).add_argument("out", type=Path)
+    subcommands = {name: commands.add_parser(name) for name in ("collect", "variants", "half", "zoo")}
+    for each in subcommands.values():
+        each.add_argument("out", type=Path)
+    subcommands["half"].add_argument("run")
     commands.add_parser("write").add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.command == "collect":
         print(f"{len(collect(options.out))} summaries in {RESULTS}; `-m paper.publish write` makes the pages.")
     elif options.command == "variants":
         print(f"{len(collect_variants(options.out))} studies in {RESULTS}; `-m paper.publish write` makes the page.")
+    elif options.command == "half":
+        print(f"Evaluate {options.run}={write_half(options.out, options.run)}, and `-m paper.publish zoo` takes it.")
     elif options.command == "zoo":
         print(f"{len(fill_zoo(options.out))} models in {MODELS}; `-m paper.publish write` makes their cards.")
     elif getattr(options, "check", False):

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from maxmahal.centers import CENTERS
 from maxmahal.data.registry import SOURCES
 from maxmahal.losses import LOSSES, takes_centers
+from maxmahal.train.checkpoint import read_tensors
 from paper.pages.compare import hm_beside_mmc, other_rates
 from paper.pages.models import ANCHORS, DATA, DISTANCES, HM, PGD_8, PGD_16, SPSA, TITLES, ZOO, data_of
 from paper.pages.results import STRONG, Published, has_own_threat, ours_text, paper_text
@@ -62,6 +65,7 @@ def card(results: Published, name: str, checkpoint: Path | None = None) -> str:
         precision=None if run is None else run.settings.get(run.device.partition(":")[0], {}).get("precision"),
         trained_by=_UNKNOWN if run is None else _code(run.result),
         measured_by=list(dict.fromkeys(_code(env.get("versions", {}) | env) for env in machines)),
+        half=_is_half(checkpoint),
         sha256=hashlib.sha256(checkpoint.read_bytes()).hexdigest() if checkpoint else "",
     )
 
@@ -146,6 +150,10 @@ def _constant_loss(run: RunSummary) -> tuple[float, float] | None:
     losses, constant = training_losses(run), constant_loss(run)
     adversarial = run.settings.get("method", {}).get("name") == "adversarial"
     return (losses[1], constant) if adversarial and losses is not None and constant is not None else None
+
+
+def _is_half(checkpoint: Path | None) -> bool:
+    return checkpoint is not None and torch.float16 in {each.dtype for each in read_tensors(checkpoint)[0].values()}
 
 
 def _code(result: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from maxmahal.train.presets import preset_names
 from paper import own
 from paper.pages.models import ADVERSARIAL_CIFAR100, DATA, DISTANCES, LONG, OWN_TITLES, SHORT, TUNING, row_title
 from paper.pages.text import NOT_RUN, rate_cell, rate_text
-from paper.summaries import BEST, RunSummary, StageSummary, Summary, pair_stage, read_run, read_summary
+from paper.summaries import BEST, HALF, RunSummary, StageSummary, Summary, pair_stage, read_run, read_summary
 
 EVALUATIONS, RUNS = "evaluations", "runs"
 PROTOCOL = ("paper-table1", "paper-table2", "paper-table4", "paper")
@@ -209,9 +209,9 @@ class Published:
         return unpaired if lowest.samples > common.samples and lowest.value < common.value else common
 
     def _clean_of_training(self, model: str, evaluated: Summary | None) -> Rate | None:
-        """What a training counted on the whole test set, if the checkpoint is known to be its own."""
+        """What a training counted on the whole test set, if the checkpoint is its own and was not rounded since."""
         run = self.run(model.removesuffix(BEST))
-        if run is None or not run.finished:
+        if run is None or not run.finished or HALF in run.weights:
             return None
         scores = run.result.get("best" if model.endswith(BEST) else "last") or {}
         data = run.settings.get("data", {}).get("source", "")

@@ -16,6 +16,8 @@ from paper.summaries.evaluations import read_object
 
 FORMAT = "maxmahal-run-summary-1"
 BEST = "-best"  # how the name of a training's best checkpoint ends; the last one has the training's own name
+HALF = "half"
+"""The last checkpoint in half precision; a run that has one is evaluated and published with these weights."""
 _DIGITS = 5
 
 
@@ -38,13 +40,14 @@ class RunSummary:
     sharing: int = 1
     """How many trainings of one command ran at once, which slow each other down."""
     weights: dict[str, str] = field(default_factory=dict)
-    """The fingerprints of its "last" and "best" checkpoints, as far as recorded."""
+    """The fingerprints of its "last", "best" and "half" checkpoints, as far as recorded."""
     diverged: int = 0
     """The epoch in which it diverged; 0 if it did not."""
 
     def made(self, name: str, fingerprint: str) -> bool:
         """Whether it may be the training of a model that was evaluated with these weights."""
-        return self.weights.get("best" if name.endswith(BEST) else "last", fingerprint) == fingerprint
+        own = self.weights.get("best" if name.endswith(BEST) else "last", fingerprint)
+        return fingerprint in (own, self.weights.get(HALF))
 
 
 def summarise_run(folder: str | Path) -> dict[str, Any]:
@@ -79,6 +82,11 @@ def holds_training(run: RunFolder) -> bool:
     return run.diverged.exists() or (run.settings.exists() and run.metrics.exists())
 
 
+def half_checkpoint(run: RunFolder) -> Path:
+    """Where the last checkpoint of a run lies in half precision, if it was written."""
+    return run.path / f"{HALF}.safetensors"
+
+
 def read_run(path: Path) -> RunSummary:
     """The summary of a run in a file."""
     content = read_object(path, FORMAT)
@@ -104,7 +112,7 @@ def read_run(path: Path) -> RunSummary:
 
 def _weights(run: RunFolder) -> dict[str, str]:
     found = {}
-    for name, path in (("last", run.last), ("best", run.best)):
+    for name, path in (("last", run.last), ("best", run.best), (HALF, half_checkpoint(run))):
         with suppress(CheckpointError):  # gone, damaged, or of a network of the user's own: not known
             found[name] = fingerprint_model(load_model(path))
     return found

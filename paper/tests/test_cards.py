@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from made_up_summaries import published, run, stage, summary
 from torch import nn
 
 import maxmahal
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.records.statistics import Rate
+from maxmahal.train.checkpoint import save_tensors
 from paper.pages.cards import card, index
 from paper.pages.models import ZOO
 from paper.summaries import Summary
@@ -139,9 +141,16 @@ def test_an_adversarial_training_shows_its_loss_beside_a_constant_models() -> No
 
 
 def test_the_file_is_named_by_its_digest(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"weights")
+    save_tensors(tmp_path / "x", {"a": torch.ones(2)}, {})
     shown = facts(card(published(), NAME, tmp_path / "x"))
-    assert shown["SHA-256 of the file"] == hashlib.sha256(b"weights").hexdigest()
+    assert shown["SHA-256 of the file"] == hashlib.sha256((tmp_path / "x").read_bytes()).hexdigest()
+    assert "weights stored in" not in shown
+
+
+def test_weights_in_half_precision_are_named(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "x", {"a": torch.ones(2), "b": torch.ones(2).half()}, {})
+    shown = facts(card(published(), NAME, tmp_path / "x"))
+    assert shown["weights stored in"].startswith("half precision: kernels and matrices as float16")
 
 
 @pytest.mark.parametrize("name", list(ZOO))

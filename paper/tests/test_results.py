@@ -95,6 +95,7 @@ def trained(name: str = SHORT, **changes: Any) -> RunSummary:
         ([attacked(SHORT), trained(finished=False)], 624, 1000),
         ([attacked(SHORT), trained(weights={"last": f"weights of {SHORT}", "best": "others"})], 6308, 10_000),
         ([attacked(SHORT), trained(weights={"last": "others"})], 624, 1000),  # of another training
+        ([attacked(SHORT), trained(weights={"half": f"weights of {SHORT}"})], 624, 1000),  # counted before rounding
         ([attacked(SHORT), trained(result={"last": {"epoch": 25}})], 624, 1000),
         ([attacked(SHORT), trained(), whole(SHORT)], 1260, 2000),
     ],

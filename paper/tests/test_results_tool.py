@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from maxmahal import evaluate_models, load
+from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, Settings, train_model
 
@@ -206,6 +207,32 @@ def test_the_zoo_holds_the_last_checkpoints_of_finished_runs(
     assert type(load("cifar10-at-mmc").head).__name__ == "MMC"
 
 
+def test_a_run_in_half_precision_is_published_as_it_was_evaluated(
+    tool: Any, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, run = tmp_path / "root", out / "models" / "cifar10-sce"
+    half = tool.write_half(out, "cifar10-sce")
+    tool.collect(out, root)
+    with pytest.raises(SystemExit, match=r"half\.safetensors is not the model of cifar10-sce--strict\.json"):
+        tool.fill_zoo(out, root)
+    shutil.rmtree(out / "records")
+    shutil.rmtree(root)
+    evaluate_models({"cifar10-sce": half}, suite=out / "strict.toml", out=out / "records")
+    (run / "last.safetensors").unlink()  # it need not be brought along
+    published(tool, out, root)
+    assert (root / "zoo" / "cifar10-sce.safetensors").read_bytes() == half.read_bytes()
+    assert "| weights stored in | half precision" in (root / "zoo" / "cifar10-sce.md").read_text()
+    monkeypatch.setenv("MAXMAHAL_ZOO", str(root / "zoo"))
+    summary = json.loads((root / "paper/results/evaluations/cifar10-sce--strict.json").read_text())
+    assert summary["model_fingerprint"] == fingerprint_model(load("cifar10-sce"))
+    assert "evaluated with other weights" not in (root / "paper/results/tables.md").read_text()
+
+
+def test_only_a_finished_run_is_written_in_half_precision(tool: Any, out: Path) -> None:
+    with pytest.raises(SystemExit, match="cifar10-mmc holds no finished run"):
+        tool.write_half(out, "cifar10-mmc")
+
+
 def test_a_checkpoint_other_than_the_one_evaluated_is_refused(tool: Any, out: Path, tmp_path: Path) -> None:
     tool.collect(out, tmp_path / "root")
     other = (out / "models" / "cifar10-at-un-mmc" / "last.safetensors").read_bytes()
@@ -249,6 +276,27 @@ def test_a_figure_without_a_source_is_noticed_and_removed(tool: Any, out: Path, 
         tool.check(root)
     tool.write(root)
     tool.check(root)
+
+
+def test_robustbenchs_entry_lies_beside_a_model_with_autoattack_on_all_images(
+    tool: Any, out: Path, tmp_path: Path
+) -> None:
+    root = published(tool, out, tmp_path / "root")
+    assert not list((root / "zoo").glob("*.json"))
+    folder, entry = root / "paper/results/evaluations", root / "zoo" / "cifar10-at-mmc.json"
+    content = json.loads((folder / "cifar10-at-un-mmc--strict.json").read_text())
+    measured = folder / "cifar10-at-un-mmc--autoattack.json"
+    measured.write_text(json.dumps({**content, "suite": "autoattack"}))
+    with pytest.raises(SystemExit, match="does not say"):
+        tool.check(root)
+    tool.write(root)
+    tool.check(root)
+    assert json.loads(entry.read_text())["name"] == "cifar10-at-mmc"
+    assert [path.name for path in (root / "zoo").glob("*.json")] == [entry.name]
+    (root / "zoo" / "mine.json").write_text("{}")
+    measured.unlink()
+    tool.write(root)
+    assert [path.name for path in (root / "zoo").glob("*.json")] == ["mine.json"]
 
 
 @pytest.mark.parametrize("name", ["paper/results/notes.md", "zoo/notes.md", "paper/results/figures/mine.svg"])

@@ -14,7 +14,7 @@ from maxmahal.evaluate import Evaluation, RecordsError, compare, give_verdict
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.records import Finding
 from maxmahal.records.statistics import Comparison, Rate
-from maxmahal.train import RunFolder, Settings, load_model, train_model
+from maxmahal.train import RunFolder, Settings, load_model, save_model, train_model
 from paper.summaries import (
     Summary,
     pair_clean,
@@ -277,6 +277,14 @@ def test_a_run_is_known_by_the_weights_that_evaluations_are_of(
     assert run.made("run-best", weights["best"])
     assert not run.made("run", "others")
     assert not run.made("run-best", "others")
+    save_model(folder / "half.safetensors", load_model(folder), load_model(folder).card, half=True)
+    write_summary(path, summarise_run(folder))
+    run = read_run(path)
+    rounded = {"half": fingerprint_model(load_model(folder / "half.safetensors"))}
+    assert run.weights == weights | rounded
+    assert run.made("run", rounded["half"])
+    assert not run.made("run", "others")
+    (folder / "half.safetensors").unlink()
     (folder / "last.safetensors").write_text("damaged")
     (folder / "best.safetensors").unlink()
     table = summarise_run(folder)

@@ -41,10 +41,25 @@ class ModelCard:
     epoch: int
 
 
-def save_model(path: Path, model: Classifier, card: ModelCard) -> None:
-    """Weights and everything needed to rebuild the model around them."""
+def save_model(path: Path, model: Classifier, card: ModelCard, *, half: bool = False) -> None:
+    """Weights and everything needed to rebuild the model around them.
+
+    ``half`` stores the backbone's kernels and matrices as float16. They are loaded as float32 with rounded values: a
+    slightly different model with a fingerprint of its own, so evaluate the file. All else stays exact, because it is
+    small and its meaning may depend on it: centers, scale, normalisation, batch norm, biases, buffers.
+    """
     metadata = {"format": FORMAT, "version": __version__, "model": json.dumps(to_table(card))}
-    save_tensors(path, model.state_dict(), metadata)
+    tensors = model.state_dict()
+    for name, weight in model.backbone.named_parameters(prefix="backbone", remove_duplicate=False) if half else ():
+        if weight.ndim > 1 and weight.dtype == torch.float32:
+            tensors[name] = _rounded(weight.detach())
+    save_tensors(path, tensors, metadata)
+
+
+def _rounded(weight: Tensor) -> Tensor:
+    """As float16; unchanged if values are beyond its range, or so small that they would lose more than 0.1 %."""
+    half, exact = weight.half(), weight.double()
+    return half if (half.double() - exact).norm() <= 1e-3 * exact.norm() else weight
 
 
 def load_card(path: Path) -> ModelCard:
@@ -87,7 +102,10 @@ def load_model(
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
-    """Load ``tensors`` into ``model``; names or shapes that do not fit are an error."""
+    """Load ``tensors`` into ``model``, float16 as float32; names or shapes that do not fit are an error."""
+    wide = {name for name, tensor in model.state_dict().items() if tensor.dtype == torch.float32}
+    halves = {name for name, tensor in tensors.items() if tensor.dtype == torch.float16}
+    tensors = tensors | {name: tensors[name].float() for name in wide & halves}
     expected = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in model.state_dict().items()}
     found = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
