@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from maxmahal.errors import ArgumentError, did_you_mean
 from maxmahal.files import write_atomically, write_text_atomically
 from maxmahal.records.statistics import Rate
 from maxmahal.records.types import Columns, Evaluation, StageRecords, unique_names
-from maxmahal.records.verdict import CLEAN, give_verdict, right_shares, was_attacked
+from maxmahal.records.verdict import CLEAN, Trust, give_verdict, right_shares, was_attacked
 
 COSTS = ("iterations", "forward", "backward", "queries")
 COLUMNS = {
@@ -94,30 +94,40 @@ def robustbench_card(evaluation: Evaluation) -> dict[str, Any]:
             f"No counting attack of {evaluation.suite} ran on {evaluation.name}, so there is no robust accuracy for "
             "a card; evaluate with another suite, such as strict."
         )
-    verdict, model = give_verdict(evaluation), evaluation.model
+    verdict = give_verdict(evaluation)
+    rounds = f"version {evaluation.suite_version}, seed {evaluation.seed}, {verdict.robust.total} samples"
+    return robustbench_entry(
+        evaluation.name, evaluation.data, evaluation.epsilon, evaluation.model, clean=verdict.clean,
+        autoattack=_autoattack(evaluation), worst=verdict.robust, trust=verdict.trust,
+        over=f"suite {evaluation.suite} ({rounds})",
+    )  # fmt: skip
+
+
+def robustbench_entry(
+    name: str, data: str, epsilon: str, model: Mapping[str, Any],
+    *, clean: Rate, autoattack: Rate | None, worst: Rate, trust: Trust, over: str,
+) -> dict[str, Any]:  # fmt: skip
+    """The entry of a model with these results: the worst case is ``over`` one or more suites."""
     settings = model.get("settings") or {}
     one_pass = model.get("kind") == "classifier" and not model.get("stochastic")
-    standard = _autoattack(evaluation)
-    worst = _percent(verdict.robust)
-    rounds = f"version {evaluation.suite_version}, seed {evaluation.seed}, {verdict.robust.total} samples"
-    footnote = f"{worst}% is the worst case per sample over every attack of maxmahal's suite {evaluation.suite}"
+    standard, lowest = None if autoattack is None else _percent(autoattack), _percent(worst)
     return {
         "link": None,
-        "name": evaluation.name,
+        "name": name,
         "authors": None,
         # Our runs train on their own data set only.
-        "additional_data": False if settings.get("data", {}).get("source") == evaluation.data else None,
+        "additional_data": False if settings.get("data", {}).get("source") == data else None,
         "number_forward_passes": 1 if one_pass else None,
-        "dataset": evaluation.data,
+        "dataset": data,
         "venue": None,
         "architecture": settings.get("model", {}).get("backbone"),
-        "eps": evaluation.epsilon,
-        "clean_acc": _percent(verdict.clean),
+        "eps": epsilon,
+        "clean_acc": _percent(clean),
         "reported": None,
         "autoattack_acc": standard,
-        "external": None if worst == standard else worst,
-        "footnote": f"{footnote} ({rounds}).",
-        "unreliable": {"held": False, "mended": False, "unresolved": True}.get(verdict.trust),
+        "external": None if lowest == standard else lowest,
+        "footnote": f"{lowest}% is the worst case per sample over every attack of maxmahal's {over}.",
+        "unreliable": {"held": False, "mended": False, "unresolved": True}.get(trust),
     }
 
 
@@ -139,13 +149,13 @@ def write_robustbench(evaluation: Evaluation, folder: Path) -> Path:
     return path
 
 
-def _autoattack(evaluation: Evaluation) -> str | None:
+def _autoattack(evaluation: Evaluation) -> Rate | None:
     """The accuracy under AutoAttack alone, without attacks that the diagnostics added; None unless all of it ran."""
     own = [stage for stage in evaluation.stages if stage.origin == "suite" and stage.counts and stage.name != CLEAN]
     if evaluation.suite != AUTOATTACK or any(stage.skipped for stage in own):
         return None
     shares = right_shares(replace(evaluation, stages=(evaluation.stage(CLEAN), *own)))
-    return _percent(Rate(float(shares.sum()), len(shares)))
+    return Rate(float(shares.sum()), len(shares))
 
 
 def _percent(rate: Rate) -> str:
