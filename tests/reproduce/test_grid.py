@@ -111,6 +111,9 @@ def test_a_grid_takes_from_another_the_models_that_it_names(tmp_path: Path) -> N
         ("[model]\nname = 'a'", r"as a \[\[model\]\] section"),
         ("include = ['mine.toml']", "circle: mine -> mine"),
         ("include = ['tabel1']", "did you mean 'table1'"),
+        ("[[model]]\nname = 'a-{x}'\nvary = ['x']", "vary must be a table"),
+        ("[[model]]\nname = 'a-{x}'\nvary.x = 'b'", r"model.vary.x must be"),
+        ("[[model]]\nname = 'a'\nvary.x = [1, 2]", "two models called 'a'"),
     ],
 )
 def test_mistakes_in_a_grid(tmp_path: Path, text: str, message: str) -> None:
@@ -142,3 +145,19 @@ def test_seeds_make_a_model_each_and_the_name_stands_for_all(tmp_path: Path) -> 
     path.write_text('[[model]]\nname = "several"\npreset = "digits-sce"\nseeds = -1\n')
     with pytest.raises(SettingsError, match="seeds is the number of models"):
         load_grid(path)
+
+
+def test_vary_makes_a_model_of_each_combination(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        '[[model]]\nname = "{loss}-{epochs}-wd{decay}"\npreset = "digits-{loss}"\nseeds = 2\n'
+        'set = ["train.epochs={epochs}", "train.weight_decay={decay}"]\n'
+        'vary = { epochs = [3, 4], loss = ["sce", "mmc"], decay = ["5e-4"] }\n'
+        '[[evaluation]]\nsuite = "quick"\nmodels = ["mmc-3-wd5e-4"]\n'
+    )
+    grid = load_grid(path)
+    names = [f"{loss}-{epochs}-wd5e-4-seed{seed}" for epochs in (3, 4) for loss in ("sce", "mmc") for seed in (0, 1)]
+    assert [model.name for model in grid.models] == names
+    last = grid.models[-1].settings()
+    assert (last.loss.name, last.train.epochs, last.train.weight_decay, last.train.seed) == ("mmc", 4, 5e-4, 1)
+    assert [model.name for model in grid.chosen(grid.evaluations[0])] == names[2:4]

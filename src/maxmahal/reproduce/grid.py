@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -140,13 +141,37 @@ def _known_models(path: Path, table: Table, seen: tuple[Path, ...]) -> dict[str,
             circle = " -> ".join(each.stem for each in (*seen, other))
             raise SettingsError(f"Grids include each other in a circle: {circle}.")
         known |= _known_models(other, read_toml(other), (*seen, other))
-    for section in _sections(GridModel, table.get("model", []), path, "model"):
+    models = table.get("model", [])
+    if isinstance(models, list):
+        models = [each for model in models for each in _combinations(model)]
+    for section in _sections(GridModel, models, path, "model"):
         preset = seen_from(path, "preset", section.preset or section.name)
         for model in replace(section, preset=preset).each():
             if model.name in known:
                 raise SettingsError(f"{path.name}: there are two models called '{model.name}'; rename one.")
             known[model.name] = model
     return known
+
+
+def _combinations(section: object) -> list[object]:
+    """One section for each combination of the values in its ``vary``, which replace "{key}" in all of its texts."""
+    if not isinstance(section, dict) or "vary" not in section:
+        return [section]
+    given = section["vary"]
+    if not isinstance(given, dict):
+        raise SettingsError('model.vary must be a table, such as vary = { lr = ["0.1", "0.2"] }.')
+    values = {key: convert(each, tuple[str | int | float, ...], f"model.vary.{key}") for key, each in given.items()}
+
+    def filled(content: Any, chosen: Mapping[str, str]) -> Any:
+        if isinstance(content, list):
+            return [filled(each, chosen) for each in content]
+        for key, text in chosen.items():
+            content = content.replace(f"{{{key}}}", text) if isinstance(content, str) else content
+        return content
+
+    rest = {key: content for key, content in section.items() if key != "vary"}
+    combinations = [dict(zip(values, map(str, each), strict=True)) for each in product(*values.values())]
+    return [{key: filled(content, each) for key, content in rest.items()} for each in combinations]
 
 
 def _sections(cls: type[Any], tables: object, path: Path, key: str) -> list[Any]:
