@@ -17,6 +17,7 @@ from paper.summaries import RunSummary
 
 KINDS = {
     "sce": "AT (SCE)",
+    "sce-mixed": "AT (SCE) with clean images",
     "trades": "TRADES (SCE)",
     "mmc": "AT (MMC-10)",
     "mmc-mixed": "AT (MMC-10) with clean images",
