@@ -1,17 +1,23 @@
 """paper/results/clock.md: robust ResNet-18 against the clock, from summaries and one benchmark."""
 
 import json
+import re
 import tomllib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
 
 from maxmahal.records.statistics import Rate
 from paper import ROOT
 from paper.pages import clock_trials, training
 from paper.pages.clock_figures import clock_figures
 from paper.pages.clock_trials import KINDS, STRICT, TUNE, Column, Trial, columns_of, read_trials
-from paper.pages.compare import Budget, at_budget
+from paper.pages.compare import Budget, Crossed, at_budget, clean_gaps, crossed, seed_gaps, worst_gaps
 from paper.pages.models import CLOCK
 from paper.pages.results import STRONG, Measured, Published, read_published
 from paper.pages.study import spread
@@ -19,7 +25,7 @@ from paper.pages.text import rate_cell, render
 from paper.pages.training import Edge, edge_of, is_finished, train_setting
 from paper.summaries import RunSummary
 
-OURS, THEIRS = ("mmc", "mmc-mixed"), ("sce", "trades")
+OURS, THEIRS = ("mmc", "mmc-mixed"), ("sce", "sce-mixed", "trades")
 ANCHORS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["anchor"]
 BENCHMARK = ROOT / "benchmarks" / "results" / "train_resnet18_engine_cuda.json"
 _SCORES = ("validation_pgd10", "validation_accuracy")
@@ -31,13 +37,8 @@ def at_sign(found: Mapping[Column, Budget], sign: int) -> dict[Column, Budget]:
     return {column: found[column] for column in sorted(found) if not column.end and found[column].robust.sign == sign}
 
 
-def end_of_lead(found: Mapping[Column, Budget]) -> Column | None:
-    """The first budget whose interval includes zero or is below it; None if there is none."""
-    return min([*at_sign(found, 0), *at_sign(found, -1)], default=None)
-
-
 def best_kinds(trials: Mapping[str, Trial], column: Column) -> tuple[str, str] | None:
-    """The more robust of SCE and TRADES, and that of the kinds with MMC-10 which were measured; None without these."""
+    """The most robust kind without MMC-10, if all were measured, and the most robust measured one with it."""
     known = {kind: trials[name] for kind in KINDS if (name := column.model(kind)) in trials}
     means = {kind: trial.mean(STRICT) for kind, trial in known.items() if trial.worst[STRICT]}
     ours = [kind for kind in OURS if kind in means]
@@ -46,17 +47,47 @@ def best_kinds(trials: Mapping[str, Trial], column: Column) -> tuple[str, str] |
     return max(THEIRS, key=means.__getitem__), max(ours, key=means.__getitem__)
 
 
+def gaps(results: Published, kinds: Mapping[Column, tuple[str, str]]) -> dict[Column, Budget]:
+    """The second kind − the first at each budget; how much seeds vary is estimated over all budgets together."""
+    pairs = {column: [column.model(kind) for kind in both] for column, both in kinds.items()}
+    found = {column: each for column, both in pairs.items() if (each := at_budget(results, *both))}
+    robust, clean = {}, {}
+    for column, each in found.items():
+        base, other = pairs[column]
+        robust[column] = seed_gaps(results, other, base, partial(worst_gaps, suites=(each.suite,)))
+        clean[column] = seed_gaps(results, other, base, clean_gaps)
+    return {
+        column: replace(each, robust=over_budgets(robust, column) or each.robust, clean=over_budgets(clean, column))
+        for column, each in found.items()
+    }
+
+
+def over_budgets(values: Mapping[Column, list[Float[np.ndarray, " n"]]], column: Column) -> Crossed | None:
+    """The mean difference at one budget; the seeds of the others say how much seeds vary."""
+    return crossed(values[column], [each for other, each in values.items() if other != column])
+
+
 class Tuning(NamedTuple):
-    """The trials of one kind, the best of them, and whether its settings are the highest or the lowest tried."""
+    """Trials of one kind and length, the best of them, and whether its settings are the highest or the lowest tried."""
 
     runs: list[RunSummary]
     best: RunSummary | None
     edges: dict[str, Edge | None]
 
 
-def tuning(results: Published, kind: str) -> Tuning:
+def tunings(results: Published) -> list[tuple[str, Tuning]]:
+    """By kind, the shortest trials first."""
+    found = []
+    for kind in KINDS:
+        name = re.compile(rf"{TUNE}{kind}(-\d+)?-lr")
+        runs = [run for run in results.runs if name.match(run.name)]
+        lengths = sorted({train_setting(run, "epochs") for run in runs})
+        found += [(kind, tuning([run for run in runs if train_setting(run, "epochs") == length])) for length in lengths]
+    return found
+
+
+def tuning(runs: list[RunSummary]) -> Tuning:
     """The best by validation PGD-10 after the last epoch, ties by validation accuracy; what diverged was tried."""
-    runs = [run for run in results.runs if run.name.startswith(f"{TUNE}{kind}-lr")]
     scored = [run for run in runs if is_finished(run) and all(score(run, key) for key in _SCORES)]
     best = max(scored, key=lambda run: [run.epochs[-1][key] for key in _SCORES], default=None)
     tried = {key: [train_setting(run, key) for run in runs if run in scored or run.diverged] for key in _TUNED}
@@ -87,17 +118,17 @@ def clock_pages(folder: Path, benchmark: Path = BENCHMARK) -> dict[str, str]:
     trials = read_trials(results, rates)
     columns, drawn = columns_of(trials), clock_figures(trials, ANCHORS)
     bests = {column: kinds for column in columns if (kinds := best_kinds(trials, column)) is not None}
-    pairs = {"MMC-10 − SCE": dict.fromkeys(columns, (THEIRS[0], OURS[0])), "best MMC-10 − best other": bests}
+    pairs = {
+        "MMC-10 − SCE": dict.fromkeys(columns, ("sce", "mmc")),
+        "MMC-10 − SCE, both with clean images": dict.fromkeys(columns, ("sce-mixed", "mmc-mixed")),
+        "best with MMC-10 − best other": bests,
+    }
     suite = next((suite for suite in STRONG if any(each.worst[suite] for each in trials.values())), "")
     attacked = [name for name, each in trials.items() if suite and each.worst[suite]]
     page = render(
         "clock",
-        gaps={
-            title: {column: gap for column in kinds if (gap := at_budget(results, *map(column.model, kinds[column])))}
-            for title, kinds in pairs.items()
-        },
+        gaps={title: gaps(results, kinds) for title, kinds in pairs.items()},
         at_sign=at_sign,
-        end_of_lead=end_of_lead,
         bests=bests,
         top=max(attacked, key=lambda name: trials[name].mean(suite), default=None),
         suite=suite,
@@ -107,7 +138,7 @@ def clock_pages(folder: Path, benchmark: Path = BENCHMARK) -> dict[str, str]:
         clock=clock_trials,
         training=training,
         results=results,
-        tuning={kind: found for kind in KINDS if (found := tuning(results, kind)).runs},
+        tunings=tunings(results),
         score=score,
         anchors=ANCHORS,
         benchmark=rates,

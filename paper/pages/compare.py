@@ -253,27 +253,44 @@ class Crossed:
         return f"{size}, {plural(self.seeds, 'training seed')}, {self.images:,} images"
 
 
-def crossed(values: Sequence[Float[np.ndarray, " n"]]) -> Crossed | None:
+def crossed(
+    values: Sequence[Float[np.ndarray, " _"]], alike: Sequence[Sequence[Float[np.ndarray, " _"]]] = ()
+) -> Crossed | None:
     """From one difference per image for each seed, on the first images, which all seeds saw; None without any.
 
     The variances of seeds and of images add up; what both share is subtracted once (two-way analysis of variance, with
-    Satterthwaite's degrees of freedom). Half an image each way is added, as in ``of_images``.
+    Satterthwaite's degrees of freedom). Half an image each way is added, as in ``of_images``. ``alike`` are other
+    differences whose seeds vary as much: the variance is of them all, so a single seed has one too.
     """
-    seen = min(map(len, values), default=0)
-    table = 100 * np.array([each[:seen] for each in values], dtype=float)
+    table = _percents(values)
     if not table.size:
         return None
     seeds, images = table.shape
-    by_seed, by_image = table.mean(axis=1), table.mean(axis=0)
+    by_image = table.mean(axis=0)
     of_image = (np.square(by_image).sum() + 100**2 - by_image.sum() ** 2 / (images + 2)) / (images + 2) ** 2
-    if seeds == 1:
-        return Crossed(float(table.mean()), math.sqrt(of_image), float(images - 1), 1, images)
-    rest = table - by_seed[:, None] - by_image + table.mean()
-    shared = np.square(rest).sum() / ((seeds - 1) * (images - 1)) / table.size
-    of_seed = by_seed.var(ddof=1) / seeds
-    variance = max(of_seed + of_image - shared, of_seed, of_image)
-    freedom = variance**2 / (of_seed**2 / (seeds - 1) + of_image**2 / (images - 1))
-    return Crossed(float(table.mean()), math.sqrt(variance), float(freedom), seeds, images)
+    several = [each for each in (table, *map(_percents, alike)) if len(each) > 1 and each.size]
+    if not several:
+        return Crossed(float(table.mean()), math.sqrt(of_image), float(images - 1), seeds, images)
+    noise = sum(map(_unexplained, several)) / sum((len(each) - 1) * (each.shape[1] - 1) for each in several)
+    freedom = sum(len(each) - 1 for each in several)
+    # Of a seed's mean over images: the noise in it depends on how many images there are.
+    spread = sum((len(each) - 1) * (each.mean(axis=1).var(ddof=1) - noise / each.shape[1]) for each in several)
+    of_seed = max(spread / freedom + noise / images, 0.0) / seeds
+    variance = max(of_seed + of_image - noise / table.size, of_seed, of_image)
+    satterthwaite = variance**2 / (of_seed**2 / freedom + of_image**2 / (images - 1))
+    return Crossed(float(table.mean()), math.sqrt(variance), float(satterthwaite), seeds, images)
+
+
+def _percents(values: Sequence[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "seeds n"]:
+    """One row per seed, on the images that all of them saw."""
+    seen = min(map(len, values), default=0)
+    return 100 * np.array([each[:seen] for each in values], dtype=float).reshape(len(values), seen)
+
+
+def _unexplained(table: Float[np.ndarray, "seeds n"]) -> float:
+    """The sum of squares that neither seeds nor images explain."""
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    return float(np.square(rest).sum())
 
 
 Measure = Callable[[Published, str, str], "Float[np.ndarray, ' n'] | None"]
@@ -281,7 +298,12 @@ Measure = Callable[[Published, str, str], "Float[np.ndarray, ' n'] | None"]
 
 
 def over_seeds(results: Published, first: str, second: str, measure: Measure) -> Crossed | None:
-    """The first model − the second over every training seed that both have; a draw of centers counts once."""
+    """The first model − the second over every training seed that both have."""
+    return crossed(seed_gaps(results, first, second, measure))
+
+
+def seed_gaps(results: Published, first: str, second: str, measure: Measure) -> list[Float[np.ndarray, " n"]]:
+    """The first model − the second, per image, for each training seed that both have; a draw of centers counts once."""
     found: dict[object, Float[np.ndarray, " n"]] = {}
     for name in results.seeds(second):
         gaps = measure(results, first + name.removeprefix(second), name)
@@ -289,7 +311,7 @@ def over_seeds(results: Published, first: str, second: str, measure: Measure) ->
             centers = results.settings(name).get("centers", {})
             draw = centers.get("seed", name) if centers.get("name") == "random" else name
             found.setdefault(draw, gaps)
-    return crossed(list(found.values()))
+    return list(found.values())
 
 
 def clean_gaps(results: Published, first: str, second: str) -> Float[np.ndarray, " n"] | None:

@@ -231,6 +231,29 @@ def test_the_interval_over_seeds_and_images_covers_the_truth(of_seeds: float, of
     assert 0.85 <= np.mean(variances) / truth <= 1.7, "neither part is left out, and none is counted twice"
 
 
+@pytest.mark.parametrize(("of_seeds", "noise"), [(0.03, 0.3), (0.0, 0.3), (0.02, 0.0)])
+def test_one_seed_has_an_interval_from_the_seeds_of_other_differences(of_seeds: float, noise: float) -> None:
+    """Three others with three seeds each, on fewer images than the one."""
+    rng, covered, times, variances = np.random.default_rng(0), 0, 400, []
+    for _ in range(times):
+        image = 0.2 * rng.normal(size=600)
+        tables = [
+            gap + of_seeds * rng.normal(size=(seeds, 1)) + image[:images] + noise * rng.normal(size=(seeds, images))
+            for gap, seeds, images in ((0.05, 1, 600), (0.3, 3, 200), (0.2, 3, 200), (0.1, 3, 200))
+        ]
+        found = crossed(list(tables[0]), [list(each) for each in tables[1:]])
+        assert found is not None
+        low, high = found.interval()
+        covered += low <= 5.0 <= high
+        variances.append(found.error**2)
+    assert covered / times >= 0.925
+    truth = 100**2 * (of_seeds**2 + (0.2**2 + noise**2) / 600)
+    assert 0.85 <= np.mean(variances) / truth <= 1.7
+    alone = crossed(list(tables[0]))
+    assert alone is not None
+    assert alone == crossed(list(tables[0]), [[], list(tables[0])]), "nothing is known of seeds from single ones"
+
+
 def test_every_seed_counts_on_the_first_images_which_all_of_them_saw() -> None:
     found = crossed([np.zeros(100), np.repeat([1.0, -1.0], 100), np.repeat([0.5, -1.0], 100)])
     assert found is not None
