@@ -160,6 +160,7 @@ def test_without_a_pair_the_message_says_so(pages: Any) -> None:
     ]
     assert message(page)[0].startswith("Where the lead of MMC-10 over SCE and TRADES ends was not measured yet")
     assert message(page)[1].startswith("The most robust training under strict is AT (SCE), 12 epochs: ")
+    assert "(clean / strict on the first 1,000 images) after" in message(page)[1]
     assert message(page)[-1] == "Of 2 trainings in the records, 1 diverged or did not finish."
     assert row(page, "AT (MMC-10)")[1] == "7 of 12 epochs"
 
