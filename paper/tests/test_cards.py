@@ -56,6 +56,10 @@ def test_a_card_says_what_the_model_is_and_how_it_was_made() -> None:
     assert shown["trained on"] == "49,000 of 50,000 images, 1,000 held out for validation"
     assert shown["checkpoint"] == "last, epoch 80 of 80"
     assert shown["seed"] == "3; 1 training of this kind"
+    others = [replace(TRAINED, name=f"{MODEL}-seed{seed}") for seed in (0, 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ZOO, NAME, others[0].name)
+        assert facts(card(published(*others), NAME))["seed"] == "3; 2 trainings of this kind"
     assert shown["precision"] == "bfloat16"
     assert shown["time"] == "1 min 40 s on NVIDIA H200, shared by 4 trainings"
     assert shown["trained by"] == "maxmahal 0.1.0, torch 2.11, commit abc"
