@@ -57,7 +57,7 @@ _MESSAGES = {"Variants": "variants.md", "Trees": "trees.md", "Clock": "clock.md"
 
 def collect(out: Path, root: Path = ROOT) -> list[Path]:
     """Summaries of every finished evaluation and of every run that has finished an epoch or diverged."""
-    records, written = out / "records", []
+    records, written, kept = out / "records", [], False
     named = [(_file_name(summary), summary) for summary in map(summarise, _finished(records))]
     for name, count in Counter(name for name, _ in named).items():
         if count > 1:
@@ -71,11 +71,12 @@ def collect(out: Path, root: Path = ROOT) -> list[Path]:
         if holds_training(run):
             if not run.result.exists() and path.exists() and read_run(path).finished:
                 print(f"Kept {path.name}: the training in {folder} is not finished, and the published one is.")
+                kept = True
                 continue
             written.append(path)
             write_summary(path, _with_known_weights(summarise_run(folder), path))
     remove_outdated(root / RESULTS / EVALUATIONS, weights)
-    if not written:
+    if not written and not kept:
         raise SystemExit(f"{out} holds no finished evaluation and no run; give the folder of `maxmahal reproduce`.")
     return written
 
@@ -168,7 +169,7 @@ def fill_zoo(out: Path, root: Path = ROOT) -> list[Path]:
         fingerprint = fingerprint_model(load_model(last))
         for summary in results.evaluations:
             if summary.name == model and summary.model_fingerprint != fingerprint:
-                raise SystemExit(f"{last} is not the model of {model}--{summary.suite}.json; collect {out} first.")
+                raise SystemExit(f"{last} is not what {summary.suite} measured as {model}; collect {out} first.")
         copied.append(root / MODELS / f"{name}.safetensors")
         if FINGERPRINT in read_metadata(last):
             write_atomically(copied[-1], partial(shutil.copyfile, last))
