@@ -27,7 +27,7 @@ CASES = {
     "center": ["digits-center", "train.ema=0.9"],
     "center-alone": ["digits-center-alone", "method.name=adversarial", *ATTACK, "method.mix=0.5"],
     "lgm": ["digits-lgm", "loss.covariance=diagonal"],
-    "emc": ["digits-emc", "data.cutmix=0.5", "data.augment=strong"],
+    "emc": ["digits-emc", "data.cutmix=0.5", "data.augment=idbh-weak"],
     "crafted-in-training-mode": ["digits-at-sce", *ATTACK, "method.craft_mode=train", "train.swa=0.3"],
     "joint": ["digits-at-mmc", *ATTACK, "method.mix=0.6", "method.joint=true", "method.ramp=0.5"],
     "awp": ["digits-at-mmc", *ATTACK, "method.targeted=true", "train.awp=0.01", "train.awp_start=0.4"],

@@ -273,7 +273,7 @@ def test_the_engine_trains_as_the_plain_loop_does(method: list[str]) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("augment", [[], ["data.augment=strong", "data.cutmix=0.5"]])
+@pytest.mark.parametrize("augment", [[], ["data.augment=idbh-weak", "data.cutmix=0.5"]])
 def test_transformed_in_blocks_images_are_the_same(augment: list[str]) -> None:
     settings, data = settings_for(*augment), random_data(64, "cuda")
     alone = [batch.images for batch in batches(data.to("cpu"), settings, 1)]
