@@ -30,6 +30,7 @@ CASES = {
     "emc": ["digits-emc", "data.cutmix=0.5", "data.augment=idbh-weak"],
     "crafted-in-training-mode": ["digits-at-sce", *ATTACK, "method.craft_mode=train", "train.swa=0.3"],
     "joint": ["digits-at-mmc", *ATTACK, "method.mix=0.6", "method.joint=true", "method.ramp=0.5"],
+    "distilled": ["digits-at-mmc", *ATTACK, "method.distill=0.5", "train.ema=0.9"],
     "awp": ["digits-at-mmc", *ATTACK, "method.targeted=true", "train.awp=0.01", "train.awp_start=0.4"],
     "trades": ["digits-trades-sce", *ATTACK],
     "pairing": ["digits-pairing-mmc", *ATTACK],
