@@ -170,6 +170,8 @@ def test_wide_noise_and_one_step_are_n_fgsm(batch: Batch) -> None:
     torch.testing.assert_close(method.craft(model, batch), (start + EPSILON * gradient.sign()).clamp(0, 1))
     assert (method.craft(model, batch) - batch.images).abs().max() > 2 * EPSILON
     assert method.adversary.step_size == EPSILON / 4, "PGD-10 on validation images needs smaller steps"
+    for step_size, kept in ((0.04, 0.04), (0.06, EPSILON / 4)):
+        assert AdversarialTraining(**budget(steps=2, step_size=step_size)).adversary.step_size == kept
 
 
 def test_mixed_images_are_attacked_and_trained_with_both_labels(batch: Batch) -> None:
