@@ -13,7 +13,7 @@ from maxmahal.data import augmentation, augmentations, to_unit_range
 from maxmahal.errors import ArgumentError
 
 SIMPLE = ("none", "crop", "crop-flip", "shift", "shift-flip")
-NAMES = (*SIMPLE, "strong")
+NAMES = (*SIMPLE, "idbh-weak", "idbh-strong")
 
 
 def bytes_and_uniforms(

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from maxmahal import MMC, SCE, Classifier, max_mahalanobis_centers
+from maxmahal.attacks import model_outputs
 from maxmahal.train.methods import AdversarialPairing, AdversarialTraining, Batch, Trades, TrainingMethod
 from maxmahal.train.methods.craft import PGDCraft, random_targets
 
@@ -112,6 +113,32 @@ def test_clean_and_attacked_images_in_one_batch_share_their_statistics(batch: Ba
         torch.testing.assert_close(value, other.state_dict()[name], msg=name)
 
 
+@pytest.mark.parametrize("softmax", [False, True])
+def test_distilled_targets_lie_between_the_label_and_the_averaged_weights_output(softmax: bool, batch: Batch) -> None:
+    model, average = classifier(softmax=softmax).eval(), classifier(softmax=softmax).eval()
+    average.backbone[1].weight.data.mul_(1.5)  # type: ignore[index,union-attr]
+    method = AdversarialTraining(**budget(distill=0.8))
+    batch = replace(batch, step=4, steps=10, teacher=model_outputs(average, batch.images))
+    batch = replace(batch, draws=method.draw(batch, 3))  # after half of the training: a share of 0.4
+    features = model.features(method.craft(model, batch))
+    if softmax:
+        targets = 0.6 * F.one_hot(batch.labels, 3) + 0.4 * average(batch.images).softmax(dim=1)
+        expected = -(targets * model.head.logits(features).log_softmax(dim=1)).sum(dim=1).mean()
+    else:
+        centers = model.head.centers[batch.labels]  # type: ignore[index]
+        targets = 0.6 * centers + 0.4 * average.features(batch.images)
+        expected = 0.5 * (features - targets).square().sum(dim=1).mean()
+    # The loss differs by what does not depend on the model; the gradients are the same.
+    parameters = list(model.parameters())
+    ours, theirs = (
+        torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for loss in (method.loss(model, batch), expected)
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+    assert any(one.abs().max() > 0.01 for one in ours)
+
+
 def test_images_that_were_crafted_beforehand_are_used(batch: Batch) -> None:
     model = classifier().eval()
     for method in (AdversarialTraining(**budget()), AdversarialPairing(**budget()), Trades(**budget())):
@@ -143,6 +170,8 @@ def test_wide_noise_and_one_step_are_n_fgsm(batch: Batch) -> None:
     torch.testing.assert_close(method.craft(model, batch), (start + EPSILON * gradient.sign()).clamp(0, 1))
     assert (method.craft(model, batch) - batch.images).abs().max() > 2 * EPSILON
     assert method.adversary.step_size == EPSILON / 4, "PGD-10 on validation images needs smaller steps"
+    for step_size, kept in ((0.04, 0.04), (0.06, EPSILON / 4)):
+        assert AdversarialTraining(**budget(steps=2, step_size=step_size)).adversary.step_size == kept
 
 
 def test_mixed_images_are_attacked_and_trained_with_both_labels(batch: Batch) -> None:
@@ -207,6 +236,7 @@ def test_trades_compares_as_the_head_states(batch: Batch) -> None:
         ({"epsilon": 8.0}, "Did you mean 8/255"),
         ({"objective": "marginal"}, "did you mean 'margin'"),
         ({"mix": 0.0}, "use method 'standard'"),
+        ({"distill": 1.0}, "method.distill is a share of the loss"),
     ],
 )
 def test_wrong_settings_are_refused(changes: dict[str, Any], sentence: str) -> None:

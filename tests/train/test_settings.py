@@ -85,6 +85,12 @@ def test_a_parents_title_and_table_row_are_not_inherited() -> None:
     assert load_settings("cifar10-mmc-released").table == ""
 
 
+def test_a_teacher_needs_averaged_weights() -> None:
+    with pytest.raises(SettingsError, match=r"set train.ema, such as 0.998"):
+        load_settings("digits-at-mmc", ["method.distill=0.5"])
+    load_settings("digits-at-mmc", ["method.distill=0.5", "train.swa=0.5"])
+
+
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [

@@ -91,6 +91,27 @@ def test_a_step_is_loss_gradient_and_update_by_momentum() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+def test_the_teacher_is_the_average_of_the_weights_in_eval_mode() -> None:
+    class Asked(AdversarialTraining):
+        def loss(self, model: Classifier, batch: Batch) -> Tensor:
+            assert batch.teacher is not None
+            answers.append(batch.teacher.logits)
+            return super().loss(model, batch)
+
+    answers: list[Tensor] = []
+    settings = load_settings("digits-mmc", ["train.ema=0.9"]).train
+    model, batch = small_model(), replace(small_batch(), steps=3)
+    average = WeightAverage(model, settings)
+    method = Asked(epsilon=0.1, distill=0.5)
+    step = Step(model, build_optimiser(model, settings), method, average, CPUSettings(), settings)
+    for number in range(3):
+        expected = average.model.eval()(batch.images)
+        step(replace(batch, step=number), 0.05)
+        assert torch.equal(answers[-1], expected)
+        assert not answers[-1].requires_grad
+    assert not torch.equal(answers[0], answers[2])
+
+
 @pytest.mark.parametrize("method", [AdversarialTraining(targeted=True, epsilon=0.1), Trades(epsilon=0.1)])
 def test_what_is_drawn_beforehand_is_what_would_be_drawn_inside(method: Any) -> None:
     batch = small_batch()
@@ -253,6 +274,7 @@ def test_a_run_stops_before_its_time_is_up_and_goes_on_to_the_same_weights(
         ["method.name=trades", "method.steps=2"],
         [*ADVERSARIAL, "train.awp=0.01", "train.awp_start=0.12"],  # begins after the first recording
         [*ADVERSARIAL, "method.ramp=0.3", "method.mix=0.7", "method.joint=true", "data.cutmix=0.5"],
+        [*ADVERSARIAL, "method.distill=0.5", "train.ema=0.5", "train.awp=0.01", "train.awp_start=0.12"],
     ],
 )
 def test_a_recorded_step_is_the_step_itself(method: list[str]) -> None:
@@ -273,7 +295,7 @@ def test_the_engine_trains_as_the_plain_loop_does(method: list[str]) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("augment", [[], ["data.augment=strong", "data.cutmix=0.5"]])
+@pytest.mark.parametrize("augment", [[], ["data.augment=idbh-weak", "data.cutmix=0.5"]])
 def test_transformed_in_blocks_images_are_the_same(augment: list[str]) -> None:
     settings, data = settings_for(*augment), random_data(64, "cuda")
     alone = [batch.images for batch in batches(data.to("cpu"), settings, 1)]

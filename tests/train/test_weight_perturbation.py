@@ -151,7 +151,8 @@ def test_a_run_with_everything_new_resumes_to_the_same_weights(
 ) -> None:
     settings = tiny_settings(
         "digits-at-mmc", "train.awp=0.01", "train.awp_start=0.3", "train.swa=0.5", "train.ema=0", "method.ramp=0.5",
-        "method.mix=0.7", "method.joint=true", "data.cutmix=0.5", "data.augment=strong", "train.epochs=4",
+        "method.mix=0.7", "method.joint=true", "data.cutmix=0.5", "data.augment=idbh-weak", "train.epochs=4",
+        "method.distill=0.5",
     )  # fmt: skip
     train_model(settings, tmp_path / "whole")
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
-from maxmahal.data.strong_augmentation import COLUMNS, strong
+from maxmahal.data.idbh import COLUMNS, strong, weak
 from maxmahal.data.types import to_unit_range
 from maxmahal.errors import ArgumentError, check_choice
 
@@ -75,7 +75,8 @@ _AUGMENTATIONS: dict[str, Augmentation] = {
     "crop-flip": Augmentation(partial(pad_crop, flip=True)),
     "shift": Augmentation(partial(shift, flip=False)),
     "shift-flip": Augmentation(partial(shift, flip=True)),
-    "strong": Augmentation(strong, COLUMNS),
+    "idbh-weak": Augmentation(weak, COLUMNS),
+    "idbh-strong": Augmentation(strong, COLUMNS),
 }
 
 

@@ -213,7 +213,8 @@ class Settings:
         return self.cuda if device.type == "cuda" else self.cpu
 
     def __post_init__(self) -> None:
-        self.method.build(METHODS)  # runs the method's own checks
+        if self.method.build(METHODS).has_teacher and not self.train.averaged:  # runs the method's own checks
+            raise SettingsError("method.distill learns from the averaged weights; set train.ema, such as 0.998.")
 
 
 def drop_retired(table: Any) -> Any:

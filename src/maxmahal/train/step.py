@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from maxmahal.attacks import Outputs, model_outputs
 from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
 from maxmahal.train.config import CPUSettings, CUDASettings, TrainSettings
@@ -34,6 +35,7 @@ class Step:
     ) -> None:
         self._original, self._settings, self._train = model, settings, train
         self._model = accelerate(model, settings)
+        self._teacher = accelerate(average.model, settings) if average is not None and method.has_teacher else None
         self._optimiser, self._method, self._average = optimiser, method, average
         self._processes = processes
         self._apart = self._join() if processes.joined else []
@@ -56,6 +58,8 @@ class Step:
 
     def _take(self, batch: Batch) -> Tensor:
         with fastest_kernels(self._settings):
+            if self._teacher is not None:
+                batch = replace(batch, teacher=self._answers(self._teacher, batch))
             if self._perturbs(batch):
                 batch = replace(batch, attacked=self._method.craft(self._model, batch))
                 first = partial(self._loss, batch)
@@ -65,6 +69,10 @@ class Step:
                 loss = self._differentiate(batch)
         self._optimiser.step()
         return loss
+
+    @torch.no_grad()
+    def _answers(self, teacher: Classifier, batch: Batch) -> Outputs:
+        return model_outputs(teacher.eval(), batch.images)  # switching refreshes what was folded
 
     def _differentiate(self, batch: Batch) -> Tensor:
         before = [buffer.clone() for buffer in self._apart]

@@ -6,11 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from maxmahal.attacks import Outputs
 from maxmahal.errors import SettingsError
 from maxmahal.losses import pairing_loss
 from maxmahal.models import Classifier
 from maxmahal.train.methods.base import Batch
 from maxmahal.train.methods.craft import PGDCraft
+from maxmahal.train.methods.trades import output_divergence
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class AdversarialTraining(PGDCraft):
     mix: float = 1.0
     joint: bool = False
     """With ``mix`` below 1: both kinds of images pass the network in one batch and share its batch-norm statistics."""
+    distill: float = 0.0
+    """The share of the loss on adversarial images, at the end of the training, that compares them with the output of
+    the averaged weights for the clean image instead of the label; it rises from 0 in proportion to the steps."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -27,18 +32,41 @@ class AdversarialTraining(PGDCraft):
             raise SettingsError(
                 f"method.mix must lie in (0, 1]; got {self.mix}. For clean training use method 'standard'."
             )
+        if not 0 <= self.distill < 1:
+            raise SettingsError(f"method.distill is a share of the loss, in [0, 1); got {self.distill}.")
+
+    @property
+    def has_teacher(self) -> bool:
+        """With ``distill``."""
+        return self.distill > 0
+
+    def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
+        """What crafting needs and, with ``distill``, its share in this step."""
+        draws = super().draw(batch, num_classes)
+        if self.has_teacher:
+            share = self.distill * min(1.0, batch.progress)
+            draws["taught"] = torch.full_like(batch.labels, share, dtype=torch.float32)
+        return draws
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
         """mix·L(x*, y) + (1 - mix)·L(x, y)."""
         attacked = self.attacked(model, batch)
         if self.mix == 1:
-            return model.loss(attacked, *batch.targets)
-        if not self.joint:
-            on_attacked = model.loss(attacked, *batch.targets)
-            return self.mix * on_attacked + (1 - self.mix) * model.loss(batch.images, *batch.targets)
-        both = model.features(torch.cat([attacked, batch.images])).chunk(2)
-        losses: list[Tensor] = [model.head(features, *batch.targets) for features in both]
-        return self.mix * losses[0] + (1 - self.mix) * losses[1]
+            return self._on_attacked(model, model.features(attacked), batch)
+        if self.joint:
+            features, clean = model.features(torch.cat([attacked, batch.images])).chunk(2)
+        else:
+            features, clean = model.features(attacked), model.features(batch.images)
+        on_clean: Tensor = model.head(clean, *batch.targets)
+        return self.mix * self._on_attacked(model, features, batch) + (1 - self.mix) * on_clean
+
+    def _on_attacked(self, model: Classifier, features: Float[Tensor, "n d"], batch: Batch) -> Float[Tensor, ""]:
+        """(1 - share)·L(x*, y) + share·D(x, x*), D from the averaged weights' output to this one."""
+        own: Tensor = model.head(features, *batch.targets)
+        if batch.teacher is None:
+            return own
+        outputs, share = Outputs(model.head.logits(features), features), batch.draws["taught"][0]
+        return (1 - share) * own + share * output_divergence(batch.teacher, outputs, model.head.divergence).mean()
 
 
 @dataclass(frozen=True)

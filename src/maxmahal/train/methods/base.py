@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from maxmahal.attacks import Linf
+from maxmahal.attacks import Linf, Outputs
 from maxmahal.models import Classifier
 
 
@@ -24,6 +24,8 @@ class Batch:
     """Where images are mixed from two: the second labels, and the shares of the first."""
     attacked: Float[Tensor, "n c h w"] | None = None
     """The images of ``craft``, if they were made beforehand."""
+    teacher: Outputs | None = None
+    """What the averaged weights give for the clean images, if the method learns from it."""
     step: int = 0
     """The number of this step in the whole training, from 0."""
     steps: int = 1
@@ -56,6 +58,11 @@ class TrainingMethod:
     def adversary(self) -> Adversary | None:
         """The threat and step size, or None for standard training."""
         return None
+
+    @property
+    def has_teacher(self) -> bool:
+        """Whether it learns from the averaged weights as well."""
+        return False
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
         """All random numbers of ``loss``; drawn before it, so that they can differ when a recorded step is replayed."""

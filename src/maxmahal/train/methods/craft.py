@@ -46,9 +46,9 @@ class CraftBudget(TrainingMethod):
 
     @property
     def adversary(self) -> Adversary:
-        """The threat and the step size of the attack; a single large step is no step size for more of them."""
+        """The threat and the step size; the large steps of an attack with few of them are none for PGD-10."""
         threat, step_size = Linf(self.epsilon), parse_epsilon(self.step_size)
-        return Adversary(threat, step_size if self.steps > 1 else min(step_size, threat.radius / 4))
+        return Adversary(threat, step_size if step_size <= threat.radius / 2 else threat.radius / 4)
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
         """The random start and, with ``ramp``, the share of epsilon that it has reached."""
