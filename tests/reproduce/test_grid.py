@@ -114,6 +114,10 @@ def test_a_grid_takes_from_another_the_models_that_it_names(tmp_path: Path) -> N
         ("[[model]]\nname = 'a-{x}'\nvary = ['x']", "vary must be a table"),
         ("[[model]]\nname = 'a-{x}'\nvary.x = 'b'", r"model.vary.x must be"),
         ("[[model]]\nname = 'a'\nvary.x = [1, 2]", "two models called 'a'"),
+        (
+            "[[model]]\nname = '{a}{b}'\nvary = {" + ", ".join(f"{k} = {[*range(50)]}" for k in "abcd") + "}",
+            "6250000 comb",
+        ),
     ],
 )
 def test_mistakes_in_a_grid(tmp_path: Path, text: str, message: str) -> None:

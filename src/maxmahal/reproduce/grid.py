@@ -1,5 +1,6 @@
 """Grids: which models to train and which suites to run on them; shipped or own TOML files."""
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from maxmahal.train import Settings, load_settings
 
 Checkpoint = Literal["last", "best"]
 MOST_SEEDS = 1000
+_MOST_COMBINATIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ def _combinations(section: object) -> list[object]:
     if not isinstance(given, dict):
         raise SettingsError('model.vary must be a table, such as vary = { lr = ["0.1", "0.2"] }.')
     values = {key: convert(each, tuple[str | int | float, ...], f"model.vary.{key}") for key, each in given.items()}
+    if (count := math.prod(map(len, values.values()))) > _MOST_COMBINATIONS:
+        raise SettingsError(f"model.vary has {count} combinations; at most {_MOST_COMBINATIONS} are possible.")
 
     def filled(content: Any, chosen: Mapping[str, str]) -> Any:
         if isinstance(content, list):
