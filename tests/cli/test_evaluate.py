@@ -232,13 +232,19 @@ def test_options_reach_the_evaluation(run, here: Path) -> None:
         (["clinets:make", "clinets:make", *ARGUMENTS], ["Two models are called 'make'"]),
         (["clinets:make", *ARGUMENTS, "--limit", "0"], ["--limit must be at least 1; got 0"]),
         (["clinets:make", *ARGUMENTS[2:], "--suite", "strictt"], ["did you mean 'strict'"]),
-        (["clinets:make", *ARGUMENTS, "--epsilon", "8"], ["8/255"]),
+        (
+            ["clinets:make", *ARGUMENTS, "--epsilon", "8"],
+            ["--epsilon 8: Suite small: epsilon must", "8/255"],
+        ),
         (["clinets:make", *ARGUMENTS, "--norm", "L2"], ["--epsilon"]),
         (["runs/nothing", *ARGUMENTS], ["runs/nothing"]),
         (["clinets:make", "--suite", "small.toml", "--out", "out"], ["--data"]),
         (["clinets:make", "--suite", "small.toml", "--data", "none.npz", "--out", "out"], ["none.npz"]),
         (["clinets:make", *ARGUMENTS[:4], "--out", "."], ["--out"]),
-        (["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"], ["Cannot write mine.npz: File exists"]),
+        (
+            ["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"],
+            ["File exists. Choose another file"],
+        ),
         (["clinets:make", *ARGUMENTS, "--device", "tpu"], ["--device tpu"]),
     ],
 )
