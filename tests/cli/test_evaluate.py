@@ -5,6 +5,7 @@ import io
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -266,6 +267,15 @@ def test_channels_last_is_told_in_one_sentence(run, here: Path, model: str, data
     words = [f"cliturned:{model}", "--data", f"cliturned:{data}", "--suite", "small.toml", "--out", "out"]
     run("evaluate", *words).assert_refused(*parts)
     assert not (here / "out").exists()
+
+
+def test_a_warning_is_one_line_without_code(run, here: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as outside of tests
+        done = run("evaluate", "clinets:make", *ARGUMENTS, "--epsilon", "0.9", "--quiet")
+    assert done.code == 0, done.err
+    assert "maxmahal: Linf(0.9) lets an attacker turn these images into almost anything" in done.err
+    assert all(line.startswith("maxmahal: ") for line in done.err.splitlines()), done.err
 
 
 def test_records_of_another_model_are_refused(run, here: Path) -> None:
