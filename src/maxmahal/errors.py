@@ -49,7 +49,11 @@ class DataError(MaxmahalError, ValueError):
     """A data set is missing, damaged or not what its name says."""
 
 
-def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
+class Notice(UserWarning):
+    """A warning of this package: the command line prints its sentence alone."""
+
+
+def warn_caller(sentence: str, category: type[Notice] = Notice) -> None:
     """A warning that points at the caller's line, however deep inside the package it is raised."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
@@ -57,8 +61,8 @@ def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(sentence, category, stacklevel=level)
 
 
-class DataNotice(UserWarning):
-    """A warning: the data are valid, but were changed, for example rounded."""
+class DataNotice(Notice):
+    """The data are valid, but were changed, for example rounded."""
 
 
 class CheckpointError(MaxmahalError, ValueError):

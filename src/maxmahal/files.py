@@ -217,9 +217,9 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageError(
-            f"Cannot write {path}: {reason}. Free some space or choose another folder; existing files are unchanged."
-        ) from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "Free some space or choose another folder" if full else "Choose another file or folder"
+        raise StorageError(f"Cannot write {path}: {reason}. {advice}; existing files are unchanged.") from error
 
 
 def remove_temporary_files(folder: Path) -> None:

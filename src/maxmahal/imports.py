@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from maxmahal.errors import ArgumentError, CheckpointError, did_you_mean
+from maxmahal.errors import ArgumentError, CheckpointError, MaxmahalError, did_you_mean
 
 LIBRARIES = ("hub", "robustbench", "timm", "torchvision")
 """The integrations that have models by name: ``find_model`` of ``maxmahal.integrations.NAME`` returns their factory."""
@@ -81,6 +81,9 @@ def import_function(name: str) -> Callable[..., Any]:
     except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+            if module_name.endswith(".py"):
+                asked = f"{module_name.removesuffix('.py')}:{function_name}"
+                raise ArgumentError(f"{name}: a module is named without .py; write {asked}.") from error
             raise ArgumentError(
                 f"{name}: there is no module '{missing}' here or among the installed packages; "
                 f"run the command from the folder that holds it, or install it."
@@ -131,6 +134,8 @@ def call_function(name: str, function: Callable[..., Any], *arguments: object) -
         with _naming(None):
             return function(*arguments)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
+        if isinstance(error, MaxmahalError) and name.partition(":")[0] in LIBRARIES:
+            raise  # of an integration, which says what to do
         raise ArgumentError(f"{name} failed: {_describe(error)}") from error
 
 

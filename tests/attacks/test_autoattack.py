@@ -65,6 +65,22 @@ def test_the_survivors_are_those_of_the_package_itself() -> None:
 
 
 @installed
+def test_a_model_that_returns_bfloat16_is_attacked() -> None:
+    class Rounded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Curved(pixels=64)
+
+        def forward(self, images: Tensor) -> Tensor:
+            return self.model(images).bfloat16()
+
+    model, images = Rounded().eval(), uniform(7, 12, 1, 8, 8)
+    found = autoattack(model, images, predictions(model, images), "0.05", queries=20, attacks=("square",))
+    assert found.fooled.any()
+    assert torch.equal(predictions(model, found.images), found.predictions)
+
+
+@installed
 def test_fewer_steps_are_those_of_an_attack_built_for_them() -> None:
     """The package sets APGD's checkpoints when it is built, always for 100 steps inside its suite."""
     library = importlib.import_module("pyautoattack.autopgd_base")

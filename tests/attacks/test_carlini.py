@@ -162,6 +162,19 @@ def test_confidence_is_kept(settings: dict[str, Any]) -> None:
 
 
 @both
+def test_a_clean_image_that_is_barely_wrong_is_no_success_with_a_confidence(settings: dict[str, Any]) -> None:
+    wrong = (LABELS + 1) % 4
+    found = carlini_wagner(CURVED, MANY, wrong, confidence=3.0, **settings)
+    with torch.no_grad():
+        clean, values = (margin()(Outputs(CURVED(images)), wrong, None) for images in (MANY, found.images))
+    assert (clean > -3.0).any()
+    assert (clean <= -3.0).any()
+    assert (values[found.success] <= -3.0 + 1e-4).all()
+    assert torch.equal(found.success, found.distances.isfinite())
+    assert torch.equal(found.distances < 1e-3, clean <= -3.0)
+
+
+@both
 def test_other_bounds_give_the_same_attack(settings: dict[str, Any]) -> None:
     class Stretched(nn.Module):
         def forward(self, images: Tensor) -> Tensor:

@@ -66,6 +66,7 @@ def test_a_checkpoint_and_a_name_of_the_zoo(
     [
         (("runs/nowhere",), "There is no run folder, checkpoint, function or model of the zoo 'runs/nowhere'"),
         (("no-such-model",), "model of the zoo 'no-such-model'"),
+        (("torch.nn:Identity",), "torch.nn:Identity is in train mode"),
         (("RUN", "--out", "page.pdf"), "--out must end in .html for a page or in .json"),
         (("RUN", "--limit", "0"), "--limit must be at least 1; got 0."),
         (("RUN", "--limit", "1"), "Take more images."),

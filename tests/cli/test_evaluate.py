@@ -5,6 +5,7 @@ import io
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -232,13 +233,19 @@ def test_options_reach_the_evaluation(run, here: Path) -> None:
         (["clinets:make", "clinets:make", *ARGUMENTS], ["Two models are called 'make'"]),
         (["clinets:make", *ARGUMENTS, "--limit", "0"], ["--limit must be at least 1; got 0"]),
         (["clinets:make", *ARGUMENTS[2:], "--suite", "strictt"], ["did you mean 'strict'"]),
-        (["clinets:make", *ARGUMENTS, "--epsilon", "8"], ["8/255"]),
+        (
+            ["clinets:make", *ARGUMENTS, "--epsilon", "8"],
+            ["--epsilon 8: Suite small: epsilon must", "8/255"],
+        ),
         (["clinets:make", *ARGUMENTS, "--norm", "L2"], ["--epsilon"]),
         (["runs/nothing", *ARGUMENTS], ["runs/nothing"]),
         (["clinets:make", "--suite", "small.toml", "--out", "out"], ["--data"]),
         (["clinets:make", "--suite", "small.toml", "--data", "none.npz", "--out", "out"], ["none.npz"]),
         (["clinets:make", *ARGUMENTS[:4], "--out", "."], ["--out"]),
-        (["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"], ["Cannot write mine.npz: File exists"]),
+        (
+            ["clinets:make", *ARGUMENTS[:4], "--out", "mine.npz"],
+            ["File exists. Choose another file"],
+        ),
         (["clinets:make", *ARGUMENTS, "--device", "tpu"], ["--device tpu"]),
     ],
 )
@@ -260,6 +267,15 @@ def test_channels_last_is_told_in_one_sentence(run, here: Path, model: str, data
     words = [f"cliturned:{model}", "--data", f"cliturned:{data}", "--suite", "small.toml", "--out", "out"]
     run("evaluate", *words).assert_refused(*parts)
     assert not (here / "out").exists()
+
+
+def test_a_warning_is_one_line_without_code(run, here: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as outside of tests
+        done = run("evaluate", "clinets:make", *ARGUMENTS, "--epsilon", "0.9", "--quiet")
+    assert done.code == 0, done.err
+    assert "maxmahal: Linf(0.9) lets an attacker turn these images into almost anything" in done.err
+    assert all(line.startswith("maxmahal: ") for line in done.err.splitlines()), done.err
 
 
 def test_records_of_another_model_are_refused(run, here: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_pair_from_python_is_evaluated(here: Path) -> None:
     assert found.class_names == ("0", "1", "2"), "the model knows more classes than these images have"
     found = evaluate_model(Net().eval(), (*few, ["a", "b", "c"]), suite="small.toml")
     assert found.class_names == ("a", "b", "c")
-    with pytest.raises(ArgumentError, match=r"3 classes apart and arrays has 2; .* name all its classes"):
+    with pytest.raises(ArgumentError, match=r"3 logits per image and arrays has 2 classes; .* name all its classes"):
         evaluate_model(Net().eval(), (*few, ["a", "b"]), suite="small.toml")
 
 

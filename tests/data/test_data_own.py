@@ -137,7 +137,7 @@ def test_an_unknown_name_tells_what_else_may_be_given(in_tmp: Path) -> None:
 
 def test_damaged_npz_files_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.npz"
-    with pytest.raises(DataError, match=rf"{path} is missing; save it"):
+    with pytest.raises(DataError, match=rf"There is no file {path}; correct the path"):
         load_dataset(str(path))
     np.savez_compressed(path, images=GOOD, labels=LABELS)
     good = path.read_bytes()

@@ -52,6 +52,9 @@ class Net(nn.Module):
         return (images.flatten(1) - 0.5) @ self.weight.T
 
 def make(): return Net().eval()
+def half(): return Net().eval().half()
+def double(): return Net().eval().double()
+def empty(): return Net().eval().to("meta")
 def make_function():
     net = Net().eval()
     def predict(images):
@@ -144,7 +147,12 @@ def test_ones_own_images_as_npz(tmp_path: Path) -> None:
         ("mynets:mak", ["no function 'mak'", "did you mean 'make'"]),
         ("mynets:needs_argument", ["mynets:needs_argument", "needs_argument(path) cannot take that"]),
         ("nothere:make", ["no module 'nothere'"]),
-        ("mynets:three_classes", ["3 classes", "4"]),
+        ("mynets:three_classes", ["returns 3 logits per image", "has 4 classes"]),
+        ("mynets:half", ["mynets:half", "torch.float16: convert it with model.float()"]),
+        ("mynets:double", ["mynets:double", "torch.float64: convert it with model.float()"]),
+        ("mynets:empty", ["mynets:empty has weights without values", "load its weights first"]),
+        ("mynets.py:make", ["without .py; write mynets:make"]),
+        ("", ["There is no run folder, checkpoint, function or model"]),
         ("mynets:one_number", ["must return logits of shape (24, classes)", "(24,)"]),
         ("mynets:a_list", ["must return logits of shape (24, classes)", "list"]),
         ("mynets:wants_colour", ["mynets:wants_colour", "cannot take the images", "(1, 4, 4)"]),

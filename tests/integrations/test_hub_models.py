@@ -1,5 +1,6 @@
 """Hugging Face Hub by its own library, without a network: folders, and its cache."""
 
+import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -178,8 +179,9 @@ def test_a_model_built_by_hand_says_what_it_lacks(hub: ModuleType, tmp_path: Pat
 @pytest.fixture
 def offline(hub: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The Hub's cache, and no network."""
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    constants = importlib.import_module(f"{hub.__name__}.constants")  # the package imports its parts on first use
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     return tmp_path / "cache"
 
 
@@ -228,3 +230,9 @@ def test_pushing_uploads_the_folder(
 def test_pushing_without_a_network_is_one_sentence(offline: Path, trained: Classifier) -> None:
     with pytest.raises(ArgumentError, match="Cannot upload to owner/name: "):
         trained.push_to_hub("owner/name", token="hf_" + "x" * 34)
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_repository_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(CheckpointError, match=r"^There is no folder 'owner/none', .*; check the name and the"):
+        maxmahal.evaluate_model("hub:owner/none", data="digits")

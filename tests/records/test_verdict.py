@@ -26,6 +26,14 @@ def test_the_worst_case_is_taken_sample_by_sample_over_all_counting_stages() -> 
     assert (verdict.success.count, verdict.success.total) == (2, 4), "clean errors are no success of an attack"
 
 
+def test_what_python_prints_of_an_evaluation_and_its_verdict_is_one_line() -> None:
+    evaluation = made_up(CLEAN, stage_records("one", [0, 1, 1, 1, 1]))
+    verdict = evaluation.verdict
+    assert repr(evaluation) == "Evaluation(model, small at Linf 8/255, 5 samples, finished)"
+    assert repr(verdict) == f"Verdict({verdict.sentence})"
+    assert repr(evaluation.stages[0].columns) == "Columns(5 samples, 1 broken)"
+
+
 def test_a_clean_error_counts_as_wrong_even_where_an_attack_pushed_it_back() -> None:
     back = stage_records("back", [1, 1, 1, 1, 1])
     assert give_verdict(made_up(CLEAN, back)).robust.count == 4

@@ -87,7 +87,7 @@ class Wrapped:
         return None if self.keeps_graphs else self._search
 
     def predict(self, images: Tensor) -> Tensor:
-        """Logits, counted; a copy, because Square writes into them."""
+        """Logits, counted; a copy, because Square writes into them, and never in less than float32."""
         self.passes.forward += len(images)
         self.passes.queries += len(images)
 
@@ -102,7 +102,7 @@ class Wrapped:
                 logits: Tensor = self.model(images)
             else:
                 logits = (coarse.search if self.wants_gradients else coarse.query)(images).logits
-        return logits.clone()
+        return logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
 
     def offer(
         self, rows: Int[Tensor, " m"], found: Float[Tensor, "m c h w"], claimed: Bool[Tensor, " m"]

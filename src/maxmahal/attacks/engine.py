@@ -44,13 +44,15 @@ class Ledger:
     ``nearest`` takes only successes and prefers the smallest distance.
     """
 
-    def __init__(self, samples: Samples, predictions: Int[Tensor, " n"], keep: Keep, oracle: Oracle) -> None:
+    def __init__(
+        self, samples: Samples, predictions: Int[Tensor, " n"], keep: Keep, oracle: Oracle, *, clean_counts: bool
+    ) -> None:
         self.images = samples.images.clone()
         self.predictions = predictions.clone()
         self.scores = samples.images.new_full((len(samples),), torch.inf)
         self._ranks = torch.full_like(predictions, -1)
         self._confirmed = torch.full_like(predictions, not oracle.confirms, dtype=torch.bool)
-        self._samples, self._keep, self._oracle = samples, keep, oracle
+        self._samples, self._keep, self._oracle, self._clean_counts = samples, keep, oracle, clean_counts
         # What steps claim and the model has not confirmed yet: which are successes, rows, images, scores, targets.
         self._claims: list[tuple[Tensor, ...]] = []
 
@@ -148,7 +150,8 @@ class Ledger:
             self.predictions[rows] = self._oracle.verdict(self.images[rows], samples).predictions
             self._confirmed[rows] = True
         self._ranks[rows] = samples.ranks(self.predictions[rows])
-        if self._keep == "nearest":  # what a minimum-norm attack leaves undecided is the clean image
+        # What a minimum-norm attack leaves undecided is the clean image.
+        if self._keep == "nearest" and self._clean_counts:
             self.scores[rows] = torch.where(self._ranks[rows] >= self._samples.goal, 0.0, self.scores[rows])
 
     def _is_better(self, rows: Tensor, ranks: Tensor, scores: Tensor, goal: int) -> Bool[Tensor, " m"]:
@@ -220,8 +223,12 @@ def run(
     restarts: int = 1,
     bounds: Bounds = UNIT,
     threat: Threat | None = None,
+    clean_counts: bool = True,
 ) -> Result:
-    """Work through all samples, every restart and every target; ``keep="nearest"`` returns a ``Nearest``."""
+    """Work through all samples, every restart and every target; ``keep="nearest"`` returns a ``Nearest``.
+
+    With ``clean_counts`` a clean image that the model gets wrong is a success at the distance 0.
+    """
     check_choice("keep", keep, ("best", "last", "nearest"))
     check_choice("label_source", case.label_source, ("true", "predicted"))
     check_count("restarts", restarts)
@@ -237,12 +244,22 @@ def run(
     # A stochastic model draws from torch's global stream.
     seed = stream_key("eot", case.seed)
     with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
-        found = _Run(method, oracle, case, engine, keep, capacity).attack(restarts)
+        found = _Run(method, oracle, case, engine, keep, capacity, clean_counts=clean_counts).attack(restarts)
     return replace(found, threat=threat)
 
 
 class _Run:
-    def __init__(self, method: Method, oracle: Oracle, case: Case, engine: Engine, keep: Keep, capacity: int) -> None:
+    def __init__(
+        self,
+        method: Method,
+        oracle: Oracle,
+        case: Case,
+        engine: Engine,
+        keep: Keep,
+        capacity: int,
+        *,
+        clean_counts: bool,
+    ) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
         images = case.images.detach()
         ids = content_ids(images, case.labels) if case.sample_ids is None else case.sample_ids
@@ -260,7 +277,8 @@ class _Run:
         first = None if self._targets is None else self._targets[:, 0]
         self._samples = Samples(images, case.labels, avoided, first, ids, HIT if single else FOOLED, self._everyone)
         check_first_values(oracle, answers, self._samples)
-        self._ledger = Ledger(self._samples, predictions, keep, oracle)
+        self._ledger = Ledger(self._samples, predictions, keep, oracle, clean_counts=clean_counts)
+        self._settles_clean = keep != "last" and clean_counts
         self._exits = engine.early_exit and keep == "best"
         self._attempts, self._broken = 1, 0
         # With several draws a verdict is a draw too: to leave the others as they are it must come at once.
@@ -268,7 +286,7 @@ class _Run:
 
     def attack(self, restarts: int) -> Result:
         """Every restart with every target, on the samples that are still correct."""
-        if self._keep != "last":
+        if self._settles_clean:
             # Samples that need no attack: the distance 0 for those the model confirms as broken.
             self._ledger.decide(_rows(self._samples.ranks(self._ledger.predictions) > 0))
         columns = 1 if self._targets is None else self._targets.shape[1]

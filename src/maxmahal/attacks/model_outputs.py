@@ -22,7 +22,7 @@ def model_errors(model: object, images: Tensor) -> Iterator[None]:
             raise
         raise ArgumentError(
             f"The model cannot take {images.dtype} images of shape {tuple(images.shape)} ({short_reason(error)})"
-            f"{_way_out(model, images)}."
+            f"{way_out(model, images)}."
         ) from error
 
 
@@ -64,11 +64,12 @@ def check_answers(predictions: Int[Tensor, " n"]) -> None:
         )
 
 
-def _way_out(model: object, images: Tensor) -> str:
+def way_out(model: object, images: Tensor) -> str:
+    """What to do about a model that cannot take these images, if that can be seen; empty otherwise."""
     module = model.original if isinstance(model, Prepared) else model
     parameters = module.parameters() if isinstance(module, nn.Module) else iter(())
-    narrow = (each.dtype for each in parameters if each.dtype in (torch.bfloat16, torch.float16))
-    if (dtype := next(narrow, None)) is not None:
+    others = (each.dtype for each in parameters if each.is_floating_point() and each.dtype != images.dtype)
+    if (dtype := next(others, None)) is not None:
         return f"; its weights are {dtype}: convert it with model.float()"
     if images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
         return "; images come as (n, channels, height, width): turn them with images.permute(0, 3, 1, 2)"

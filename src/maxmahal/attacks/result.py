@@ -121,6 +121,11 @@ class Nearest(Result):
     """In the attack's norm; infinite where it found nothing, 0 where the clean image already succeeds."""
 
     @property
+    def success(self) -> Bool[Tensor, " n"]:
+        """Whether it found an image, by a confidence too: a clean image that is barely wrong may be none."""
+        return super().success & self.distances.isfinite()
+
+    @property
     def success_rate(self) -> float:
         """Share of the samples for which something was found."""
         return float(self.success.double().mean())

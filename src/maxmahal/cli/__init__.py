@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from maxmahal.cli.app import app
-from maxmahal.errors import DataNotice, MaxmahalError, printable
+from maxmahal.errors import MaxmahalError, Notice, printable
 
 RESUMABLE = ("evaluate", "reproduce", "demo")  # run again, they keep what is finished
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
@@ -72,11 +72,11 @@ def _how_to_resume(words: list[str]) -> str:
 
 
 def _show_notices() -> None:
-    """Print notices about the data as one sentence, without the line of code that Python adds."""
+    """Print notices as one sentence, without the line of code that Python adds."""
     default = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-        if issubclass(category, DataNotice):
+        if issubclass(category, Notice):
             sys.stderr.write(f"maxmahal: {printable(str(message))}\n")
         else:
             default(message, category, *place, **options)

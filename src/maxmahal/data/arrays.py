@@ -172,6 +172,8 @@ def load_npz(name: str, split: Split) -> ImageData:
     prefix = _PREFIXES[split]
     needed = (f"{prefix}images", f"{prefix}labels")  # evaluation needs no training images
     path = user_path(name)
+    if not path.exists():
+        raise DataError(f"There is no file {path}; correct the path.")
     with reading(path, _WAY_OUT), opened(path) as stream:
         arrays, present = read_arrays(stream, {*needed, "labels", "test_labels", "class_names"})
     for key in needed:

@@ -36,7 +36,7 @@ def compare_models(
     if not targets:
         raise ArgumentError("Name at least one model: a run folder, a checkpoint or a name of the zoo.")
     models = []
-    with only_named(data, trusted):
+    with only_named(data, trusted, targets):
         for target in targets:
             loaded = load_target(target, trusted=trusted, device=device)
             if loaded.card is None or not isinstance(loaded.model, Classifier):

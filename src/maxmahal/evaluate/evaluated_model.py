@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.attacks.checks import PROBABILITIES, are_probabilities, check_model
-from maxmahal.attacks.model_outputs import check_answers, check_logits_of, is_out_of_memory, predicted_classes
+from maxmahal.attacks.model_outputs import check_answers, check_logits_of, is_out_of_memory, predicted_classes, way_out
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.data.arrays import numbered_classes
@@ -211,8 +211,8 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     if logits.shape[1] != data.num_classes:
         fewer = data.num_classes < logits.shape[1]  # a user's own images may lack the last classes
         raise ArgumentError(
-            f"{target.target} tells {logits.shape[1]} classes apart and {data.name} has {data.num_classes}; "
-            f"choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
+            f"{target.target} returns {logits.shape[1]} logits per image and {data.name} has {data.num_classes} "
+            f"classes; choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
         )
     with _naming(target):
         check_answers(predicted_classes(logits))
@@ -234,10 +234,10 @@ def _first_answers(target: EvaluatedModel, images: Float[Tensor, "n c h w"], dat
             ) from error
         if layout := _explain_layout(target.model, images, target.target, data.name):
             raise ArgumentError(layout) from error
-        reason = " ".join(str(error).split())[:200]
+        reason, known = " ".join(str(error).split())[:200], way_out(target.model, images)
         raise ArgumentError(
             f"{target.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
-            f"({type(error).__name__}: {reason}); choose other --data or wrap the model."
+            f"({type(error).__name__}: {reason}){known or '; choose other --data or wrap the model'}."
         ) from error
 
 
@@ -341,6 +341,8 @@ def _own(model: Model, name: str, target: str) -> EvaluatedModel:
         raise ArgumentError(f"A target must be a path, module:factory, an nn.Module or a function; got {model!r}.")
     if isinstance(model, nn.Module) and model.training:
         raise ArgumentError(f"{target} is in train mode, where batch norm mixes samples; call model.eval() first.")
+    if isinstance(model, nn.Module) and any(each.is_meta for each in (*model.parameters(), *model.buffers())):
+        raise ArgumentError(f"{target} has weights without values (on the device meta); load its weights first.")
     return EvaluatedModel(name, target, model, fingerprint_model(model))
 
 
@@ -362,16 +364,16 @@ def _from_factory(text: str, name: str, trusted: Sequence[str], device: torch.de
 
 
 def _from_checkpoint(path: Path, name: str, trusted: Sequence[str], device: torch.device | str) -> EvaluatedModel:
-    if not path.exists():
-        raise CheckpointError(
-            f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "
-            "`maxmahal train` made, a .safetensors file, a name of `maxmahal zoo`, or package.module:factory."
-        )
     file = path / "last.safetensors" if path.is_dir() else path
     if path.is_dir() and not file.exists():
         runs = sorted(str(each.parent) for each in path.glob("*/last.safetensors"))
         if runs:
             raise CheckpointError(f"{path} is a folder of runs; evaluate one or more of them: {' '.join(runs)}.")
+    if not file.exists():
+        raise CheckpointError(
+            f"There is no run folder, checkpoint, function or model of the zoo '{path}'; give a folder that "
+            "`maxmahal train` made, a .safetensors file, a name of `maxmahal zoo`, or package.module:factory."
+        )
     model = load_model(file, trusted=trusted, device=device)
     folder = RunFolder(file.parent)
     training = folder.read_metrics()

@@ -270,7 +270,7 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
     try:
         return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
     except SettingsError as error:
-        raise SettingsError(f"--epsilon {epsilon} does not do: {error}") from error
+        raise SettingsError(f"--epsilon {epsilon}: {error}") from error
 
 
 def _parse_fields(cls: type[Any], table: Table, where: str, known: Sequence[str]) -> Table:

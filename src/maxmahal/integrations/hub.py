@@ -94,7 +94,8 @@ def _download(name: str, file: str, revision: str | None, token: str | bool | No
         raise
     except Exception as error:  # of the network, the Hub or the name
         raise CheckpointError(
-            f"There is no folder '{name}', and the Hub does not give {file} of such a repository ({_reason(error)})."
+            f"There is no folder '{name}', and {file} of a repository of that name cannot be downloaded from the Hub "
+            f"({_reason(error)}); check the name and the network."
         ) from error
 
 

@@ -46,6 +46,9 @@ class Columns:
     def __len__(self) -> int:
         return len(self.sample)
 
+    def __repr__(self) -> str:
+        return f"Columns({len(self)} samples, {int(self.broken.sum())} broken)"
+
 
 @dataclass(frozen=True)
 class Rating:
@@ -207,6 +210,10 @@ class Evaluation:
     """Whether the suite repeats the paper's protocol: its accuracies do not measure robustness."""
     notes: tuple[str, ...] = ()
     """Likely mistakes of the user, as sentences: the verdict ends with them."""
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "not finished"
+        return f"Evaluation({self.name}, {self.suite} at {self.norm} {self.epsilon}, {self.samples:,} samples, {state})"
 
     @property
     def verdict(self) -> "maxmahal.records.verdict.Verdict":

@@ -48,6 +48,9 @@ class Verdict:
     headline: str
     """The result in one sentence, with what one attack alone would have claimed."""
 
+    def __repr__(self) -> str:
+        return f"Verdict({self.sentence})"
+
     @property
     def claim(self) -> StageVerdict | None:
         """The attack of the suite that leaves most samples correct on its own; None before one has finished.
