@@ -70,11 +70,12 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "a path cannot hold a null byte", str(path))
     descriptor = os.open(path, os.O_RDONLY | _PLAIN)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
+        raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
     with os.fdopen(descriptor, "rb") as stream:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
-            raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
         yield stream
 
 
