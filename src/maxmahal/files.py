@@ -277,7 +277,10 @@ def write_text_atomically(path: Path, text: str, within: Path | None = None) -> 
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    folder = path.is_dir()
+    if folder and os.name == "nt":  # Windows cannot open a folder
+        return
+    descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows syncs what can be written
     try:
         os.fsync(descriptor)
     finally:
