@@ -30,41 +30,52 @@ class CostModel:
     gradient: float
     query: float
     starts: dict[str, float]
-    """Of each suite: compiling, fingerprints and diagnostics, whatever the number of images."""
+    """Of each suite: compiling, fingerprints and diagnostics, and what chunks that are not full cost."""
 
     @classmethod
     def fit(cls, runs: dict[str, Any]) -> "CostModel":
-        """Passes from the large run of quick, reading from the difference of two, the start from a run per suite."""
+        """Passes from the large run of quick, reading from the difference of two, the start from a run per suite.
+
+        A pass costs what it costs in the stage where it is cheapest: the other stages compile, too.
+        """
         stages = runs[LARGE]["stages"]
         by_gradients = [stage for stage in stages if stage["backward"]]
         by_queries = [stage for stage in stages[1:] if not stage["backward"]]
-        query = sum(stage["seconds"] for stage in by_queries) / sum(stage["forward"] for stage in by_queries)
-        gradient = sum(stage["seconds"] - query * (stage["forward"] - stage["backward"]) for stage in by_gradients)
-        gradient /= sum(stage["backward"] for stage in by_gradients)
+        query = min(stage["seconds"] / stage["forward"] for stage in by_queries)
+        gradient = min(
+            (stage["seconds"] - query * (stage["forward"] - stage["backward"])) / stage["backward"]
+            for stage in by_gradients
+        )
         more = runs[LARGE]["images"] - runs[SMALL]["images"]
         reading = max((beside_stages(runs[LARGE]) - beside_stages(runs[SMALL])) / more, 0.0)
-        starts = {}
+        model = cls(reading, gradient, query, {})
         for run in (SMALL, *(name for name in runs if not name.startswith("quick"))):
-            starts[suite_of(run)] = beside_stages(runs[run]) - runs[run]["images"] * reading
-        return cls(reading, gradient, query, starts)
+            rest = beside_stages(runs[run]) - runs[run]["images"] * reading
+            model.starts[suite_of(run)] = rest + model.beside_passes(runs[run])
+        return model
 
-    def passes(self, stage: dict[str, Any]) -> float:
-        """Seconds of the passes of a stage."""
-        return float(stage["backward"] * self.gradient + (stage["forward"] - stage["backward"]) * self.query)
+    def passes(self, run: dict[str, Any]) -> float:
+        """Seconds of the passes of a run."""
+        gradients = sum(stage["backward"] for stage in run["stages"])
+        others = sum(stage["forward"] for stage in run["stages"]) - gradients
+        return float(gradients * self.gradient + others * self.query)
+
+    def beside_passes(self, run: dict[str, Any]) -> float:
+        """Seconds of the stages of a run that its passes do not explain."""
+        return stage_seconds(run) - self.passes(run)
 
     def predict(self, run: dict[str, Any]) -> float:
         """Seconds of a run, from its passes."""
-        start = self.starts[suite_of(run["run"])]
-        return start + float(run["images"]) * self.reading + sum(self.passes(stage) for stage in run["stages"])
+        return self.starts[suite_of(run["run"])] + float(run["images"]) * self.reading + self.passes(run)
 
-    def hours(self, run: dict[str, Any], images: int, gpus: int) -> float:
-        """Of so many images on so many GPUs, each of which takes whole chunks; at the measured seconds per image."""
-        chunks = math.ceil(images / gpus / CHUNK)
-        return (self.starts[suite_of(run["run"])] + chunks * CHUNK * self.per_image(run)) / 3600
+    def hours(self, run: dict[str, Any], images: int, gpus: int, *, least: bool = False) -> float:
+        """Of so many images on so many GPUs, each of which takes whole chunks."""
+        seconds = math.ceil(images / gpus / CHUNK) * CHUNK * self.per_image(run, least=least)
+        return (self.starts[suite_of(run["run"])] + seconds) / 3600
 
-    def per_image(self, run: dict[str, Any]) -> float:
-        """Measured seconds of one more image."""
-        return self.reading + stage_seconds(run) / float(run["images"])
+    def per_image(self, run: dict[str, Any], *, least: bool = False) -> float:
+        """Measured seconds of one more image; at ``least``, those of reading and passes alone."""
+        return self.reading + (self.passes(run) if least else stage_seconds(run)) / float(run["images"])
 
 
 def suite_of(run: str) -> str:

@@ -70,11 +70,12 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "a path cannot hold a null byte", str(path))
     descriptor = os.open(path, os.O_RDONLY | _PLAIN)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
+        raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
     with os.fdopen(descriptor, "rb") as stream:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
-            raise OSError(errno.EINVAL, f"it is {kind}, not a plain file", str(path))
         yield stream
 
 
@@ -276,7 +277,10 @@ def write_text_atomically(path: Path, text: str, within: Path | None = None) -> 
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    folder = path.is_dir()
+    if folder and os.name == "nt":  # Windows cannot open a folder
+        return
+    descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows syncs what can be written
     try:
         os.fsync(descriptor)
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-START, READING, GRADIENT, QUERY = 20.0, 0.002, 0.004, 0.001
+START, READING, GRADIENT, QUERY, COMPILING = 20.0, 0.002, 0.004, 0.001, 30.0
 
 
 @pytest.fixture
@@ -22,10 +22,11 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def run(name: str, extra: float = 0.0) -> dict[str, Any]:
     images = int(name.rpartition(":")[2])
-    passes = {"clean": (images, 0), "APGD": (20 * images, 18 * images), "Square": (60 * images, 0)}
+    passes = {"clean": (images, 0), "compiled": (20 * images, 18 * images)}
+    passes |= {"APGD": (10 * images, 9 * images), "Square": (60 * images, 0)}
     stages = [
         {"title": title, "samples": images, "forward": forward, "backward": backward, "queries": forward,
-         "seconds": GRADIENT * backward + QUERY * (forward - backward)}
+         "seconds": GRADIENT * backward + QUERY * (forward - backward) + COMPILING * (title == "compiled")}
         for title, (forward, backward) in passes.items()
     ]  # fmt: skip
     seconds = START + extra + images * READING + sum(float(str(stage["seconds"])) for stage in stages)
@@ -39,16 +40,19 @@ RUNS = [run("quick:tar:500"), run("quick:tar:5000"), run("quick:folder:5000"), r
 def test_the_model_recovers_the_costs(cost: ModuleType) -> None:
     model = cost.CostModel.fit({each["run"]: each for each in RUNS})
     assert (model.reading, model.gradient, model.query) == pytest.approx((READING, GRADIENT, QUERY))
-    assert model.starts == pytest.approx({"quick": START, "strict": START + 60})
+    assert model.starts == pytest.approx({"quick": START + COMPILING, "strict": START + COMPILING + 60})
     assert model.predict(RUNS[2]) == pytest.approx(RUNS[2]["seconds"])
-    assert model.hours(RUNS[3], 5000, 1) * 3600 == pytest.approx(run("strict:folder:5000", 60.0)["seconds"])
-    assert model.hours(RUNS[3], 5000, 9) * 3600 == pytest.approx(run("strict:folder:1000", 60.0)["seconds"]), "chunks"
+    for gpus, images in ((1, 5000), (9, 1000)):  # in whole chunks
+        seconds = run(f"strict:folder:{images}", 60.0)["seconds"]
+        assert model.hours(RUNS[3], 5000, gpus, least=True) * 3600 == pytest.approx(seconds)
+        assert model.hours(RUNS[3], 5000, gpus) * 3600 == pytest.approx(seconds + images * COMPILING / 200)
 
 
 def test_the_page_has_a_row_for_each_suite_and_stage(cost: ModuleType) -> None:
     text = cost.page({"device": "a GPU", "side": 224, "runs": RUNS})
-    assert text.count("| `strict` |") == 4
-    assert "| quick, folder, 5000 | 705 s | 705 s | 1.00 |" in text
+    assert text.count("| `strict` |") == 5
+    assert "| quick, folder, 5000 | 920 s | 10.0 s | 860 s | 30 s | 920 s | 1.00 |" in text
+    assert "| strict, folder, 200 | 145 s | 0.4 s | 34 s | 30 s | - | - |" in text
 
 
 def test_the_page_is_that_of_the_results(cost: ModuleType) -> None:

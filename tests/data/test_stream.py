@@ -1,5 +1,6 @@
 """Images that stay on disk: folders, tars, lists, scaling, and the processes that decode."""
 
+import importlib.util
 import io
 import os
 import signal
@@ -255,8 +256,10 @@ def test_a_list_selects_files_and_keeps_their_numbers(folder: Path, monkeypatch:
     assert few.sample_ids.tolist() == [25, 1]
     assert few.class_names == whole.class_names
     assert torch.equal(load_dataset(f"{folder}@few.txt", "test").images, whole.images[[25, 1]])
-    with pytest.raises(DataError, match="comes with its package; install robustbench"):
-        load_dataset(f"{folder}@robustbench", "test")
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.util, "find_spec", lambda _: None)  # it may be installed
+        with pytest.raises(DataError, match="comes with its package; install robustbench"):
+            load_dataset(f"{folder}@robustbench", "test")
     package = folder.parent / "robustbench"
     (package / "helper_files").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
@@ -326,6 +329,7 @@ def test_what_a_tar_may_not_hold(add: Callable[[tarfile.TarFile], None], reason:
         ({"0.jpg": b"x"}, "'0.jpg' is the second image of its key"),
         ({"0.JPEG": b"x"}, "'0.JPEG' is the second image of its key"),
         ({"1.0.png": b"x", "1.cls": b"0"}, "'/1.0' needs a .cls .*; it has no such file"),
+        ({"1.webp": b"x", "1.cls": b"0"}, "'/1' has a .cls, and no .jpg or .png"),
     ],
 )
 def test_no_image_or_label_of_a_tar_is_lost_silently(more: dict[str, bytes], reason: str, tmp_path: Path) -> None:
@@ -338,7 +342,9 @@ def test_keys_of_a_tar_may_hold_dots(tmp_path: Path) -> None:
     files: dict[str, bytes] = {}
     for shade, key in enumerate(("x", "x.1", "v1.0/y")):
         files |= {f"{key}.png": png(np.full((4, 4), shade, np.uint8)), f"{key}.cls": b"%d" % shade}
-    data = load_dataset(write_tar(tmp_path / "a.tar", files | {"x.mask.png": b"x", "._x.png": b"x"}), "test")
+    data = load_dataset(
+        write_tar(tmp_path / "a.tar", files | {"x.mask.png": b"x", "x.b.cls": b"7", "._x.png": b"x"}), "test"
+    )
     assert data.labels.tolist() == data.images[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
@@ -363,6 +369,13 @@ def test_damaged_tars_are_named(tars: Path, tmp_path: Path) -> None:
     for content in (*cuts, bytes(backwards), letters):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"bad\.tar"):
+            load_dataset(path, "test")
+    with tarfile.open(tars / "test/0.tar") as tar:
+        between = tar.getmembers()[6].offset  # two keys, of three members each
+    lost = good[:between] + bytes(1024) + good[between + 1024 :]
+    for content in (good[:between], lost, good + good, good + bytes(2 << 20)):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"bad\.tar .*does not end with zeros as every tar does"):
             load_dataset(path, "test")
     for name in ("bad.tar.gz", "missing.tar"):
         with pytest.raises(DataError, match=rf"{name}.*write it again as an uncompressed tar"):

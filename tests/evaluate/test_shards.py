@@ -1,8 +1,11 @@
 """An evaluation in shards and merged is the evaluation of one process, row for row; what does not fit is refused."""
 
+import re
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -291,6 +294,37 @@ def test_a_number_of_chunks_costs_no_memory(tmp_path: Path) -> None:
     assert f"3/{10**8}" in merge_records(tmp_path)[0]
 
 
+def test_a_number_of_shards_costs_no_time(tmp_path: Path) -> None:
+    """Most of them have no chunk."""
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SHORT, shard=f"1/{10**9 - 1}")
+    (line,) = merge_records(tmp_path)
+    assert re.search(rf"chunks are missing, of 2/{10**9 - 1}, .*; run the unfinished shards again", line)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda file: file.write_bytes(b""), r"is damaged \(it is empty\)"),
+        (lambda file: file.write_bytes(file.read_bytes()[:20_000]), "is damaged or not a file of records"),
+        (lambda file: file.write_text("no records"), "is damaged or not a file of records"),
+    ],
+)
+def test_a_damaged_shard_is_one_sentence(tmp_path: Path, damage: Callable[[Path], object], reason: str) -> None:
+    evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SHORT, shard="1/2")
+    damage(tmp_path / "shard-1-of-2.sqlite")
+    for use in (merge_records, partial(evaluate_model, curved(), labelled_by(curved()), suite=SHORT, shard="1/2")):
+        with pytest.raises(RecordsError, match=rf"shard-1-of-2\.sqlite {reason}.*; restore a copy of it, or move it"):
+            use(**{"folder" if use is merge_records else "out": tmp_path})
+
+
+def test_a_folder_in_place_of_a_shard(tmp_path: Path) -> None:
+    (tmp_path / "shard-1-of-2.sqlite").mkdir()
+    with pytest.raises(RecordsError, match="There are no records in"):
+        merge_records(tmp_path)
+    with pytest.raises(RecordsError, match=r"Cannot read .*shard-1-of-2\.sqlite \(it is a folder, not a plain file\)"):
+        evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SHORT, shard="1/2")
+
+
 def test_a_large_shard_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate_model(curved(), labelled_by(curved()), out=tmp_path, suite=SMALL, shard="1/2")
     monkeypatch.setattr(schema, "_MOST_BYTES", 1 << 10)
@@ -348,7 +382,9 @@ def test_shards_of_arrays_and_ranks(variables: dict[str, str], expected: Shard) 
         (array(3, 3, 5, 2), "needs a whole Slurm array"),
         (array(1, 1, 3, 2), "needs a whole Slurm array"),
         (array(1, 0, 1) | {"RANK": "0", "WORLD_SIZE": "1"}, "no RANK beside it"),
-        ({"RANK": "2", "WORLD_SIZE": "2"}, "3/2 is not a shard"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "number 2 of 2, counted from 0, in the variables of torchrun; correct them"),
+        ({"RANK": "9" * 5000, "WORLD_SIZE": "2"}, "needs the variable RANK, which is '99"),
+        (array(0, 1, 3), "number -1 of 3, counted from 0, in the variables of Slurm; correct them"),
     ],
 )
 def test_variables_that_say_nothing(variables: dict[str, str], part_of_sentence: str) -> None:

@@ -15,6 +15,7 @@ from maxmahal.errors import MaxmahalError
 from maxmahal.evaluate import evaluate_models
 from maxmahal.evaluate.evaluation import _OutOfTimeError
 from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.evaluate.suite import load_suite
 from maxmahal.imports import integration
 from maxmahal.reproduce.jobs import Job, Place, Worker
 from maxmahal.reproduce.runner import open_place
@@ -194,6 +195,21 @@ objective = "margin"
 steps = 2
 scope = "all"
 """
+
+
+@pytest.mark.parametrize("folder", ["there", "nowhere"])
+def test_a_node_without_the_files_of_the_driver_says_so(
+    folder: str, tmp_path: Path, ray: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ray({"CPU": 1.0})
+    monkeypatch.setattr(module.ray.util, "get_node_ip_address", lambda: "10.0.0.7")
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    given = {"targets": ["runs/mmc"], "data": None, "suite": load_suite("quick"), "limit": None, "trusted": ()}
+    packed = pickle.dumps(({**given, "data_dir": None, "device": "cpu"}, {}, ""))
+    lacks, named = ("has no folder .*nowhere and ", "") if folder == "nowhere" else ("", "runs/mmc.*")
+    with pytest.raises(MaxmahalError, match=rf"^The node 10\.0\.0\.7 {lacks}cannot load .*{named}put the files of"):
+        module.ChunkWorker().load(str(tmp_path / folder), [], packed)
 
 
 def test_an_evaluation_on_ray_that_runs_out_of_time_tells_what_is_left(

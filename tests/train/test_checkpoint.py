@@ -1,6 +1,7 @@
 """Checkpoints: bad files are refused in one sentence, and nothing in them is ever executed."""
 
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -264,6 +265,20 @@ def test_a_folder_that_cannot_be_made_is_told(tiny_settings: Make, tmp_path: Pat
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="Cannot write"):
         train_model(tiny_settings("digits-mmc"), tmp_path / "file" / "run")
+
+
+def test_a_file_is_synced_through_a_handle_that_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows syncs no other, and opens no folder."""
+    synced: dict[Path, int] = {}
+
+    def sync(descriptor: int) -> None:
+        found = Path(f"/proc/self/fd/{descriptor}").resolve()
+        synced[found] = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write_text_atomically(tmp_path / "file", "text")
+    folder = synced.pop(tmp_path)
+    assert (folder, list(synced.values())) == (os.O_RDONLY, [os.O_RDWR])
 
 
 def test_files_respect_the_umask(tmp_path: Path) -> None:

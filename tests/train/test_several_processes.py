@@ -3,20 +3,22 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock
 
 import pytest
 import torch
+import torch.distributed as dist
 from several import start
 
 from maxmahal.errors import SettingsError
 from maxmahal.settings import to_table, to_toml
 from maxmahal.train import RunFolder, Settings, train_model
-from maxmahal.train.processes import ProcessError, Processes, own_device
+from maxmahal.train.processes import ProcessError, Processes, joined, own_device
 from processes import COMMAND_LINE, Ended, Started
 
 Make = Callable[..., Settings]
@@ -112,12 +114,28 @@ def test_all_processes_end_when_one_alone_sees_that_training_diverged(tiny_setti
     assert RunFolder(tmp_path / "run").diverged_at(settings) == 1
 
 
-def test_a_message_that_fails_says_why() -> None:
-    with (
-        patch("torch.distributed.all_reduce", side_effect=RuntimeError("too large\nfor this machine")),
-        pytest.raises(ProcessError, match=r"^[^\n]*\(too large for this machine\)[^\n]*--resume[^\n]*$"),
-    ):
-        Processes(0, 2, joined=True).add_up([torch.ones(1)])
+@pytest.mark.parametrize("failing", ["init_process_group", "broadcast", "all_reduce", "barrier"])
+def test_a_message_that_fails_says_why(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    variables = {"TORCHELASTIC_RUN_ID": "test", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in (variables | {"MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}).items():
+        monkeypatch.setenv(name, value)
+
+    def exchange() -> None:
+        with joined(torch.device("cpu"), 2, resume=True) as processes:
+            processes.copy_from_first([torch.ones(1)])
+            processes.add_up([torch.ones(1)])
+
+    monkeypatch.setattr(f"torch.distributed.{failing}", Mock(side_effect=RuntimeError("too large\nfor this machine")))
+    try:
+        with pytest.raises(ProcessError, match=r"^[^\n]*\(too large for this machine\)[^\n]*--resume[^\n]*$"):
+            exchange()
+    finally:
+        monkeypatch.undo()
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def test_a_folder_that_only_one_process_can_read_is_refused(tiny_settings: Make, tmp_path: Path) -> None:

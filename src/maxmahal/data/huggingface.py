@@ -43,7 +43,8 @@ def from_huggingface(
 ) -> StreamedData:
     """The first column of images, with the first of class labels, or the column ``label``.
 
-    Files are read only in ``folder`` and where the library downloads to: a data set may name any other.
+    Files are read only in ``folder`` and where the library downloads to: a data set may name any other. It can name an
+    image that was downloaded for another data set only by a path that holds a hash of that image or of its repository.
     """
     library = optional("datasets", _INSTALL)
     if not isinstance(data, library.Dataset):

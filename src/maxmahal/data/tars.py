@@ -64,16 +64,23 @@ def _images(path: Path) -> Iterator[tuple[int, int, int]]:
             else:
                 stream.seek(member.offset_data)
                 labels[folder, stem] = stream.read(min(member.size, _MOST_DIGITS + 1))
+
+    def describes_another(folder: str, stem: str) -> bool:
+        return "." in stem and (folder, stem.partition(".")[0]) in images  # such as KEY.mask.png beside KEY.jpg
+
     for (folder, stem), place in images.items():
+        if (folder, stem) not in labels and describes_another(folder, stem):
+            continue
         label = labels.get((folder, stem), b"no such file")
-        if (folder, stem) not in labels and "." in stem and (folder, stem.partition(".")[0]) in images:
-            continue  # such as KEY.mask.png, which describes KEY.jpg
         if len(label) > _MOST_DIGITS or not label.strip().isdigit():
             raise ValueError(
                 f"{f'{folder}/{stem}'[:100]!r} needs a .cls with the number of its class, of at most {_MOST_DIGITS} "
                 f"digits; it has {label.decode(errors='replace')}"
             )
         yield *place, int(label)
+    for folder, stem in labels:
+        if (folder, stem) not in images and not describes_another(folder, stem):
+            raise ValueError(f"{f'{folder}/{stem}'[:100]!r} has a .cls, and no .jpg or .png")
 
 
 def _members(stream: io.BufferedReader) -> Iterator[tarfile.TarInfo]:
@@ -90,6 +97,10 @@ def _members(stream: io.BufferedReader) -> Iterator[tarfile.TarInfo]:
                     raise ValueError(f"{member.name[:100]!r} lies outside of it")
                 if member.isfile():
                     yield member
+            stream.seek(tar.offset)
+            rest = stream.read(_MOST_HEADER)
+            if len(rest) < tarfile.BLOCKSIZE or rest.strip(b"\0") or stream.tell() < size:
+                raise ValueError("it does not end with zeros as every tar does, so a part of it is missing or strange")
     except (OSError, ValueError):
         raise
     except Exception as error:  # tarfile may raise anything on a damaged tar

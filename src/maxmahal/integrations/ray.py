@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from maxmahal.data import ImageData
-from maxmahal.errors import ArgumentError, DataError, SettingsError
+from maxmahal.errors import ArgumentError, DataError, MaxmahalError, SettingsError
 from maxmahal.evaluate.diagnose.checks import CHECKS
 from maxmahal.evaluate.durations import duration
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, code_gate, loaded
@@ -62,17 +62,22 @@ class ChunkWorker:
 
     def load(self, folder: str, paths: list[str], packed: bytes) -> None:
         """Load what the driver has loaded, and make sure that it is the same."""
-        with suppress(OSError):  # paths and modules of the user's are relative to the driver's folder
-            os.chdir(folder)
+        node = f"The node {ray.util.get_node_ip_address()}"
+        try:
+            os.chdir(folder)  # paths and modules of the user's are relative to the driver's folder
+        except OSError:  # absolute paths and names do not need it
+            node += f" has no folder {folder} and"
         sys.path += [path for path in paths if path not in sys.path]
         given, *expected = pickle.loads(packed)
         self._gate = partial(code_gate, *(given[name] for name in ("targets", "data", "suite", "trusted")))
-        with loaded(**given) as (self._models, self._data, self._suite):
-            if _fingerprints(self._models, self._data) != expected:
-                raise DataError(
-                    f"The node {ray.util.get_node_ip_address()} has another model or other images under the same name; "
-                    "put the files of the driver there, at the same place."
-                )
+        way_out = "put the files of the driver there, at the same place."
+        try:
+            with loaded(**given) as (self._models, self._data, self._suite):
+                same = _fingerprints(self._models, self._data) == expected
+        except MaxmahalError as error:
+            raise DataError(f"{node} cannot load the model or its images ({error}); {way_out}") from error
+        if not same:
+            raise DataError(f"{node} has another model or other images under the same name; {way_out}")
         self._planned: dict[str, PlannedEvaluation] = {}
 
     def compute(self, planned: Table, stage: Stage, *chunk: Any) -> tuple[StageOutput, str]:

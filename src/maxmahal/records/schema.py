@@ -160,8 +160,13 @@ def open_copy(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(":memory:", isolation_level=None)
         with _closed_on_error(connection):
             if path.exists():
-                with opened(path) as stream:
-                    content = stream.read(_MOST_BYTES + 1)
+                try:
+                    with opened(path) as stream:
+                        content = stream.read(_MOST_BYTES + 1)
+                except OSError as error:
+                    raise RecordsError(f"Cannot read {path} ({error.strerror or error}); {_WAY_OUT}") from error
+                if not content:
+                    raise ValueError("it is empty")
                 if len(content) > _MOST_BYTES:
                     raise RecordsError(f"{path} holds more than {_MOST_BYTES >> 20} MiB; divide it into more shards.")
                 connection.deserialize(content)
@@ -217,6 +222,8 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
         connection = _connect_to_read(path)
         with _closed_on_error(connection):
             if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                if path == folder:  # a shard
+                    raise ValueError("it is empty")
                 raise RecordsError(f"{path} is empty; `maxmahal evaluate ... --out {folder}` fills it.")
             _check_tables(connection, path)
             if (answer := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":

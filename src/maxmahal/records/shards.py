@@ -67,7 +67,7 @@ class Shard:
     def _of(cls, environment: Mapping[str, str]) -> "Shard":
         def number(name: str) -> int:
             value = environment.get(name, "")
-            if not value.isdecimal():
+            if re.fullmatch(r"\d{1,9}", value) is None:
                 raise SettingsError(f"--shard auto needs the variable {name}, which is '{value}'; write --shard 1/8.")
             return int(value)
 
@@ -85,7 +85,12 @@ class Shard:
             raise SettingsError(
                 "--shard auto reads SLURM_ARRAY_TASK_ID or RANK, and neither is set; write for example --shard 1/8."
             )
-        return cls.parse(f"{index + 1}/{count}")
+        if not 0 <= index < count:
+            raise SettingsError(
+                f"--shard auto found number {index} of {count}, counted from 0, in the variables of "
+                f"{'torchrun' if 'RANK' in environment else 'Slurm'}; correct them, or write for example --shard 1/8."
+            )
+        return cls(index, count)
 
 
 class FileStore(Store):
@@ -165,7 +170,7 @@ def merge_records(
 def _sources(folder: Path) -> list[Path]:
     shards = {path: match for path in folder.glob("shard-*.sqlite") if (match := _FILE_NAME.fullmatch(path.name))}
     ordered = sorted(shards, key=lambda path: (int(shards[path][2]), int(shards[path][1])))
-    return [path for path in (folder / FILE, *ordered) if path.exists()]
+    return [path for path in (folder / FILE, *ordered) if path.is_file()]
 
 
 def _take(store: Store, connection: sqlite3.Connection, source: Path) -> None:
@@ -247,7 +252,7 @@ def _states(connection: sqlite3.Connection, counts: set[int]) -> list[str]:
             what = f"{missing:,} of {planned:,} chunks" if missing else "the last stages"
             unfinished = (
                 str(Shard(index, count))
-                for index in range(count)
+                for index in range(min(count, max(stages.values(), default=0)))  # later ones have no chunks
                 if any(done.get((stage, index), 0) < len(range(index, many, count)) for stage, many in stages.items())
             )
             some = ", ".join(islice(unfinished, _NAMED)) if missing and len(counts) == 1 else ""

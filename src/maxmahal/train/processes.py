@@ -55,8 +55,9 @@ class Processes:
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by the first process's."""
-        for tensor in tensors if self.joined else ():
-            dist.broadcast(tensor, 0)
+        with _message_errors():
+            for tensor in tensors if self.joined else ():
+                dist.broadcast(tensor, 0)
 
 
 ALONE = Processes()
@@ -64,8 +65,14 @@ ALONE = Processes()
 
 def sum_over_processes(tensor: Tensor) -> None:
     """Replace a tensor by its sum over all processes."""
-    try:
+    with _message_errors():
         dist.all_reduce(tensor)
+
+
+@contextmanager
+def _message_errors() -> Iterator[None]:
+    try:
+        yield
     except RuntimeError as error:  # of gloo; nccl ends the process instead
         reason = " ".join(str(error).split())[:200]
         raise ProcessError(
@@ -113,13 +120,15 @@ def joined(device: torch.device, batch_size: int, *, resume: bool) -> Iterator[P
     ours = not dist.is_initialized()
     if ours:
         # torchrun keeps its store when it starts processes again, and the addresses in it are those of ended ones.
-        store, _, _ = next(rendezvous("env://"))
-        attempt = PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT')}/{count}", store)
         backend, gpu = ("nccl", device) if device.type == "cuda" else ("gloo", None)
-        dist.init_process_group(backend, store=attempt, rank=rank, world_size=count, device_id=gpu)
+        with _message_errors():
+            store, _, _ = next(rendezvous("env://"))
+            attempt = PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT')}/{count}", store)
+            dist.init_process_group(backend, store=attempt, rank=rank, world_size=count, device_id=gpu)
     yield Processes(rank, count, joined=True)
     if ours:  # not after an error: it could wait for processes that have ended
-        dist.barrier()  # so that none leaves while another still reads its messages
+        with _message_errors():
+            dist.barrier()  # so that none leaves while another still reads its messages
         dist.destroy_process_group()
 
 
