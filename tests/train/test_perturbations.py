@@ -24,6 +24,7 @@ from maxmahal.train.perturbations import Perturbations
 from maxmahal.train.processes import Processes
 from maxmahal.train.step import WARM_UP, RecordedStep, Step
 
+Make = Callable[..., Settings]
 EPSILON = 0.1
 NEW = -128
 LAST = ["method.start=last", "data.augment=crop-flip"]
@@ -107,9 +108,11 @@ def small_settings(*overrides: str) -> Settings:
     return load_settings("digits-at-mmc", ["train.batch_size=6", "data.augment=none", *attack, *overrides])
 
 
-def taken(kind: type[Step], settings: Settings, epochs: int = 3) -> tuple[list[float], list[Batch], Perturbations]:
+def taken(
+    kind: type[Step], settings: Settings, epochs: int = 3, device: str = "cpu"
+) -> tuple[list[float], list[Batch], Perturbations]:
     """Losses and batches of some epochs, each batch with the start that was used and what was crafted from it."""
-    data, model = image_data(), small_model()
+    data, model = image_data().to(device), small_model().to(device)
     kept = Perturbations(data, settings.data.augment, EPSILON)
     train = replace(settings.train, epochs=epochs)
     settings, method, used = replace(settings, train=train), settings.method.build(METHODS), []
@@ -202,6 +205,16 @@ def test_a_recorded_step_reads_the_start_and_gives_back_what_it_crafted(
     assert torch.equal(plain[2].codes, replayed[2].codes)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("awp", [[], ["train.awp=0.05", "train.awp_start=0.4"]])
+def test_a_step_that_is_recorded_keeps_the_same(awp: list[str]) -> None:
+    settings = small_settings(*awp, "data.augment=crop-flip")
+    plain, recorded = (taken(kind, settings, device="cuda") for kind in (Step, RecordedStep))
+    assert plain[0] == recorded[0]
+    assert torch.equal(plain[2].codes, recorded[2].codes)
+
+
 class StopAfter(Silent):
     """Stops in the middle of the epoch after these."""
 
@@ -209,14 +222,11 @@ class StopAfter(Silent):
         self.epochs = epochs
 
     def epoch(self, metrics: dict[str, int | float]) -> None:
-        self.epochs = min(self.epochs, 10**6) if metrics["epoch"] < self.epochs else -1
+        self.epochs -= 1
 
     def step(self) -> None:
-        if self.epochs < 0:
+        if not self.epochs:
             raise KeyboardInterrupt
-
-
-Make = Callable[..., Settings]
 
 
 @pytest.mark.parametrize(
