@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -44,8 +44,8 @@ class Augmentation:
 
 
 def pad_crop(
-    images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool
-) -> Float[Tensor, "n c h w"]:
+    images: Shaped[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool
+) -> Shaped[Tensor, "n c h w"]:
     """Pad four black pixels on every side and crop at a random position; with ``flip`` mirror half of the images."""
     height, width = images.shape[2:]
     padded = F.pad(images, (_PADDING,) * 4)
@@ -53,7 +53,7 @@ def pad_crop(
     corners = (uniforms[:, :2] * (2 * _PADDING + 1)).long().clamp(max=2 * _PADDING)
     rows = corners[:, :1] + torch.arange(height, device=images.device)
     columns = corners[:, 1:] + _columns(width, uniforms, flip)
-    return to_unit_range(_take(_take(padded, 2, rows), 3, columns))
+    return _take(_take(padded, 2, rows), 3, columns)
 
 
 def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, flip: bool) -> Float[Tensor, "n c h w"]:
@@ -69,10 +69,19 @@ def shift(images: UInt8[Tensor, "n c h w"], uniforms: Float[Tensor, "n 3"], *, f
     return _interpolate(_interpolate(images, 2, rows), 3, columns) / 255
 
 
+def _moved(moves: Callable[[Tensor, Tensor], Tensor], images: Tensor, uniforms: Tensor) -> Tensor:
+    return to_unit_range(moves(images, uniforms))
+
+
+MOVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "none": lambda images, _: images,
+    "crop": partial(pad_crop, flip=False),
+    "crop-flip": partial(pad_crop, flip=True),
+}
+"""The augmentations that only move pixels, for tensors of any type; outside the image they show 0."""
+
 _AUGMENTATIONS: dict[str, Augmentation] = {
-    "none": Augmentation(lambda images, _: to_unit_range(images)),
-    "crop": Augmentation(partial(pad_crop, flip=False)),
-    "crop-flip": Augmentation(partial(pad_crop, flip=True)),
+    **{name: Augmentation(partial(_moved, moves)) for name, moves in MOVES.items()},
     "shift": Augmentation(partial(shift, flip=False)),
     "shift-flip": Augmentation(partial(shift, flip=True)),
     "idbh-weak": Augmentation(weak, COLUMNS),

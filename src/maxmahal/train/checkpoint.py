@@ -22,6 +22,7 @@ from maxmahal.train.build import empty_classifier, own_backbone
 from maxmahal.train.config import Settings, drop_retired
 from maxmahal.train.device import pick_device
 from maxmahal.train.optimiser import WeightAverage, momentum_tensors, restore_momentum
+from maxmahal.train.perturbations import Perturbations
 from maxmahal.version import __version__
 
 FORMAT, STATE_FORMAT = "maxmahal-checkpoint-1", "maxmahal-state-1"
@@ -224,12 +225,19 @@ class RunProgress:
 
 
 def save_state(
-    path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None, progress: RunProgress
+    path: Path,
+    model: Classifier,
+    optimiser: torch.optim.SGD,
+    average: WeightAverage | None,
+    perturbations: Perturbations | None,
+    progress: RunProgress,
 ) -> None:
     """Write one file atomically, so that weights, momentum and counters always belong together."""
     tensors = _prefixed("model", model.state_dict()) | _prefixed("momentum", momentum_tensors(model, optimiser))
     if average is not None:
         tensors |= _prefixed("average", average.model.state_dict())
+    if perturbations is not None:
+        tensors["perturbations"] = perturbations.codes
     tensors["random.cpu"] = torch.get_rng_state()
     device = next(model.parameters()).device
     if device.type == "cuda":
@@ -252,7 +260,13 @@ def load_progress(path: Path) -> RunProgress:
     return progress
 
 
-def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, average: WeightAverage | None) -> None:
+def load_state(
+    path: Path,
+    model: Classifier,
+    optimiser: torch.optim.SGD,
+    average: WeightAverage | None,
+    perturbations: Perturbations | None,
+) -> None:
     """Restore everything that ``save_state`` saved."""
     tensors, _ = read_tensors(path)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
@@ -263,13 +277,19 @@ def load_state(path: Path, model: Classifier, optimiser: torch.optim.SGD, averag
     try:
         if any(tensor.shape != shapes.get(name) for name, tensor in momentum.items()):
             raise RuntimeError("its momentum has other shapes than the model")
+        if perturbations is not None:
+            if (codes := tensors["perturbations"]).shape != perturbations.codes.shape:
+                raise RuntimeError("its perturbations have other shapes than the images")
+            perturbations.codes.copy_(codes)
         restore_momentum(model, optimiser, momentum)
         torch.set_rng_state(tensors["random.cpu"])
         device = next(model.parameters()).device
         if device.type == "cuda" and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], device)
     except (KeyError, RuntimeError, TypeError) as error:
-        raise CheckpointError(f"{path} holds a damaged momentum or random state; start a new run folder.") from error
+        raise CheckpointError(
+            f"{path} holds a damaged momentum, perturbation or random state; start a new run folder."
+        ) from error
 
 
 def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

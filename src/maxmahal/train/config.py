@@ -7,6 +7,7 @@ import torch
 
 from maxmahal.centers.registry import CENTERS, CONTEXT
 from maxmahal.data import augmentations
+from maxmahal.data.augment import MOVES
 from maxmahal.errors import SettingsError, check_choice
 from maxmahal.files import portable_path
 from maxmahal.imports import names_a_function
@@ -213,8 +214,18 @@ class Settings:
         return self.cuda if device.type == "cuda" else self.cpu
 
     def __post_init__(self) -> None:
-        if self.method.build(METHODS).has_teacher and not self.train.averaged:  # runs the method's own checks
+        method = self.method.build(METHODS)  # runs the method's own checks
+        if method.has_teacher and not self.train.averaged:
             raise SettingsError("method.distill learns from the averaged weights; set train.ema, such as 0.998.")
+        if method.reused is not None and self.data.augment not in MOVES:
+            raise SettingsError(
+                f"method.start = 'last' needs an augmentation that only moves pixels ({', '.join(MOVES)}); got "
+                f"data.augment = '{self.data.augment}'."
+            )
+        if method.reused is not None and self.data.cutmix:
+            raise SettingsError(
+                f"method.start = 'last' cannot follow mixed images; set data.cutmix = 0 (now {self.data.cutmix})."
+            )
 
 
 def drop_retired(table: Any) -> Any:

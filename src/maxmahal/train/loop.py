@@ -14,6 +14,7 @@ from maxmahal.random import generator, integers, stream_key, uniform
 from maxmahal.train.config import Settings
 from maxmahal.train.methods import Batch
 from maxmahal.train.optimiser import learning_rate
+from maxmahal.train.perturbations import Perturbations
 from maxmahal.train.processes import ALONE, Processes
 from maxmahal.train.step import Step
 
@@ -60,7 +61,13 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
     return len(data) // batch_size
 
 
-def batches(data: ImageData, settings: Settings, epoch: int, processes: Processes = ALONE) -> Iterator[Batch]:
+def batches(
+    data: ImageData,
+    settings: Settings,
+    epoch: int,
+    processes: Processes = ALONE,
+    perturbations: Perturbations | None = None,
+) -> Iterator[Batch]:
     """One epoch of augmented batches, of each the part of this process; a function of seed, epoch and sample only."""
     seed, size = settings.train.seed, settings.train.batch_size
     order = torch.randperm(len(data), generator=generator("order", seed, epoch)).to(data.device)
@@ -88,6 +95,7 @@ def batches(data: ImageData, settings: Settings, epoch: int, processes: Processe
                 sample_ids=data.sample_ids[block[part]],
                 random_seed=stream_key("craft", seed, epoch),
                 mixed=None if mixed is None else (mixed[0][part], mixed[1][part]),
+                last=None if perturbations is None else perturbations.of(block[part], uniforms[block[part]]),
                 step=step,
                 steps=settings.train.scheduled * steps,
             )
@@ -102,6 +110,7 @@ def train_epoch(
     epoch: int,
     reporter: Reporter,
     processes: Processes = ALONE,
+    perturbations: Perturbations | None = None,
 ) -> Metrics:
     """One pass over the data: its loss, learning rate and seconds, and those for compiling and recording the step."""
     started, setup_before = time.perf_counter(), take_step.setup_seconds
@@ -109,7 +118,7 @@ def train_epoch(
     steps = steps_per_epoch(data, settings.train.batch_size)
     total = torch.zeros((), device=data.device)
     lr = settings.train.lr
-    for batch in batches(data, settings, epoch, processes):
+    for batch in batches(data, settings, epoch, processes, perturbations):
         lr = learning_rate(settings.train, batch.step, batch.steps)
         try:
             total += take_step(batch, lr)

@@ -12,7 +12,7 @@ import torch
 
 from maxmahal.attacks import own_loss, pgd
 from maxmahal.data import ImageData, to_unit_range
-from maxmahal.errors import CheckpointError
+from maxmahal.errors import CheckpointError, SettingsError
 from maxmahal.files import write_text_atomically
 from maxmahal.imports import exits_as_errors, only_named
 from maxmahal.models import Classifier, accuracy, eval_mode
@@ -34,6 +34,7 @@ from maxmahal.train.folder import RunFolder
 from maxmahal.train.loop import Metrics, Reporter, Silent, TrainingDivergedError, steps_per_epoch, train_epoch
 from maxmahal.train.methods import METHODS, Adversary, TrainingMethod
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
+from maxmahal.train.perturbations import Perturbations
 from maxmahal.train.processes import Processes, joined, own_device
 from maxmahal.train.reachable_centers import unreachable_centers
 from maxmahal.train.splits import Splits, load_splits
@@ -102,6 +103,11 @@ class _Run:
         self.data = data
         self.reporter, self.sharing, self.processes = reporter, sharing, processes
         self.method: TrainingMethod = settings.method.build(METHODS)
+        self.perturbations: Perturbations | None = None
+        if (ball := self.method.reused) is not None:
+            if processes.count > 1:
+                raise SettingsError("method.start = 'last' trains in one process only; start it without torchrun.")
+            self.perturbations = Perturbations(data.train, settings.data.augment, ball.radius)
         self.steps = steps_per_epoch(data.train, settings.train.batch_size)
         self.model = new_classifier(settings, data.train)
         processes.copy_from_first(self.model.state_dict().values())  # a user's network may start anyhow
@@ -181,19 +187,20 @@ class _Run:
                 f"This run was started with {saved.processes} processes and is resumed with {self.processes.count}: "
                 f"its weights will differ {how}."
             )
-        load_state(self.folder.state, self.model, self.optimiser, self.average)
+        load_state(self.folder.state, self.model, self.optimiser, self.average, self.perturbations)
         self.progress, self._saved_epoch, self._saved_at = saved, saved.epoch, time.monotonic()
         if self.processes.first:
             self.folder.keep_metrics(saved.epoch)
             self._publish()
 
     def _epoch(self) -> None:
-        settings, epoch, held_out = self.settings, self.progress.epoch, self.data.validation
+        settings, epoch = self.settings, self.progress.epoch
+        data, held_out = self.data.train, self.data.validation
         if not self.processes.first:  # a stream of its own for dropout, which the state does not hold
             torch.manual_seed(stream_key("run", settings.train.seed, self.processes.rank, epoch))
         try:
             summary = train_epoch(
-                self.model, self.step, self.data.train, settings, epoch, self.reporter, self.processes
+                self.model, self.step, data, settings, epoch, self.reporter, self.processes, self.perturbations
             )
         except TrainingDivergedError:
             if self.processes.first:
@@ -226,7 +233,7 @@ class _Run:
     def _save(self) -> None:
         """Write the state of the last epoch, if it is not yet on disk."""
         if self.processes.first and self._saved_epoch < self.progress.epoch:
-            save_state(self.folder.state, self.model, self.optimiser, self.average, self.progress)
+            save_state(self.folder.state, self.model, self.optimiser, self.average, self.perturbations, self.progress)
             self._publish()
         self._saved_epoch, self._saved_at = self.progress.epoch, time.monotonic()
 

@@ -23,6 +23,8 @@ WARM_UP = 3  # steps before recording, in which kernels are compiled and memory 
 class Step:
     """Loss, gradients and update of the weights."""
 
+    _crafted: Tensor
+
     def __init__(
         self,
         model: Classifier,
@@ -52,6 +54,8 @@ class Step:
             else:
                 group["lr"] = lr
         loss = self._take(replace(batch, draws=draws))
+        if batch.last is not None:
+            batch.last.keep(self._crafted - batch.images)
         if self._average is not None:
             self._average.update(batch.step, batch.steps)  # not recorded, because its rate is another in each step
         return loss
@@ -60,8 +64,10 @@ class Step:
         with fastest_kernels(self._settings):
             if self._teacher is not None:
                 batch = replace(batch, teacher=self._answers(self._teacher, batch))
+            if self._perturbs(batch) or batch.last is not None:
+                self._crafted = self._method.craft(self._model, batch)  # a recorded step writes to this address
+                batch = replace(batch, attacked=self._crafted)
             if self._perturbs(batch):
-                batch = replace(batch, attacked=self._method.craft(self._model, batch))
                 first = partial(self._loss, batch)
                 with perturbed_weights(self._original, first, self._train.awp, self._processes.add_up):
                     loss = self._differentiate(batch)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from maxmahal.attacks import Linf, Outputs
 from maxmahal.models import Classifier
+from maxmahal.train.perturbations import LastPerturbations
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Batch:
     """What the method drew or scheduled for this step, one row per sample."""
     mixed: tuple[Int[Tensor, " n"], Float[Tensor, " n"]] | None = None
     """Where images are mixed from two: the second labels, and the shares of the first."""
+    last: LastPerturbations | None = None
+    """Where crafting starts, if perturbations are kept between epochs."""
     attacked: Float[Tensor, "n c h w"] | None = None
     """The images of ``craft``, if they were made beforehand."""
     teacher: Outputs | None = None
@@ -63,6 +66,11 @@ class TrainingMethod:
     def has_teacher(self) -> bool:
         """Whether it learns from the averaged weights as well."""
         return False
+
+    @property
+    def reused(self) -> Linf | None:
+        """The ball of the perturbations from which the next epoch goes on, or None if it starts anew."""
+        return None
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
         """All random numbers of ``loss``; drawn before it, so that they can differ when a recorded step is replayed."""

@@ -28,6 +28,8 @@ class CraftBudget(TrainingMethod):
     noise: float = 1.0
     """The size of the random start in units of epsilon. Above 1, perturbations end at the range of pixels and no longer
     at epsilon: with 2 and one step of epsilon this is N-FGSM, whose noise prevents catastrophic overfitting."""
+    start: Literal["random", "last"] = "random"
+    """Where crafting starts: at a random point of the ball, or at the image's perturbation of the last epoch."""
     ramp: float = 0.0
     """The share of the training over which epsilon, with the random start and the step size, rises to its value."""
 
@@ -41,6 +43,10 @@ class CraftBudget(TrainingMethod):
                 f"method.noise must be positive, and noise times epsilon at most 1 because images lie in [0, 1]; got "
                 f"{self.noise}. 1 is the ball of PGD, 2 is N-FGSM."
             )
+        if self.start == "last" and self.noise > 1:
+            raise SettingsError(
+                f"method.start = 'last' stays inside epsilon, so method.noise must be at most 1; got {self.noise}."
+            )
         if not 0 <= self.ramp <= 1:
             raise SettingsError(f"method.ramp is a share of the training, in [0, 1]; got {self.ramp}.")
 
@@ -50,12 +56,20 @@ class CraftBudget(TrainingMethod):
         threat, step_size = Linf(self.epsilon), parse_epsilon(self.step_size)
         return Adversary(threat, step_size if step_size <= threat.radius / 2 else threat.radius / 4)
 
+    @property
+    def reused(self) -> Linf | None:
+        """The ball of the perturbations from which the next epoch goes on, or None if it starts anew."""
+        return Linf(self.epsilon) if self.start == "last" else None
+
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:  # noqa: ARG002
-        """The random start and, with ``ramp``, the share of epsilon that it has reached."""
+        """The start and, with ``ramp``, the share of epsilon that it has reached."""
         share = min(1.0, batch.progress / self.ramp) if self.ramp else 1.0
         size = share * self.noise
         ball = Linf(self.epsilon if size == 1 else size * self.adversary.threat.radius)
-        draws = {"start": random_start(batch.images, ball, batch.random_seed, batch.sample_ids)}
+        start = random_start(batch.images, ball, batch.random_seed, batch.sample_ids)
+        if batch.last is not None:
+            start = batch.last.start(batch.images, Linf(share * self.adversary.threat.radius), start)
+        draws = {"start": start}
         if self.ramp:
             draws["share"] = torch.full_like(batch.images[:, 0, 0, 0], share)
         return draws
@@ -67,7 +81,7 @@ class CraftBudget(TrainingMethod):
     def descend(
         self, model: Classifier, batch: Batch, labels: Int[Tensor, " n"], objective: Objective
     ) -> Float[Tensor, "n c h w"]:
-        """The last iterate of PGD from the batch's random start."""
+        """The last iterate of PGD from the batch's start."""
         draws = batch.draws or self.draw(batch, model.head.num_classes)
         epsilon = self.epsilon if self.noise <= 1 else 1.0
         return craft(
@@ -134,12 +148,12 @@ class PGDCraft(CraftBudget):
         check_choice("method.objective", self.objective, OBJECTIVES, SettingsError)
 
     def draw(self, batch: Batch, num_classes: int) -> dict[str, Tensor]:
-        """The random start and, with ``targeted``, the target classes."""
+        """The start and, with ``targeted``, the target classes."""
         targets = {"targets": random_targets(batch, num_classes, self.targets)} if self.targeted else {}
         return super().draw(batch, num_classes) | targets
 
     def craft(self, model: Classifier, batch: Batch) -> Float[Tensor, "n c h w"]:
-        """The last iterate of PGD from a random start."""
+        """The last iterate of PGD."""
         with crafting(model, self.craft_mode):
             objective, labels = OBJECTIVES[self.objective](model.head), batch.labels
             if self.label_source == "predicted":
