@@ -49,11 +49,11 @@ class DataError(MaxmahalError, ValueError):
     """A data set is missing, damaged or not what its name says."""
 
 
-class Notice(UserWarning):
+class MaxmahalWarning(UserWarning):
     """A warning of this package: the command line prints its sentence alone."""
 
 
-def warn_caller(sentence: str, category: type[Notice] = Notice) -> None:
+def warn_caller(sentence: str, category: type[MaxmahalWarning] = MaxmahalWarning) -> None:
     """A warning that points at the caller's line, however deep inside the package it is raised."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmahal."):
@@ -61,7 +61,7 @@ def warn_caller(sentence: str, category: type[Notice] = Notice) -> None:
     warnings.warn(sentence, category, stacklevel=level)
 
 
-class DataNotice(Notice):
+class DataNotice(MaxmahalWarning):
     """The data are valid, but were changed, for example rounded."""
 
 

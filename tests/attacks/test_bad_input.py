@@ -271,7 +271,7 @@ def test_warnings_point_at_the_callers_line(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    assert done.stderr.count(f"{script}:7: UserWarning") == done.stderr.count("UserWarning") == 2, done.stderr
+    assert done.stderr.count(f"{script}:7: MaxmahalWarning") == done.stderr.count("MaxmahalWarning") == 2, done.stderr
 
 
 def test_features_are_not_needed_where_nobody_asks_for_them() -> None:

@@ -112,7 +112,7 @@ def test_corrupt_user_data_is_refused(run, tiny_npz: Path, tmp_path: Path) -> No
 def test_a_disk_that_says_no(run, tiny_npz: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     outcome = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / "file" / "run")
-    outcome.assert_refused("Cannot write", "choose another folder")
+    outcome.assert_refused("Cannot write", "Choose another file or folder")
     on_a_file = run("train", "digits-mmc", *TINY, "--set", f"data.source={tiny_npz}", "--out", tmp_path / "file")
     on_a_file.assert_refused("is a file, and a run needs a folder")
 

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from maxmahal.cli.app import app
-from maxmahal.errors import MaxmahalError, Notice, printable
+from maxmahal.errors import MaxmahalError, MaxmahalWarning, printable
 
 RESUMABLE = ("evaluate", "reproduce", "demo")  # run again, they keep what is finished
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
@@ -76,7 +76,7 @@ def _show_notices() -> None:
     default = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-        if issubclass(category, Notice):
+        if issubclass(category, MaxmahalWarning):
             sys.stderr.write(f"maxmahal: {printable(str(message))}\n")
         else:
             default(message, category, *place, **options)
