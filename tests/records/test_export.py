@@ -57,6 +57,8 @@ def expected(evaluations: list[Evaluation]) -> list[dict[str, Any]]:
                         "data": evaluation.data,
                         "suite": evaluation.suite,
                         "suite_version": evaluation.suite_version,
+                        "norm": evaluation.norm,
+                        "epsilon": evaluation.epsilon,
                         "seed": evaluation.seed,
                         "attack": stage.name,
                         "kind": stage.kind,

@@ -22,7 +22,9 @@ from maxmahal.records.verdict import CLEAN, Trust, give_verdict, right_shares, w
 COSTS = ("iterations", "forward", "backward", "queries")
 COLUMNS = {
     **dict.fromkeys(("model", "target", "data", "suite"), "string"),
-    **dict.fromkeys(("suite_version", "seed", "sample"), "int64"),
+    "suite_version": "int64",
+    **dict.fromkeys(("norm", "epsilon"), "string"),
+    **dict.fromkeys(("seed", "sample"), "int64"),
     **dict.fromkeys(("attack", "kind", "threat", "scope", "origin"), "string"),
     "counts": "bool",
     **dict.fromkeys(("label", "clean_prediction", "prediction"), "int64"),
@@ -173,8 +175,8 @@ def _block(evaluation: Evaluation, stage: StageRecords) -> _Block:
         "torch_version": versions.get("torch"),
         "maxmahal_version": versions.get("maxmahal"),
     }
-    of_evaluation = ("target", "data", "suite", "suite_version", "seed", "model_fingerprint", "data_fingerprint")
-    shared |= {name: getattr(evaluation, name) for name in of_evaluation}
+    of_evaluation = ("target", "data", "suite", "suite_version", "norm", "epsilon", "seed")
+    shared |= {name: getattr(evaluation, name) for name in (*of_evaluation, "model_fingerprint", "data_fingerprint")}
     shared |= {name: getattr(stage, name) for name in ("kind", "threat", "scope", "origin", "counts")}
     rows = {field.name: getattr(columns, field.name) for field in fields(Columns)}
     rows |= {name: np.ma.masked_less(rows[name], 0) for name in COSTS}
