@@ -341,9 +341,11 @@ def _own(model: Model, name: str, target: str) -> EvaluatedModel:
         raise ArgumentError(f"A target must be a path, module:factory, an nn.Module or a function; got {model!r}.")
     if isinstance(model, nn.Module) and model.training:
         raise ArgumentError(f"{target} is in train mode, where batch norm mixes samples; call model.eval() first.")
-    if isinstance(model, nn.Module) and any(each.is_meta for each in (*model.parameters(), *model.buffers())):
-        raise ArgumentError(f"{target} has weights without values (on the device meta); load its weights first.")
-    return EvaluatedModel(name, target, model, fingerprint_model(model))
+    try:
+        return EvaluatedModel(name, target, model, fingerprint_model(model))
+    except NotImplementedError as error:  # of torch, which finds no values to copy
+        reason = "has weights without values (on the device meta)"
+        raise ArgumentError(f"{target} {reason}; load its weights first.") from error
 
 
 def _from_factory(text: str, name: str, trusted: Sequence[str], device: torch.device | str) -> EvaluatedModel:
