@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,9 @@ if CHROMIUM is None and os.environ.get("MAXMAHAL_REQUIRE_CHROMIUM") != "1":
     )
 
 from playwright.sync_api import Browser, Page, Request, sync_playwright  # noqa: E402
+
+# The page then jumps instead of scrolling, so that nothing moves away from the pointer on a busy machine.
+STILL: dict[str, Any] = {"reduced_motion": "reduce"}
 
 
 @contextmanager
@@ -33,7 +37,7 @@ class Visit:
     """A page that was opened while everything it says and asks for is written down."""
 
     def __init__(self, browser: Browser, file: Path, width: int = 1440, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **STILL)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []

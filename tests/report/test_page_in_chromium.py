@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from made_up import EVIL, everything
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
-from browsing import Visit
+from browsing import STILL, Visit
 from maxmahal.records.types import Evaluation
 from maxmahal.records.verdict import give_verdict, stands
 from maxmahal.report.page import write_page
@@ -40,6 +40,19 @@ def jump(page: Page, title: str) -> None:
     link = page.locator(".panel:visible .jump a", has_text=title)
     link.click()
     page.locator(f"{link.get_attribute('href')} > .fold[open]").wait_for()
+    let_scrolling_end(page)
+
+
+def let_scrolling_end(page: Page) -> None:
+    """Wait two frames: the page learns in the next one that it was scrolled, and hides its tip then."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def scrolled_to(mark: Locator) -> Locator:
+    """The mark, once the page has scrolled there and is still."""
+    mark.scroll_into_view_if_needed()
+    let_scrolling_end(mark.page)
+    return mark
 
 
 def background(page: Page) -> str:
@@ -222,11 +235,11 @@ def test_pointing_at_a_cell_and_at_a_mark_shows_its_tip(visit: Visit) -> None:
     assert not tip.is_visible()
     jump(page, "Training")
     cell = page.locator("table[data-table=attacks] td").first
-    cell.hover()
+    scrolled_to(cell).hover()
     assert tip.inner_text().startswith("MMC-10, Clean: ")
     assert tip.inner_text() == cell.get_attribute("data-tip")
     mark = page.locator("#training path[data-tip]").nth(3)
-    mark.hover()
+    scrolled_to(mark).hover()
     assert "test error" in tip.inner_text()
     page.mouse.move(5, 5)
     assert not tip.is_visible()
@@ -243,10 +256,10 @@ def test_tips_come_to_the_keyboard_and_to_fingers(browser: Browser, file: Path) 
     page.keyboard.press("Escape")
     assert not tip.is_visible()
     visit.context.close()
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, **STILL)
     page = context.new_page()
     page.goto(f"{file.as_uri()}#breakdown")
-    page.locator("#breakdown svg.stack path").first.tap()
+    scrolled_to(page.locator("#breakdown svg.stack path").first).tap()
     assert "wrong without an attack" in page.locator("#tip").inner_text()
     context.close()
 
@@ -318,8 +331,7 @@ def test_feature_space_zooms_in_every_panel_at_once(visit: Visit) -> None:
     panel.scroll_into_view_if_needed()
     panel.click(position={"x": 5, "y": 5})
     page.mouse.wheel(0, -100)
-    page.wait_for_timeout(100)
-    assert float(view(page)[0].split()[2]) < 400
+    page.wait_for_function("document.querySelector('.zoomed svg.space').viewBox.baseVal.width < 400")
     page.keyboard.press("-")
     page.keyboard.press("-")
     assert view(page) == start
@@ -330,12 +342,10 @@ def test_a_page_that_scrolls_past_feature_space_keeps_scrolling(visit: Visit) ->
     page.get_by_role("tab", name="MMC-10").first.click()
     jump(page, "Features")
     panel = page.locator("svg.space").first
-    panel.scroll_into_view_if_needed()
-    panel.hover()
+    scrolled_to(panel).hover()
     before, start = page.evaluate("scrollY"), view(page)
     page.mouse.wheel(0, 200)
-    page.wait_for_timeout(200)
-    assert page.evaluate("scrollY") > before
+    page.wait_for_function("before => scrollY > before", arg=before)
     assert view(page) == start
 
 
@@ -350,8 +360,8 @@ def test_another_attack_can_be_picked_and_points_speak(visit: Visit) -> None:
     assert [figures.nth(place).is_visible() for place in (0, 1)] == [False, True]
     dot = space.locator("svg.space").first.locator(".dot").last
     dot.evaluate("dot => dot.scrollIntoView({ block: 'center', behavior: 'instant' })")
-    place = dot.evaluate("dot => { const box = dot.getBoundingClientRect(); return [box.x, box.y]; }")
-    page.mouse.move(*place)
+    let_scrolling_end(page)
+    page.mouse.move(*dot.evaluate("dot => { const box = dot.getBoundingClientRect(); return [box.x, box.y]; }"))
     assert page.locator("#tip").inner_text() == dot.get_attribute("data-tip") == "sample 1005, dog"
 
 
