@@ -4,6 +4,8 @@ import ast
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from hypothesis import strategies as st
 from maxmahal.centers.trees import ClassTree, load_tree, write_tree
 from maxmahal.data import load_dataset
 from maxmahal.errors import MaxmahalError, SettingsError
-from maxmahal.files import parse_json, parse_toml, portable_path, read_text, recorded_path, user_path
+from maxmahal.files import parse_json, parse_toml, portable_path, read_bytes, read_text, recorded_path, user_path
+from maxmahal.records.schema import FILE, open_copy, open_for_writing
 from maxmahal.reproduce.grid import MOST_SEEDS, load_grid
 from maxmahal.settings import fold_overrides, read_toml, to_toml
 from maxmahal.train import load_model, load_settings
@@ -43,6 +46,17 @@ def test_nothing_reads_json_toml_or_arrays_but_the_one_reader() -> None:
 def test_json_beyond_the_limits_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse_json(text)
+
+
+@pytest.mark.parametrize("read", [read_bytes, open_copy], ids=["bytes", "records"])
+def test_a_small_file_takes_little_memory(read: Callable[[Path], object], tmp_path: Path) -> None:
+    open_for_writing(tmp_path, wal=False).close()
+    tracemalloc.start()
+    try:
+        read(tmp_path / FILE)
+        assert tracemalloc.get_traced_memory()[1] < 9 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_json_within_the_limits_is_read() -> None:

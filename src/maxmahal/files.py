@@ -29,6 +29,7 @@ _SUFFIX = ".maxmahal-tmp"
 # Opening a pipe must not wait for its writer, and Windows, which has no such flag, must not translate line ends.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 MOST_BYTES = 256 << 20  # of a file that is read at once; the largest official file has 155 MB
+_BLOCK = 4 << 20
 _MOST_TEXT = 16 << 20  # of JSON
 _MOST_TOML = 1 << 20  # which takes seconds
 _MOST_DEPTH = 50
@@ -96,10 +97,16 @@ def reading(path: Path, way_out: str) -> Iterator[None]:
 
 def read_limited(stream: io.BufferedIOBase, most: int = MOST_BYTES) -> bytes:
     """All that is left of a stream, unpacked or not, if that is not too much."""
-    content = stream.read(most + 1)
-    if len(content) > most:
+    content = io.BytesIO()  # block by block: reading ``most`` at once reserves that much memory for the smallest file
+    while block := stream.read(min(_BLOCK, most + 1 - content.tell())):
+        content.write(block)
+    _refuse_more_than(most, content.tell())
+    return content.getvalue()
+
+
+def _refuse_more_than(most: int, size: int) -> None:
+    if size > most:
         raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB")
-    return content
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
@@ -113,9 +120,10 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
         unpacked = unpacking.decompress(content, most + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if len(unpacked) <= most and not unpacking.eof:
+    _refuse_more_than(most, len(unpacked))
+    if not unpacking.eof:
         raise ValueError("it ends too early")
-    return read_limited(io.BytesIO(unpacked), most)
+    return unpacked
 
 
 def read_text(path: Path, errors: str = "strict") -> str:

@@ -174,7 +174,8 @@ def tables() -> None:
 
 def resume() -> None:
     folder = RunFolder("run")
-    settings = resumed_settings(PRESET, SETTINGS, folder)
+    # Compiling, which a run may ask for, writes the caches of torch's compiler.
+    settings = resumed_settings(PRESET, [*SETTINGS, "cpu.compile=false"], folder)
     train_model(settings, folder.path, resume=True)
 
 

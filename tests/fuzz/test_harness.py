@@ -38,7 +38,7 @@ READS = {
     "SystemExit": lambda: exit(0),
     "hangs": lambda: time.sleep(60),
     "process dies with -11": lambda: ctypes.string_at(0),
-    "takes memory": lambda: bytearray(b"x") * (3 * 2**29),
+    "takes memory": lambda: bytearray(b"x") * (9 * 2**27),
     "asks for too much memory": hide_memory_error,
     "long message": lambda: refuse("x" * 400),
     "control characters in a message": lambda: refuse("\x1b[31m"),
@@ -54,7 +54,7 @@ def read_file() -> None:
 
 
 KNOWN = {kind: kind.encode() for kind in READS}
-READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=5)}
+READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=10)}
 
 
 def test_every_kind_of_failure_is_seen(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ costs at most the chunk that was being computed; several processes may write; it
 To share records, export them as Parquet.
 """
 
+import errno
 import math
 import os
 import sqlite3
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmahal.errors import MaxmahalError
-from maxmahal.files import StorageError, opened, parse_json, storage_errors, writable
+from maxmahal.files import StorageError, opened, parse_json, read_limited, storage_errors, writable
 
 FORMAT = "maxmahal-records-1"
 FILE = "records.sqlite"
@@ -162,13 +163,12 @@ def open_copy(path: Path) -> sqlite3.Connection:
             if path.exists():
                 try:
                     with opened(path) as stream:
-                        content = stream.read(_MOST_BYTES + 1)
+                        content = read_limited(stream, _MOST_BYTES)
                 except OSError as error:
-                    raise RecordsError(f"Cannot read {path} ({error.strerror or error}); {_WAY_OUT}") from error
+                    way_out = "divide it into more shards." if error.errno == errno.EFBIG else _WAY_OUT
+                    raise RecordsError(f"Cannot read {path} ({error.strerror or error}); {way_out}") from error
                 if not content:
                     raise ValueError("it is empty")
-                if len(content) > _MOST_BYTES:
-                    raise RecordsError(f"{path} holds more than {_MOST_BYTES >> 20} MiB; divide it into more shards.")
                 connection.deserialize(content)
                 _check_tables(connection, path)
             else:
