@@ -102,7 +102,7 @@ class Store:
         self._write_rows("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", row)
 
     def adopt(self, evaluation: int, findings: Sequence[Finding]) -> None:
-        """Replace all findings, and forget the attacks that the earlier ones called for."""
+        """Replace all findings, and forget the attacks that were added for the earlier ones."""
         rows = [(evaluation, at, finding.check, json.dumps(asdict(finding))) for at, finding in enumerate(findings)]
         added = "SELECT position FROM stages WHERE evaluation = ?1 AND json_extract(body, '$.origin') = 'diagnosis'"
 

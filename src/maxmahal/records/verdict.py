@@ -279,7 +279,7 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
         )
     endings = {
         "held": ", and no sign of false robustness.",
-        "mended": ", with the attacks that the signs of false robustness called for.",
+        "mended": ", including the attacks that were added for signs of false robustness.",
         "unresolved": (
             "; signs of false robustness remain, and no attack was added for them "
             f"({', '.join(unanswered(evaluation))}), so take it as an upper bound."
