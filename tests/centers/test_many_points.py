@@ -113,6 +113,13 @@ def test_a_search_goes_on_where_it_is_better_or_all_there_is(
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(("num_classes", "dim"), [(20_001, 3), (300_001, 64)])
+def test_a_search_of_hours_is_refused(num_classes: int, dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(max_mahalanobis, "spherical_code", lambda *_, **__: pytest.fail("a search began"))
+    with pytest.raises(ArgumentError, match=rf"{num_classes} centers in dim={dim} would take hours.*: raise dim"):
+        max_mahalanobis_centers(num_classes, dim)
+
+
 def test_making_many_centers_needs_no_more_than_they_fill() -> None:
     with Largest() as largest:
         max_mahalanobis_centers(20_000, 128)

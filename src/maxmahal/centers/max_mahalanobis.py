@@ -79,8 +79,9 @@ def max_mahalanobis_centers(
 
     Up to dim + 1 classes this is paper Algorithm 1 in closed form, and every cosine is −1/(L−1). Up to 2·dim classes
     orthogonal simplices are optimal, with largest cosine 0, and so are regular polygons in the plane. Beyond, a search
-    seeded by ``seed`` comes close (see ``spherical_code``), and above 2,000 classes codes in closed form replace it
-    (see ``quadratic_code``). ``exact`` refuses all but the paper's own case.
+    seeded by ``seed`` comes close (see ``spherical_code``). Above 2,000 classes codes in closed form replace it (see
+    ``quadratic_code``), unless ``dim`` has only a coarse one or none: then it goes on up to 20,000 classes, in minutes,
+    and more classes without a code are refused. ``exact`` refuses all but the paper's own case.
     """
     check_count("num_classes", num_classes)
     check_count("dim", dim)
@@ -103,8 +104,13 @@ def max_mahalanobis_centers(
         centers = orthogonal_simplices(num_classes, dim)
     elif dim == 2:
         centers = polygon(num_classes)
-    elif code is None or num_classes <= (_SEARCHED if code.order <= 1 else _SEARCHED_IF_COARSE):
+    elif num_classes <= (_SEARCHED if code and code.order <= 1 else _SEARCHED_IF_COARSE):
         centers = spherical_code(num_classes, dim, seed=seed, device=device)
+    elif code is None:
+        raise ArgumentError(
+            f"A search for {num_classes} centers in dim={dim} would take hours, and no closed form has so many: raise "
+            f"dim, number the classes without gaps if there are fewer, or take random centers."
+        )
     else:
         centers = quadratic_code(num_classes, dim, code=code, device=device)
     return centers.mul_(norm).to(device=device, dtype=dtype)
