@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from maxmahal.errors import ArgumentError
-from maxmahal.losses import EMC, LOSSES, MMC, MMLDA, SCE, gsce_loss
+from maxmahal.losses import EMC, LOSSES, MMC, MMLDA, SCE, CenterLoss, gsce_loss
+from maxmahal.losses.center import updated_centers
 from maxmahal.models import Head
 
 
@@ -65,6 +66,28 @@ def test_heads_can_be_copied_pickled_and_changed_in_precision(head: Head, featur
     single = head.to(torch.float32)(features.float(), labels)
     assert single.dtype == torch.float32
     assert single.item() == pytest.approx(value.item(), rel=1e-4)
+
+
+def test_autocast_does_not_round_distances_to_centers(head: Head, features: Tensor, labels: Tensor) -> None:
+    if head.class_centers is None or isinstance(head, CenterLoss):
+        pytest.skip("its logits are those of a linear layer")
+    head, features = head.float().eval(), 100 + features.float()
+    expected = head.logits(features), head.per_sample(features, labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head.logits(features), head.per_sample(features, labels)
+    torch.testing.assert_close(found, expected)
+    half = features.bfloat16()
+    torch.testing.assert_close(head.logits(half), head.logits(half.float()))
+    torch.testing.assert_close(head.per_sample(half, labels), head.per_sample(half.float(), labels))
+
+
+def test_autocast_does_not_round_centers_that_follow_the_features(features: Tensor, labels: Tensor) -> None:
+    centers, features = torch.zeros(4, 3), 100 + features.float()
+    expected = updated_centers(features, labels, centers, 0.5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(updated_centers(features, labels, centers, 0.5), expected)
+    half = features.bfloat16()
+    assert torch.equal(updated_centers(half, labels, centers, 0.5), updated_centers(half.float(), labels, centers, 0.5))
 
 
 def test_a_state_dict_makes_another_head_the_same(head: Head, features: Tensor, labels: Tensor) -> None:

@@ -55,6 +55,14 @@ def test_the_loss_of_two_labels_is_the_mean_by_their_shares(name: str) -> None:
         head(features, labels, others + 4, shares)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_two_labels_need_one_share_per_sample() -> None:
+    features, labels = numbers()
+    for wrong in ((labels, torch.ones(9, 1)), (labels, None), (None, torch.ones(9))):
+        with pytest.raises(ArgumentError, match="Mixed images need both others and shares, one value per sample; got"):
+            head_of("mmc")(features, labels, *wrong)
+
+
 @given(st.floats(0, 1))
 def test_mmc_with_two_labels_pulls_to_the_point_between_their_centers(share: float) -> None:
     between = share * CENTERS[:1] + (1 - share) * CENTERS[1:2]

@@ -36,8 +36,9 @@ def updated_centers(
 
     ``add_up`` replaces tensors by their sums over processes that have a part of the batch each.
     """
-    members = F.one_hot(labels, len(centers)).to(features.dtype)
-    counts, sums = members.sum(dim=0), members.T @ features
+    members = F.one_hot(labels, len(centers)).to(centers.dtype)
+    with torch.autocast(features.device.type, enabled=False):
+        counts, sums = members.sum(dim=0), members.T @ features.to(centers.dtype)
     add_up([counts, sums])
     pull = sums - counts[:, None] * centers
     return centers + rate * pull / (1 + counts[:, None])

@@ -1,5 +1,7 @@
 """Logits that are quadratic in the features, the family every softmax loss of the paper belongs to (Eq. 3 and 4)."""
 
+from functools import reduce
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -14,8 +16,16 @@ def center_logits(features: Float[Tensor, "n d"], centers: Float[Tensor, "l d"])
 
     This rounds by about 1e-7 of ‖z‖² + ‖μ‖²: a logit at its own center may come out as -1e-5 instead of 0.
     """
-    half_squares = 0.5 * centers.square().sum(dim=1)
-    return torch.addmm(-half_squares, features, centers.T) - 0.5 * features.square().sum(dim=1, keepdim=True)
+    with torch.autocast(features.device.type, enabled=False):
+        features, centers = same_type(features, centers)
+        half_squares = 0.5 * centers.square().sum(dim=1)
+        return torch.addmm(-half_squares, features, centers.T) - 0.5 * features.square().sum(dim=1, keepdim=True)
+
+
+def same_type(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors in the most precise of their types: under autocast, features may come in half precision."""
+    dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
+    return tuple(tensor.to(dtype) for tensor in tensors)
 
 
 def quadratic_logits(

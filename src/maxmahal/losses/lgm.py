@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maxmahal.errors import ArgumentError, check_choice
+from maxmahal.losses.gsce import same_type
 from maxmahal.models.head import Head
 
 Covariance = Literal["identity", "diagonal"]
@@ -22,9 +23,10 @@ def mahalanobis(
     features: Float[Tensor, "n d"], centers: Float[Tensor, "l d"], log_variances: Float[Tensor, "l d"]
 ) -> Float[Tensor, "n l"]:
     """d_k² = (z - μ_k)ᵀ Λ_k⁻¹ (z - μ_k) with diagonal Λ_k, expanded into matrix products."""
-    precisions = (-log_variances).exp()
-    linear = features @ (precisions * centers).T
-    return features.square() @ precisions.T - 2 * linear + (precisions * centers.square()).sum(dim=1)
+    with torch.autocast(features.device.type, enabled=False):
+        features, centers, precisions = same_type(features, centers, (-log_variances).exp())
+        linear = features @ (precisions * centers).T
+        return features.square() @ precisions.T - 2 * linear + (precisions * centers.square()).sum(dim=1)
 
 
 def lgm_logits(
@@ -45,7 +47,7 @@ def lgm_loss(
     """Cross-entropy with the true class's d² enlarged by the margin, plus λ(½d_y² + ½log|Λ_y|), for each sample."""
     half_distances = 0.5 * mahalanobis(features, centers, log_variances)
     half_log_determinants = 0.5 * log_variances.sum(dim=1)
-    is_true = F.one_hot(labels, len(centers)).to(features.dtype)
+    is_true = F.one_hot(labels, len(centers)).to(half_distances.dtype)
     logits = -half_distances * (1 + margin * is_true) - half_log_determinants
     likelihood = ((half_distances + half_log_determinants) * is_true).sum(dim=1)
     return F.cross_entropy(logits, labels, reduction="none") + likelihood_weight * likelihood

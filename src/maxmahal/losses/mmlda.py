@@ -1,10 +1,12 @@
 """Max-Mahalanobis linear discriminant analysis: softmax over distances to preset centers (paper Eq. 10)."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.losses.center_head import CenterHead
+from maxmahal.losses.gsce import same_type
 from maxmahal.models.head import QuadraticLogits
 
 
@@ -19,7 +21,9 @@ def mmlda_loss(
 
     ½‖z‖² is common to all classes, so it is left out: z·μ - ½‖μ‖² trains where the squared distance does not.
     """
-    logits = features @ centers.T - 0.5 * centers.square().sum(dim=1)
+    with torch.autocast(features.device.type, enabled=False):
+        features, centers = same_type(features, centers)
+        logits = features @ centers.T - 0.5 * centers.square().sum(dim=1)
     return F.cross_entropy(scale * logits, labels, reduction="none", label_smoothing=label_smoothing)
 
 

@@ -51,7 +51,7 @@ class Head(nn.Module, ABC):
     """A training loss together with the classifier it implies.
 
     ``head(features, labels)`` is the mean loss of the batch, ``head.logits(features)`` what the classifier predicts
-    with. The attributes and properties below are facts about the loss: nobody else asks for a head's class.
+    with. The attributes and properties below say what other code needs to know: it never checks a head's class.
     """
 
     printed_settings: tuple[str, ...] = ()
@@ -145,7 +145,13 @@ class Head(nn.Module, ABC):
         """The mean loss of the batch; for images mixed from two, share·L(z, label) + (1 - share)·L(z, other)."""
         self._check(features, labels)
         losses = self.per_sample(features, labels)
-        if others is not None and shares is not None:
+        if others is not None or shares is not None:
+            if others is None or shares is None or shares.shape != labels.shape:
+                given = "no shares" if shares is None else f"shares of shape {tuple(shares.shape)}"
+                raise ArgumentError(
+                    f"Mixed images need both others and shares, one value per sample; got {given} and "
+                    f"{'no others' if others is None else 'others'} for {len(labels)} samples."
+                )
             self._check(features, others)
             losses = shares * losses + (1 - shares) * self.per_sample(features, others)
         return losses.mean()
