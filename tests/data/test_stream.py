@@ -17,11 +17,12 @@ import pytest
 import torch
 from PIL import Image
 
-from maxmahal.data import check_dataset, decode, load_dataset
+from maxmahal.data import check_dataset, decode, disagreement, load_dataset
 from maxmahal.data.decode import ImageSource, Sizing, decode_all
 from maxmahal.data.stream import StreamedData
 from maxmahal.data.types import ImageData
 from maxmahal.errors import DataError
+from maxmahal.evaluate import fingerprints
 from maxmahal.evaluate.fingerprints import fingerprint_data
 
 COUNT, CLASSES = 70, 3
@@ -128,6 +129,16 @@ def test_tars_are_read_in_order_without_unpacking(tars: Path, images: np.ndarray
     assert torch.equal(alone.sample_ids, torch.arange(30))
     with pytest.raises(DataError, match=r"1\.tar is a test set; put tars to train on into DIR/train"):
         load_dataset(tars / "test/1.tar", "train")
+
+
+def test_training_tars_number_the_classes_of_test_tars(tars: Path, images: np.ndarray) -> None:
+    assert load_dataset(tars, "test").num_classes == 3
+    write_tar(tars / "train/0.tar", samples(images, range(2)) | {"9.png": png(images[0]), "9.cls": b"4"})
+    train, test = (load_dataset(tars, split) for split in ("train", "test"))
+    assert disagreement(train, test) is None
+    assert (test.class_names, len(test)) == (("0", "1", "2", "3", "4"), COUNT)
+    write_tar(tars / "train/0.tar", samples(images, range(2)))
+    assert load_dataset(tars, "test").num_classes == 3, "its own labels are higher"
 
 
 def test_processes_decode_what_this_process_would(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +299,9 @@ def test_a_validation_folder_is_a_test_split(folder: Path, tars: Path) -> None:
             load_dataset(wrong, "test")
     with pytest.raises(DataError, match=r"holds tars, and @few\.txt lists files"):
         load_dataset(f"{tars}@few.txt", "test")
+    (root / "val" / "a").rename(tars / "test" / "a")
+    with pytest.raises(DataError, match=r"test holds tars and images in a/; move one kind"):
+        load_dataset(tars, "test")
 
 
 def member(name: str, content: bytes = b"", **fields: object) -> Callable[[tarfile.TarFile], None]:

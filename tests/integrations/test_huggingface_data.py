@@ -57,6 +57,19 @@ def test_a_data_set_is_loaded_by_name(datasets: ModuleType, tmp_path: Path, monk
         load_dataset("hf:owner/none", "test")
 
 
+def test_classes_without_names_are_numbered_by_the_training_part(
+    datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own").mkdir()
+    for split, label in {"train": 6, "test": 0}.items():
+        data = make(datasets).cast_column("label", datasets.Value("int64"))  # type: ignore[attr-defined]
+        data.map(lambda _, label=label: {"label": label}).to_parquet(f"own/{split}-0.parquet")
+    train, test = (load_dataset("hf:own", split) for split in ("train", "test"))
+    assert train.class_names == test.class_names == ("0", "1", "2", "3", "4", "5", "6")
+    assert test.labels.tolist() == [0] * 5
+
+
 def test_code_in_a_data_set_does_not_run(datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own").mkdir()

@@ -19,7 +19,7 @@ _ROBUSTBENCH_LIST = "helper_files/imagenet_test_image_ids.txt"
 
 
 def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: Sizing | None = None) -> ImageData:
-    """One split of a folder of images by class, or of tars; the folders in ``DIR/train`` name the classes.
+    """One split of a folder of images by class, or of tars; ``DIR/train``, where there is one, names the classes.
 
     ``DIR/val`` is a test split, too, and so is ``DIR`` itself if it has no splits. The first training image sets size
     and colour. ``listed`` is a list of files in ``DIR``, or RobustBench's.
@@ -27,10 +27,12 @@ def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: S
     folder = root / split
     if split == "test" and not folder.is_dir() and ((root / "val").is_dir() or not (root / "train").is_dir()):
         folder = root / "val" if (root / "val").is_dir() else root
-    if folder.is_dir() and (tars := sorted(each for each in folder.iterdir() if each.name.endswith(TARS))):
+    if tars := _tars(folder):
         if listed:
             raise DataError(f"{folder} holds tars, and @{listed} lists files; unpack the tars, or leave it out.")
-        return load_tars(name, tars, sizing)
+        if also := [each for each in folder.iterdir() if each.is_dir() and _images(each, needed=False)]:
+            raise DataError(f"{folder} holds tars and images in {also[0].name}/; move one kind to a folder of its own.")
+        return load_tars(name, tars, sizing, training=[] if split == "train" else _tars(root / "train"))
     train = root / "train" if (root / "train").is_dir() else folder
     classes = _classes(train)
     if strange := sorted(set(_classes(folder)) - set(classes)):
@@ -50,6 +52,10 @@ def load_folder(name: str, root: Path, split: Split, listed: str = "", sizing: S
         sizing=sizing,
     )
     return data.select(torch.tensor(_listed(root, listed, folder, files))) if listed else data
+
+
+def _tars(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if each.name.endswith(TARS)) if folder.is_dir() else []
 
 
 def _classes(folder: Path) -> list[str]:

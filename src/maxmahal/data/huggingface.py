@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from jaxtyping import Int
+from torch import Tensor
+
 from maxmahal.data.arrays import as_labels, numbered_classes
 from maxmahal.data.decode import ImageSource, Sizing
 from maxmahal.data.source import Split
@@ -35,14 +38,19 @@ def load_huggingface(name: str, text: str, split: Split, sizing: Sizing | None =
     wanted = wanted or ("validation" if split == "test" and "test" not in parts else split)
     if wanted not in parts:
         raise DataError(f"{name} has no split '{wanted}'; write {PREFIX}{path}:SPLIT, one of {', '.join(parts)}.")
-    return from_huggingface(parts[wanted], name, sizing, path)
+    return from_huggingface(parts[wanted], name, sizing, path, parts.get("train"))
 
 
 def from_huggingface(
-    data: HuggingFaceData, name: str = "", sizing: Sizing | None = None, folder: str | None = None
+    data: HuggingFaceData,
+    name: str = "",
+    sizing: Sizing | None = None,
+    folder: str | None = None,
+    train: HuggingFaceData | None = None,
 ) -> StreamedData:
     """The first column of images, with the first of class labels, or the column ``label``.
 
+    Without class names it has as many classes as ``train``, the training part of the same data, or more.
     Files are read only in ``folder`` and where the library downloads to: a data set may name any other. It can name an
     image that was downloaded for another data set only by a path that holds a hash of that image or of its repository.
     """
@@ -58,8 +66,14 @@ def from_huggingface(
     if image is None or label not in kinds:
         raise DataError(f"data needs a column of images and one of class labels; it has {', '.join(kinds)}.")
     name = name or data.info.dataset_name or "datasets"
-    labels = as_labels(data.with_format("numpy")[label][:], len(data), f"{name}: {label}")
-    names = getattr(kinds[label], "names", None) or numbered_classes(int(labels.max()), name)
+
+    def labels_of(part: Any) -> Int[Tensor, " n"]:
+        return as_labels(part.with_format("numpy")[label][:], len(part), f"{name}: {label}")
+
+    labels = labels_of(data)
+    names = getattr(kinds[label], "names", None)
+    if not names:
+        names = numbered_classes(max(int(labels_of(part).max()) for part in (data, train) if part), name)
     encoded = data.select_columns([image]).cast_column(image, library.Image(decode=False))
 
     hub = optional("huggingface_hub", _INSTALL).constants.HF_HUB_CACHE

@@ -3,6 +3,7 @@
 import io
 import tarfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -28,22 +29,33 @@ def load_tar(name: str, path: Path, split: Split, sizing: Sizing | None = None) 
     return load_tars(name, [path], sizing)
 
 
-def load_tars(name: str, paths: Sequence[Path], sizing: Sizing | None = None) -> StreamedData:
-    """All images of the tars, in the order of the tars and of their members."""
-    index = []
-    for number, path in enumerate(paths):
-        with reading(path, _WAY_OUT):
-            index += [(number, *found) for found in _images(path)]
+def load_tars(
+    name: str, paths: Sequence[Path], sizing: Sizing | None = None, training: Sequence[Path] = ()
+) -> StreamedData:
+    """All images of the tars, in the order of the tars and of their members.
+
+    They have as many classes as the ``training`` tars, of which only the labels are read, or more.
+    """
+    index = list(_index(paths))
     if not index:
         raise DataError(f"{paths[0]} holds no images; {_WAY_OUT}")
     table = np.array(index, dtype=np.int64)
     labels = as_labels(table[:, 3], len(table), f"{name}: the .cls of the tars")
+    highest = max(chain([int(labels.max())], (label for *_, label in _index(training))))
 
     def place(number: int) -> ImageSource:
         tar, offset, size, _ = table[number].tolist()
         return ImageSource(f"{paths[tar]} (its image at byte {offset})", str(paths[tar]), offset, size)
 
-    return StreamedData.describe(name, labels, numbered_classes(int(labels.max()), name), place, sizing=sizing)
+    return StreamedData.describe(name, labels, numbered_classes(highest, name), place, sizing=sizing)
+
+
+def _index(paths: Sequence[Path]) -> Iterator[tuple[int, int, int, int]]:
+    """The number of the tar, the offset, the size and the label of each image."""
+    for number, path in enumerate(paths):
+        with reading(path, _WAY_OUT):
+            for found in _images(path):
+                yield number, *found
 
 
 def _images(path: Path) -> Iterator[tuple[int, int, int]]:

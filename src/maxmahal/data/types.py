@@ -116,17 +116,26 @@ class ImageData:
 
 
 def train_validation_split(data: ImageData, validation: int, seed: int) -> tuple[ImageData, ImageData]:
-    """Hold out ``validation`` images, stratified by class (to within one), drawn by ``seed``; ids and order stay."""
-    if not 0 <= validation < max(len(data), 1):
-        raise ArgumentError(
-            f"validation must lie in 0..{max(len(data) - 1, 0)} because {data.name} has {len(data)} images and some "
-            f"must remain for training; got {validation}."
-        )
+    """Hold out ``validation`` images, drawn by ``seed``, in proportion to the classes (to within one).
+
+    Every class that has images keeps at least one for training; larger classes give the missing ones. Sample ids and
+    the order of the images stay.
+    """
     labels = data.labels.cpu()
-    # In proportion to the classes; the rest after rounding goes to the largest remainders.
-    shares, size = torch.bincount(labels, minlength=data.num_classes) * validation, max(len(labels), 1)
+    counts = torch.bincount(labels, minlength=data.num_classes)
+    most = (counts - 1).clamp(min=0)
+    if not 0 <= validation <= int(most.sum()):
+        raise ArgumentError(
+            f"validation must lie in 0..{int(most.sum())} because {data.name} has {len(data)} images and each class "
+            f"must keep one for training; got {validation}."
+        )
+    # The rest after rounding goes to the largest remainders.
+    shares, size = counts * validation, max(len(labels), 1)
     quotas, remainders = shares // size, shares % size
     quotas[remainders.argsort(descending=True, stable=True)[: validation - int(quotas.sum())]] += 1
+    quotas = quotas.minimum(most)
+    for _ in range(validation - int(quotas.sum())):
+        quotas[(most - quotas).argmax()] += 1
     order = torch.randperm(len(data), generator=generator(seed, "validation split"))
     chosen = torch.zeros(len(data), dtype=torch.bool)
     for label, quota in enumerate(quotas.tolist()):

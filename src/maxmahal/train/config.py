@@ -31,7 +31,7 @@ class DataSettings:
     """A registered data set, an .npz file, a folder of images by class, or package.module:function."""
     augment: str = "shift-flip"
     validation: int = 0
-    """The number of training images to hold out, the same number from every class; 0 trains on all of them."""
+    """The number of training images to hold out, in proportion to the classes; 0 trains on all of them."""
     split_seed: int = 0
     limit: int | None = None
     """Use only the first training images (after the split)."""
