@@ -9,6 +9,7 @@ import sys
 import tarfile
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
 
@@ -118,6 +119,25 @@ def test_a_fingerprint_holds_few_images_at_once(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(ImageData, "blocks", partialmethod(ImageData.blocks, 10))
     assert fingerprint_data(data) == expected
     assert (len(alive), max(alive)) == (7, 2), "a block, and the next one while it is read"
+
+
+def test_a_fingerprint_reads_images_all_over_large_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, seen = load_dataset(folder, "test", stream=True), COUNT // 10
+    whole, memory = fingerprint_data(data), data.to("cpu")
+    monkeypatch.setattr(fingerprints, "_SEEN", seen)
+    read: list[int] = []
+    place = data.place
+    counted = replace(data, place=lambda number: read.append(number) or place(number))
+    few = fingerprint_data(counted)
+    assert read == list(range(0, COUNT, 10))
+    assert few == fingerprint_data(memory) != whole
+    labels = data.labels.clone()
+    labels[5] = (labels[5] + 1) % 3
+    images = memory.images.clone()
+    images[-10] = 255 - images[-10]
+    assert (
+        len({few, *(fingerprint_data(replace(memory, **new)) for new in ({"labels": labels}, {"images": images}))}) == 3
+    )
 
 
 def test_tars_are_read_in_order_without_unpacking(tars: Path, images: np.ndarray) -> None:

@@ -1,5 +1,7 @@
 """How many samples are recorded together depends on the device; an evaluation goes on as it began."""
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from small_evaluations_helpers import curved, identity, labelled_by, rows, small
 from maxmahal.evaluate import evaluate_models, evaluation
 from maxmahal.evaluate.evaluation import chunk_size
 from maxmahal.evaluate.reporter import SilentReporter
+from maxmahal.records.store import Store
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SUITE = small_suite(stage("apgd", "apgd", steps=3), stage("square", "square", queries=6))
@@ -64,3 +67,35 @@ def test_an_evaluation_begun_on_one_device_goes_on_elsewhere_with_the_same_recor
     assert identity(whole) == identity(alone)
     assert chunks(tmp_path / "small")[0] == 5
     assert chunks(tmp_path / "large")[0] == 3, "the size it began with, not that of where it went on"
+
+
+class Watching(SilentReporter):
+    """Remembers the robust share that it is told after each chunk."""
+
+    def __init__(self) -> None:
+        self.robust: list[float] = []
+
+    def chunk(self, samples: int, robust: float) -> None:
+        self.robust.append(robust)
+
+
+def test_the_records_are_read_as_often_whatever_the_number_of_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, ask = curved(), Store.worst_shares
+    data, reads, told = labelled_by(model), Counter(), {}
+
+    def worst_shares(store: Store, *arguments: int, **options: int) -> dict[int, float]:
+        reads[size] += 1
+        return ask(store, *arguments, **options)
+
+    monkeypatch.setattr(Store, "worst_shares", worst_shares)
+    for size in (2, 24):
+        told[size] = Watching()
+        suite = replace(SUITE, chunk=size, stages=(*SUITE.stages, stage("weak", "square", queries=1, scope="all")))
+        (found,) = evaluate_models({"m": model}, out=tmp_path / str(size), suite=suite, data=data, reporter=told[size])
+        assert told[size].robust[-1] == found.verdict.robust.value
+    assert len(told[2].robust) > 2 * len(told[24].robust)
+    assert reads[2] == reads[24]
+    ends = [told[2].robust[last] for last in (11, -1)]  # the clean images, in 12 chunks; all attacks
+    assert ends == [told[24].robust[last] for last in (0, -1)]

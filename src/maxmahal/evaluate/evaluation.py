@@ -23,7 +23,17 @@ from maxmahal.evaluate.durations import Forecast, diagnostics_seconds, duration,
 from maxmahal.evaluate.evaluated_model import EOT, SHOWN, EvaluatedModel
 from maxmahal.evaluate.feature_plane import POINTS, Plane, find_plane
 from maxmahal.evaluate.fingerprints import describe_device
-from maxmahal.evaluate.plan import CLEAN, Traits, blocks, describe_stage, plan_stages, samples_of, split, why_not
+from maxmahal.evaluate.plan import (
+    CLEAN,
+    Traits,
+    blocks,
+    describe_stage,
+    lower_shares,
+    plan_stages,
+    samples_of,
+    split,
+    why_not,
+)
 from maxmahal.evaluate.reporter import EvaluationReporter
 from maxmahal.evaluate.stage import StageInput, StageOutput, run_stage, save_images
 from maxmahal.evaluate.suite import Stage, Suite, title_for
@@ -322,6 +332,7 @@ class EvaluationRun(PlannedEvaluation):
         self._forecast.begin(stage, planned - recorded, sum(shares.values()) / max(len(shares), 1))
         self.reporter.within(0.0, self._forecast.outlook())
         before = self.store.clean_predictions(self.number) if position else None
+        shares = self.store.worst_shares(self.number)  # asked once: it reads all records
         latest = 0.0  # seconds that the last chunk took; the first of all is slow, because it compiles
         for number, rows in missing.items():
             # An attack that does not report its progress cannot be stopped in between.
@@ -329,7 +340,11 @@ class EvaluationRun(PlannedEvaluation):
             self._check_time(latest or (self._forecast.seconds(len(rows)) if blind else 0.0))
             started = time.monotonic()
             output = self.compute(stage, number, rows, before, self._plane, self._watch(rows))
-            self._record(position, number, output, describe_device(self.target.device))
+            self.store.add_chunk(self.number, position, number, output, describe_device(self.target.device))
+            self._forecast.learn(len(output.columns), output.rating)
+            if stage.counts:
+                lower_shares(shares, output.columns)
+            self.reporter.chunk(len(output.columns), sum(shares.values()) / max(len(shares), 1))
             latest = time.monotonic() - started
 
     def _missing(self, position: int, stage: Stage, shares: Mapping[int, float]) -> tuple[dict[int, list[int]], int]:
@@ -350,12 +365,6 @@ class EvaluationRun(PlannedEvaluation):
             self.store.add_empty_chunks(self.number, position, empty, describe_device(self.target.device))
         recorded = sum(len(rows) for number, rows in ours.items() if number in done)
         return {number: rows for number, rows in left.items() if rows}, recorded
-
-    def _record(self, position: int, number: int, output: StageOutput, device: str) -> None:
-        self.store.add_chunk(self.number, position, number, output, device)
-        shares = self.store.worst_shares(self.number)
-        self._forecast.learn(len(output.columns), output.rating)
-        self.reporter.chunk(len(output.columns), sum(shares.values()) / max(len(shares), 1))
 
     def _watch(self, rows: Sequence[int]) -> Callable[[Progress], None]:
         """Reports the progress of a chunk, and stops it when time is up."""

@@ -9,7 +9,7 @@ from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import find_attack
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
-from maxmahal.records.types import Finding
+from maxmahal.records.types import Columns, Finding
 from maxmahal.settings import Component, Table, read_toml
 
 REMEDIES: dict[str, list[Table]] = read_toml(Path(__file__).parent / "diagnose" / "remedies.toml")
@@ -129,6 +129,12 @@ def samples_of(stage: Stage, rows: range, shares: Mapping[int, float], ids: Sequ
     if stage.scope == "all":
         return list(rows)
     return [row for row in rows if shares.get(ids[row], 1.0) > 0]
+
+
+def lower_shares(shares: dict[int, float], columns: Columns) -> None:
+    """Keep each sample's smallest share of draws in which the model is right."""
+    for sample, share in zip(columns.sample.tolist(), columns.right_share.tolist(), strict=True):
+        shares[sample] = min(share, shares.get(sample, 1.0))
 
 
 def split(rows: Sequence[int], chunk: int) -> list[list[int]]:

@@ -27,7 +27,7 @@ from maxmahal.evaluate.durations import duration
 from maxmahal.evaluate.evaluated_model import EvaluatedModel, code_gate, loaded
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation
 from maxmahal.evaluate.fingerprints import describe_device, fingerprint_data
-from maxmahal.evaluate.plan import blocks, samples_of
+from maxmahal.evaluate.plan import blocks, lower_shares, samples_of
 from maxmahal.evaluate.stage import StageOutput
 from maxmahal.evaluate.suite import Stage
 from maxmahal.imports import optional
@@ -287,10 +287,8 @@ class _Blocks:
 
     def record(self, position: int, number: int, output: StageOutput, device: str) -> None:
         """A chunk is done."""
-        columns = output.columns
         if self._stages[position].counts:
-            for sample, share in zip(columns.sample.tolist(), columns.right_share.tolist(), strict=True):
-                self._shares[sample] = min(share, self._shares.get(sample, 1.0))
+            lower_shares(self._shares, output.columns)
         self._run.store.add_chunk(self._run.number, position, number, output, device)
         self._settle(position, number)
 

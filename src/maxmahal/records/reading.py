@@ -107,13 +107,13 @@ def _find_rows(columns: Columns, samples: Int[np.ndarray, " n"]) -> Int[np.ndarr
 
 
 def _columns(connection: sqlite3.Connection, evaluation: int, stage: int) -> Columns:
-    names = [field.name for field in fields(Columns)]
-    query = f"SELECT {', '.join(names)} FROM records WHERE evaluation = ? AND stage = ? ORDER BY sample"
-    rows = connection.execute(query, (evaluation, stage)).fetchall()
-    found = {}
-    for place, name in enumerate(names):
-        kind, unknown = (np.float64, np.nan) if name in ("right_share", "distortion") else (np.int64, -1)
-        found[name] = np.array([unknown if row[place] is None else row[place] for row in rows], dtype=kind)
+    kinds = {field.name: "f8" if field.name in ("right_share", "distortion") else "i8" for field in fields(Columns)}
+    known = ", ".join(f"IFNULL({name}, -1)" for name in kinds)
+    query = f"SELECT {known} FROM records WHERE evaluation = ? AND stage = ? ORDER BY sample"
+    rows = map(tuple, connection.execute(query, (evaluation, stage)))  # row by row: there may be millions
+    table = np.fromiter(rows, dtype=list(kinds.items()))
+    found = {name: table[name].copy() for name in kinds}
+    found["distortion"][found["distortion"] < 0] = np.nan
     found |= {name: found[name] == 1 for name in ("right_before", "broken")}
     columns = Columns(**found)
     shares = columns.right_share
