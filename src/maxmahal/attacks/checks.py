@@ -12,7 +12,7 @@ from maxmahal.attacks.objectives import NamedObjective, Objective, Outputs, zero
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
-from maxmahal.attacks.threats import UNIT, Bounds, Linf, Threat, as_threat
+from maxmahal.attacks.threats import L2, UNIT, Bounds, Linf, Threat, as_threat
 from maxmahal.errors import ArgumentError, MaxmahalError, check_count, warn_caller
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
@@ -77,9 +77,11 @@ def name_of(function: object) -> str:
 def check_threat(threat: Threat | str | float, images: Tensor) -> Threat:
     """The threat that a caller means; a warning if no classifier can resist inside a ball that large."""
     ball = as_threat(threat)
+    if not isinstance(ball, Linf | L2):
+        return ball
     low, high = ball.bounds
     largest = 0.5 * (high - low)
-    if not isinstance(ball, Linf):
+    if isinstance(ball, L2):
         largest *= 0.5 * math.sqrt(math.prod(getattr(images, "shape", ())[1:]))
     if ball.radius >= largest:
         warn_caller(

@@ -31,6 +31,7 @@ from maxmahal.attacks.result import Passes, Result, Spent
 from maxmahal.attacks.spsa import spsa
 from maxmahal.attacks.square import square
 from maxmahal.attacks.targets import Targets
+from maxmahal.attacks.threats import Threat
 from maxmahal.attacks.transfer import craft_for_transfer
 from maxmahal.attacks.transforms import worst_of_noise, worst_of_rotations
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
@@ -84,6 +85,12 @@ class Attack:
     def parameters(self) -> frozenset[str]:
         """The names of the function's parameters."""
         return frozenset(inspect.signature(self.function).parameters)
+
+    @cached_property
+    def knows_any_threat(self) -> bool:
+        """Whether it takes every ``Threat``; some attacks are made for L∞ and L2."""
+        threat = typing.get_type_hints(self.function).get("threat", Threat)
+        return "norm" not in self.parameters and (threat in (Any, Threat) or Threat in typing.get_args(threat))
 
     @cached_property
     def options(self) -> dict[str, Option]:

@@ -168,11 +168,11 @@ class L2(_Ball):
 
 
 def as_ball(threat: Threat | str | float, attack: str) -> Linf | L2:
-    """The same for an attack that knows these two alone."""
+    """The same for an attack that knows these two alone, and no subclass, which may allow less."""
     ball = as_threat(threat)
-    if not isinstance(ball, Linf | L2):
-        raise ArgumentError(f"{attack} knows the threats Linf and L2; got {threat!r}.")
-    return ball
+    if isinstance(ball, Linf | L2) and type(ball) in (Linf, L2):
+        return ball
+    raise ArgumentError(f"{attack} knows the threats Linf and L2; got {threat!r}.")
 
 
 def check_bounds(bounds: Bounds) -> None:

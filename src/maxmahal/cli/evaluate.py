@@ -60,7 +60,7 @@ def evaluate_command(
     limit: common.Limit = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
     epsilon: Annotated[str | None, typer.Option(help="Such as 4/255 (default: the suite's or the data set's).")] = None,
-    norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf or L2.")] = None,
+    norm: Annotated[str | None, typer.Option(help="Replace the suite's norm: Linf, L2 or package.module:name.")] = None,
     transfer: _Transfer = False,
     save_images: _SaveImages = False,
     dry_run: _DryRun = False,

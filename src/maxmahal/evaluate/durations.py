@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from maxmahal.attacks import L2, Engine, Linf, Passes, margin
+from maxmahal.attacks import L2, Engine, Linf, Passes, Threat, margin
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
 from maxmahal.attacks.pgd import ProjectedDescent
@@ -124,13 +124,14 @@ class Probed:
     robust: float  # the share that the short attack leaves
 
 
-def probe(target: EvaluatedModel, data: ImageData, threat: Linf | L2, *, gradients: bool) -> Probed:
+def probe(target: EvaluatedModel, data: ImageData, threat: Threat, *, gradients: bool) -> Probed:
     """Time PGD-10, if the model gives gradients, and 10 queries of Square on the first images."""
     most, count = min(len(data), LARGEST_PROBE), min(len(data), FIRST_PROBE)
+    ball = threat if isinstance(threat, Linf | L2) else Linf(min(threat.radius, 1.0))  # all that Square knows
     while True:
         some = data.first(count).to(target.device)
         started = time.perf_counter()
-        query, correct, robust = _timed(RandomSquares(threat, PROBE_STEPS, 0.8, 0), target, some)
+        query, correct, robust = _timed(RandomSquares(ball, PROBE_STEPS, 0.8, 0), target, some)
         gradient = 0.0
         if gradients:
             descent = ProjectedDescent(threat, PROBE_STEPS, 2.5 * threat.radius / PROBE_STEPS, 0)

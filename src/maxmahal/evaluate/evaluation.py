@@ -1,6 +1,7 @@
 """The evaluation of one model: diagnostics, then stage after stage, each chunk recorded as soon as it is done."""
 
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import copy_context
@@ -15,6 +16,7 @@ from torch import nn
 from maxmahal.attacks import Engine, Model, Prepared, Progress
 from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.registry import find_attack
+from maxmahal.attacks.threats import as_ball
 from maxmahal.data import ImageData
 from maxmahal.evaluate.diagnose.bpda import bpda_model
 from maxmahal.evaluate.diagnose.checks import CHECKS
@@ -122,8 +124,7 @@ class PlannedEvaluation:
         """The stages with planned times, as lines; times come from a short timed attack on this device."""
         attacks = [(stage, skipped) for stage, skipped in self._plan([])[1:] if stage.name not in recorded]
         runs = [stage for stage, skipped in attacks if not skipped]
-        threat = self.suite.threat_of(None)
-        seen = probe(self.target, self.data, threat, gradients=self._differentiable)
+        seen = probe(self.target, self.data, self.suite.threat_of(None), gradients=self._differentiable)
         options: dict[str, Any] = {"classes": self.data.num_classes, "draws": EOT if self.stochastic else 1}
         samples, speed = len(self.data), seen.speed
         expected = stage_seconds(runs, samples, speed, correct=seen.correct, robust=seen.robust, **options)
@@ -131,7 +132,8 @@ class PlannedEvaluation:
         times = dict(zip((stage.name for stage in runs), expected, strict=True))
         checked = not self.suite.diagnose or any(name != CLEAN.name for name in recorded)
         checks = 0.0 if checked else diagnostics_seconds(samples, speed, seen.robust)
-        lines = [f"{self.name}: {self.suite.name} on {samples:,} sample{'s' * (samples != 1)} at {threat}"]
+        where = f"{self.suite.norm} {self.suite.epsilon}"
+        lines = [f"{self.name}: {self.suite.name} on {samples:,} sample{'s' * (samples != 1)} at {where}"]
         lines += [f"  already recorded: {'; '.join(recorded)}"] if recorded else []
         lines += [f"  diagnostics: about {duration(checks)}"] if checks else []
         for stage, skipped in attacks:
@@ -175,7 +177,7 @@ class PlannedEvaluation:
             images=data.float_images(),
             labels=data.labels,
             sample_ids=data.sample_ids,
-            threat=self.suite.threat_of(None),
+            threat=as_ball(self.suite.threat_of(None), "The checks for false robustness"),
             seed=self.seed,
             stochastic=self.stochastic,
             others={name: other.model for name, other in self.others.items() if name != self.target.name},
@@ -223,7 +225,7 @@ class PlannedEvaluation:
         )
         output = run_stage(task)
         if self.images_folder is not None and before is not None:
-            ball = f"{self.suite.norm}-{self.suite.epsilon.replace('/', '-')}"
+            ball = re.sub(r"[:/]", "-", f"{self.suite.norm}-{self.suite.epsilon}")
             evaluated = f"{self.suite.name}-{ball}-seed-{self.seed}-of-{len(self.data)}"
             folder = self.images_folder / self.target.name / evaluated / stage.name
             save_images(folder, number, task, output, self.images_folder.parent)

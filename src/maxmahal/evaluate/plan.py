@@ -98,7 +98,7 @@ def describe_stage(stage: Stage, suite: Suite, seed: int) -> dict[str, Any]:
     """A stage as the records keep it."""
     table = stage_to_table(stage)
     # Minimum-norm attacks, noise and rotation stay in no ball.
-    threat = str(suite.threat_of(stage)) if find_attack(stage.attack.name).stays_in_ball else ""
+    threat = f"{suite.norm} {suite.epsilon_of(stage)}" if find_attack(stage.attack.name).stays_in_ball else ""
     own = ("name", "title", "scope", "counts", "origin", "attack")
     settings = {key: value for key, value in table.items() if key not in own}
     return {

@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from maxmahal.attacks import L2, Engine, Linf, Model, Nearest, Passes, Result
-from maxmahal.attacks.model_outputs import model_errors
+from maxmahal.attacks import Engine, Linf, Model, Nearest, Passes, Result, Threat
 from maxmahal.attacks.objectives import find_objective
-from maxmahal.attacks.oracle import judge
+from maxmahal.attacks.oracle import in_batches, judge
 from maxmahal.attacks.registry import ATTACKS, Attack, find_attack
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate.evaluated_model import DRAWS, EvaluatedModel, mean_correct
@@ -40,7 +39,7 @@ class StageInput:
     images: Float[Tensor, "n c h w"]
     labels: Int[Tensor, " n"]
     sample_ids: Int[Tensor, " n"]
-    threat: Linf | L2
+    threat: Threat
     seed: int
     engine: Engine
     others: Mapping[str, EvaluatedModel]  # all models of the evaluation, as sources of transfer attacks
@@ -60,7 +59,7 @@ class StageInput:
         return find_attack(self.stage.attack.name)
 
     @property
-    def ball(self) -> Linf | L2 | None:
+    def ball(self) -> Threat | None:
         """The threat, if the attack stays in it."""
         return self.threat if self.attack.stays_in_ball else None
 
@@ -152,6 +151,7 @@ def _columns(task: StageInput, found: Result) -> Columns:
         distances = found.distances.double().cpu().numpy()
     elif task.ball is not None:
         distances = task.threat.distances(task.images, found.images).double().cpu().numpy()
+        _check_distances(task, distances[broken])
     costs = dict.fromkeys(("iterations", "forward", "backward", "queries"), np.full(len(ids), -1))
     if found.spent is not None:
         costs = {name: getattr(found.spent, name).cpu().numpy() for name in costs}
@@ -167,6 +167,16 @@ def _columns(task: StageInput, found: Result) -> Columns:
         **costs,
         broken_8bit=_broken_rounded(task, found.images, broken) if task.check_rounded else None,
     )
+
+
+def _check_distances(task: StageInput, distances: Float[np.ndarray, " n"]) -> None:
+    """A user's own threat must keep what it promises, or a robust accuracy would say nothing."""
+    furthest, allowed = distances.max(initial=0.0), task.threat.radius
+    if not furthest <= allowed * (1 + 1e-4):  # NaN too
+        raise ArgumentError(
+            f"{task.stage.attack.name} moved an image by {furthest:g}, and the threat allows {allowed:g}; "
+            "correct its project or its distances."
+        )
 
 
 def _broken_rounded(task: StageInput, images: Tensor, broken: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
@@ -204,19 +214,19 @@ def _points(task: StageInput, images: Tensor, columns: Columns) -> list[tuple[in
 
 
 def round_to_bytes(
-    clean: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"], threat: Linf | L2 | None
+    clean: Float[Tensor, "n c h w"], moved: Float[Tensor, "n c h w"], threat: Threat | None
 ) -> UInt8[Tensor, "n c h w"]:
     """The images rounded to 8 bits without leaving the ball, if any."""
     origin = (clean * 255).round()
     change = (moved - clean) * 255
-    if isinstance(threat, Linf):
+    if type(threat) is Linf:
         most = math.floor(threat.radius * 255 + 1e-6)
         change = change.round().clamp(-most, most)
     elif threat is None:
         change = change.round()
     else:
         nearest = change.round()
-        inside = nearest.flatten(1).norm(dim=1) <= threat.radius * 255
+        inside = threat.distances(origin / 255, (origin + nearest) / 255) <= threat.radius + 1e-6
         change = torch.where(inside[:, None, None, None], nearest, change.trunc())
     return (origin + change).clamp(0, 255).to(torch.uint8)
 

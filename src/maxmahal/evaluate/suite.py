@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 import re
 import typing
 from collections.abc import Sequence
@@ -9,19 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from maxmahal.attacks import L2, Linf, parse_epsilon
+from maxmahal.attacks import L2, Linf, Threat, parse_epsilon
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import ATTACKS, find_attack
 from maxmahal.attacks.targets import TARGETS
 from maxmahal.data.registry import SOURCES
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.files import check_folder_name
-from maxmahal.imports import only_named
+from maxmahal.imports import call_function, import_function, names_a_function, only_named
 from maxmahal.records.types import Origin, Scope
 from maxmahal.settings import Component, Table, convert, read_toml, to_table
 from maxmahal.shipped import find_file, seen_from, shipped_files
 
-Norm = Literal["Linf", "L2"]
+NORMS: dict[str, type[Linf | L2]] = {"Linf": Linf, "L2": L2}
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Suite:
     version: int
     about: str
     stages: tuple[Stage, ...]
-    norm: Norm = "Linf"
+    norm: str = "Linf"
+    """Linf, L2, or the user's own ``package.module:name``, which is called with epsilon and returns a ``Threat``."""
     epsilon: str = "8/255"
     samples: int | None = None
     """How many samples to take where the user does not say; all by default."""
@@ -112,7 +114,7 @@ class Suite:
                 raise SettingsError(f"Suite {self.name} has two stages called '{name}'; rename one.")
         for stage in (None, *self.stages):
             try:
-                self.threat_of(stage)
+                _check_norm(self, stage)
             except ArgumentError as error:
                 where = f"Suite {self.name}" if stage is None else f"Suite {self.name}, {stage.name}"
                 raise SettingsError(f"{where}: {error}") from error
@@ -124,10 +126,14 @@ class Suite:
             return self
         return replace(self, epsilon=source.epsilon, assumed=False)
 
-    def threat_of(self, stage: Stage | None) -> Linf | L2:
+    def epsilon_of(self, stage: Stage | None) -> str:
+        """How far a stage, or the suite, goes."""
+        return self.epsilon if stage is None or stage.epsilon is None else stage.epsilon
+
+    def threat_of(self, stage: Stage | None) -> Threat:
         """The ball in which a stage, or the suite, looks."""
-        epsilon = self.epsilon if stage is None or stage.epsilon is None else stage.epsilon
-        return Linf(epsilon) if self.norm == "Linf" else L2(epsilon)
+        kind, epsilon = NORMS.get(self.norm), self.epsilon_of(stage)
+        return _own_threat(self.norm, epsilon) if kind is None else kind(epsilon)
 
     def to_table(self) -> Table:
         """Every setting with every default, for the records."""
@@ -165,11 +171,12 @@ def load_suite(suite: str | Path, *, norm: str | None = None, epsilon: str | Non
     with only_named([table for table, _ in tables]):
         stages = tuple(stage_from_table(table, where) for table, where in tables)
     assumed = epsilon is None and "epsilon" not in own
-    if assumed and norm is None and values.get("norm") == "L2":
+    found = Suite(**values, stages=stages, assumed=assumed)
+    if assumed and norm is None and found.norm != "Linf":
         raise SettingsError(
-            f"{path.name}: norm = 'L2' needs an epsilon; add one at the top, such as epsilon = \"0.5\"."
+            f"{path.name}: norm = '{found.norm}' needs an epsilon; add one at the top, such as epsilon = \"0.5\"."
         )
-    return _within(Suite(**values, stages=stages, assumed=assumed), norm, epsilon)
+    return _within(found, norm, epsilon)
 
 
 def _stages(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[Table, str]]:
@@ -253,6 +260,35 @@ def _check_options(stage: Stage) -> None:
             raise SettingsError(f"{stage.name}: {error}") from error
 
 
+def _own_threat(norm: str, epsilon: str) -> Threat:
+    """The user's own ball."""
+    radius = parse_epsilon(epsilon, largest=math.inf)
+    with only_named(norm):
+        threat = call_function(norm, import_function(norm), radius)
+    if not isinstance(threat, Threat):
+        lacking = [name for name in vars(Threat) if not name.startswith("_") and not hasattr(threat, name)]
+        missing = " and no ".join(lacking)
+        raise ArgumentError(f"{norm} must return a threat, and {type(threat).__name__} has no {missing}.")
+    if threat.radius != radius:
+        raise ArgumentError(f"{norm} was given the epsilon {radius:g}, and its radius is {threat.radius}; keep it.")
+    return threat
+
+
+def _check_norm(suite: Suite, stage: Stage | None) -> None:
+    """Refuse a ball that does not exist, and what knows L∞ and L2 alone in another one."""
+    if suite.norm not in NORMS and not names_a_function(suite.norm):
+        raise ArgumentError(f"norm = '{suite.norm}' is unknown; {did_you_mean(suite.norm, NORMS)}")
+    suite.threat_of(stage)
+    if suite.norm in NORMS:
+        return
+    if stage is None and suite.diagnose:
+        raise ArgumentError("the checks for false robustness know Linf and L2; set diagnose = false.")
+    if stage is not None:
+        with only_named(stage.attack.name):
+            if not find_attack(stage.attack.name).knows_any_threat:
+                raise ArgumentError(f"{stage.attack.name} knows Linf and L2 alone; leave this stage out.")
+
+
 def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
     """The suite in another ball; one whose stages have epsilons of their own cannot follow."""
     if norm is None and epsilon is None:
@@ -263,14 +299,14 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
             "choose another suite, or write a .toml of your own."
         )
     norm = norm or suite.norm
-    if norm not in ("Linf", "L2"):
-        raise SettingsError(f"--norm {norm} is unknown; use Linf or L2.")
-    if norm == "L2" and epsilon is None and suite.norm != "L2":
-        raise SettingsError("--norm L2 needs an --epsilon too: the suite's own is meant for Linf.")
     try:
-        return replace(suite, norm="L2" if norm == "L2" else "Linf", epsilon=epsilon or suite.epsilon)
+        other = replace(suite, norm=norm, epsilon=epsilon or suite.epsilon)
     except SettingsError as error:
-        raise SettingsError(f"--epsilon {epsilon}: {error}") from error
+        given = f"--epsilon {epsilon}" if norm == suite.norm else f"--norm {norm}"
+        raise SettingsError(f"{given}: {error}") from error
+    if norm != suite.norm and epsilon is None:
+        raise SettingsError(f"--norm {norm} needs an --epsilon too: the suite's own is meant for {suite.norm}.")
+    return other
 
 
 def _parse_fields(cls: type[Any], table: Table, where: str, known: Sequence[str]) -> Table:
