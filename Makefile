@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test lint docs integrations bench studies soak mutants clean
 
 help:
-	@echo "make demo     train and attack three models on the embedded digits (about 3 minutes)"
+	@echo "make demo     train and attack three models on the embedded digits (1 to 3 minutes)"
 	@echo "make test     lint, types and all tests except the long ones"
 	@echo "make lint     ruff and mypy only"
 	@echo "make docs     the documentation site, in build/site"

@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from maxmahal.evaluate import Evaluation, EvaluationReporter, Verdict, evaluate_models, read_evaluations
+from maxmahal.evaluate import Evaluation, EvaluationReporter, evaluate_models, read_evaluations
 from maxmahal.report import write_page
 from maxmahal.train import Reporter, load_settings, train_model
 
 ROWS = {"SCE": "digits-sce", "MMC": "digits-mmc", "AT (MMC)": "digits-at-mmc"}
 FLAT_ROWS = {"SCE, 2 features": "digits-sce", "MMC, 2 features": "digits-mmc"}
 SUITE, FLAT_SUITE = "demo", "quick"
-CLAIMS = ("own-loss", "cross-entropy", "margin")  # attacks after which a weaker evaluation would stop
-LOOKS_ROBUST = 0.25  # below this, an attack has shown that the model is not robust
-MASKED_BY = 0.1  # an attack this far above the worst case has failed: the model masks its gradients
 
 
 def train_demo(
@@ -44,26 +41,3 @@ def attack_demo(
     evaluate_models(flat, out=records, suite=FLAT_SUITE, data="digits", limit=limit, epsilon="0.15", reporter=reporter)
     write_page(read_evaluations(records), out / "report.html")
     return found
-
-
-def describe(verdict: Verdict, baseline_clean: float) -> str:
-    """One sentence about a row, from its numbers."""
-    clean, worst = verdict.clean.value, verdict.robust.value
-    claims = {
-        each.stage.title: each.accuracy.value
-        for each in verdict.stages
-        if each.stage.name in CLAIMS and each.accuracy is not None
-    }
-    misled = max(claims, key=lambda title: claims[title])
-    if claims[misled] > LOOKS_ROBUST and claims[misled] - worst > MASKED_BY:
-        return (
-            f"Looks robust to {misled} ({claims[misled]:.1%}), but the worst case is {worst:.1%}: "
-            f"the weaker attack failed, and the model is not robust."
-        )
-    if worst < 0.5 * clean:
-        return f"Correct on {clean:.1%} of clean and {worst:.1%} of attacked images: not robust at this epsilon."
-    cost = baseline_clean - clean
-    price = (
-        f"at a cost of {100 * cost:.1f} points of clean accuracy" if cost > 0 else "at no cost in clean accuracy here"
-    )
-    return f"{worst:.1%} under all attacks, {price}; stronger attacks may lower it."
