@@ -142,21 +142,6 @@ def carlini_peers(
     ]
 
 
-def minimum_norm_peers(norm: Norm, steps: int, seed: int = 0) -> list[Peer]:
-    """Attacks that look for the nearest adversarial image."""
-    fmn = "LInfFMNAttack" if norm == "Linf" else f"{norm}FMNAttack"
-    peers = [
-        _foolbox(fmn, seed, None, lambda lib: getattr(lib, fmn)(steps=steps)),
-        _advlib(f"fmn {norm}", seed, "fmn", norm=ORDERS[norm], steps=steps),
-    ]
-    if norm == "L2":
-        peers.append(_foolbox("DDNAttack", seed, None, lambda lib: lib.DDNAttack(steps=steps)))
-        peers.append(_advlib("ddn", seed, "ddn", steps=steps, levels=None))
-    if norm in ("L2", "L1"):
-        peers.append(_advlib(f"alma {norm}", seed, "alma", num_steps=steps, distance=norm.lower()))
-    return peers
-
-
 def spsa_peers(epsilon: float, steps: int, lr: float, delta: float, directions: int, seed: int) -> list[Peer]:
     """SPSA on the margin in L∞ with Adam; ``directions`` mirrored pairs a step, so twice as many evaluations.
 

@@ -4,24 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from small_models import Curved, Linear, normal, predictions, uniform
+from small_models import Curved, Linear, Recorder, normal, predictions, uniform
 from torch import Tensor, nn
 
 from maxmahal.attacks import L2, Engine, Linf, Outputs, cross_entropy, dlr
 from maxmahal.attacks.apgd import AutoDescent, _windows, apgd
 from maxmahal.attacks.oracle import Samples
-
-
-class Recorder(nn.Module):
-    """A model that remembers what it was shown."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model, self.seen = model, []
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.seen.append(images.detach().clone())
-        return self.model(images)
 
 
 def pinned(kind: type, radius: float, start: Tensor) -> Linf | L2:

@@ -3,9 +3,7 @@
 All comparisons are of the last iterate from the image itself: the random starts are each library's own.
 """
 
-import importlib.util
-import sys
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -57,19 +55,6 @@ def foolbox() -> Any:
 @pytest.fixture
 def torchattacks() -> Any:
     return pytest.importorskip("torchattacks")
-
-
-@pytest.fixture
-def adv_lib() -> Any:
-    """It imports torchvision and visdom, neither of which its attacks use; where they are absent, stand-ins will do."""
-    absent = [name for name in ("torchvision", "visdom") if importlib.util.find_spec(name) is None]
-    for name in absent:
-        sys.modules[name] = SimpleNamespace(models=None)  # type: ignore[assignment]
-    try:
-        return pytest.importorskip("adv_lib.attacks")
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 class MarginLoss(nn.Module):

@@ -1,8 +1,5 @@
 """How Carlini and Wagner's attack searches: step by step, and beside other libraries."""
 
-import importlib.util
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,19 +79,6 @@ def test_a_descent_from_a_random_point_finds_what_the_first_does_not() -> None:
     assert more.distances.min().item() == pytest.approx(0.25, rel=0.03)
     other_seed = carlini_wagner(model, images, labels, search_steps=9, seed=1, **settings)
     assert not other_seed.images.equal(more.images)
-
-
-@pytest.fixture
-def adv_lib() -> Any:
-    """It imports torchvision and visdom, neither of which its attacks use; where they are absent, stand-ins will do."""
-    absent = [name for name in ("torchvision", "visdom") if importlib.util.find_spec(name) is None]
-    for name in absent:
-        sys.modules[name] = SimpleNamespace(models=None)  # type: ignore[assignment]
-    try:
-        return pytest.importorskip("adv_lib.attacks")
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 def test_the_binary_search_is_adv_libs(adv_lib: Any) -> None:

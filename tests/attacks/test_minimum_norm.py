@@ -1,9 +1,6 @@
 """The fast minimum-norm attack where the smallest distance is known, beside its peers, and what it promises."""
 
-import importlib.util
 import math
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -199,19 +196,6 @@ def test_it_and_carlini_and_wagner_agree() -> None:
     ours = fmn(CURVED, MANY, LABELS, norm="l2", steps=150)
     theirs = carlini_wagner(CURVED, MANY, LABELS, steps=50)
     assert float(ours.distances.median()) == pytest.approx(float(theirs.distances.median()), rel=0.02)
-
-
-@pytest.fixture
-def adv_lib() -> Any:
-    """It imports torchvision and visdom, neither of which its attacks use; where they are absent, stand-ins will do."""
-    absent = [name for name in ("torchvision", "visdom") if importlib.util.find_spec(name) is None]
-    for name in absent:
-        sys.modules[name] = SimpleNamespace(models=None)  # type: ignore[assignment]
-    try:
-        return pytest.importorskip("adv_lib.attacks")
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 @both_norms

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from small_models import Linear, normal, uniform
-from torch import Tensor, nn
+from small_models import Linear, Recorder, normal, uniform
+from torch import Tensor
 
 from maxmahal.attacks import L2, Engine, Linf, Outputs
 from maxmahal.attacks.square import draw_windows, patterns, square, tiles, window_sides
@@ -68,18 +68,6 @@ def test_sides_follow_the_share_of_the_pixels() -> None:
     assert window_sides(0.8, 32, 32, odd=False) == (29, 20, 14, 10, 7, 5, 4, 3, 2, 1)
     assert window_sides(0.8, 32, 32, odd=True) == (29, 21, 15, 11, 7, 5, 5, 3, 3, 3)
     assert window_sides(1.0, 4, 9, odd=True) == (4, 4, 3, 3, 3, 3, 3, 3, 3, 3)
-
-
-class Recorder(nn.Module):
-    """A model that remembers what it was shown."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model, self.seen = model, []
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.seen.append(images.detach().clone())
-        return self.model(images)
 
 
 def never_better(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
