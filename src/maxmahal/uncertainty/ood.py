@@ -25,7 +25,7 @@ def scrambled(images: Float[Tensor, "n c h w"], data: ImageData) -> Float[Tensor
 
 CHANGES: dict[str, Callable[[Tensor, ImageData], Tensor]] = {
     "inverted": lambda images, _: 1 - images,
-    "turned": lambda images, _: images.rot90(1, dims=(2, 3)),
+    "turned": lambda images, data: fit(images.rot90(1, dims=(2, 3)), data.image_shape),
     "shifted": lambda images, _: images.roll(images.shape[3] // 2, dims=3),  # by half of the width, cyclically
     "scrambled": scrambled,
 }
