@@ -1,5 +1,7 @@
 """What attacks minimise, each against its formula in float64."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,7 @@ from maxmahal.attacks import (
     nearest_center,
     own_loss,
     own_loss_difference,
+    prepare,
 )
 from maxmahal.attacks.objectives import zero_is_success
 from maxmahal.errors import ArgumentError
@@ -152,6 +155,33 @@ def test_a_classifier_shows_its_features() -> None:
     outputs = model_outputs(model, images)
     assert torch.equal(outputs.features, images.flatten(1))
     assert torch.equal(outputs.logits, model(images))
+
+
+def with_a_hook(model: Classifier) -> None:
+    model.register_forward_hook(lambda module, inputs, logits: -logits)
+
+
+def with_a_pre_hook(model: Classifier) -> None:
+    model.register_forward_pre_hook(lambda module, inputs: (1 - inputs[0],))
+
+
+def with_its_own_forward(model: Classifier) -> None:
+    model.forward = lambda images: -model.head.logits(model.features(images))  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("change", [with_a_hook, with_a_pre_hook, with_its_own_forward])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_what_changes_a_call_of_a_classifier_changes_its_outputs(
+    change: Callable[[Classifier], None], prepared: bool
+) -> None:
+    model = Classifier(nn.Flatten(), SCE(num_classes=4, feature_dim=3)).eval()
+    images = torch.rand(2, 1, 1, 3)
+    before = model(images)
+    change(model)
+    assert not torch.allclose(model(images), before)
+    outputs = prepare(model).search(images) if prepared else model_outputs(model, images)
+    torch.testing.assert_close(outputs.logits, model(images))
+    assert outputs.features is None
 
 
 def test_objectives_have_names_for_settings_files() -> None:

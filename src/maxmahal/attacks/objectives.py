@@ -25,12 +25,23 @@ class Outputs:
     features: Float[Tensor, "n d"] | None = None
 
 
+def plain_classifier(model: object) -> Classifier | None:
+    """The model itself if a call of it computes its features and the head's logits of them, and nothing else.
+
+    Not so with hooks, or with a forward method of its own.
+    """
+    if not isinstance(model, Classifier) or type(model).forward is not Classifier.forward:
+        return None
+    changed = "forward" in vars(model) or model._forward_hooks or model._forward_pre_hooks
+    return None if changed else model
+
+
 def model_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> Outputs:
     """Logits and, where the model shows them, the features behind them."""
-    if isinstance(model, Classifier) and type(model).forward is Classifier.forward:
-        features = model.features(images)
-        return Outputs(model.head.logits(features), features)
-    return Outputs(model(images))
+    if (classifier := plain_classifier(model)) is None:
+        return Outputs(model(images))
+    features = classifier.features(images)
+    return Outputs(classifier.head.logits(features), features)
 
 
 Objective = Callable[[Outputs, Tensor, Tensor | None], Tensor]

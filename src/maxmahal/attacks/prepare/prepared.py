@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from maxmahal.attacks.objectives import Outputs, model_outputs
+from maxmahal.attacks.objectives import Outputs, plain_classifier
 from maxmahal.attacks.prepare.cuda_graphs import relative_difference
 from maxmahal.attacks.prepare.folding import Foldable, find_foldable, fold, short_reason
 from maxmahal.errors import ArgumentError, check_choice
@@ -227,19 +227,19 @@ def network_of(model: nn.Module) -> nn.Module:
 
 
 def _runner(model: nn.Module, *, channels_last: bool, bfloat16: bool) -> _Run:
+    classifier = plain_classifier(model)
+
     def run(images: Tensor) -> tuple[Tensor, Tensor | None]:
         if channels_last:
             images = images.to(memory_format=torch.channels_last)
         with _autocast(images.device.type, bfloat16):
-            if not isinstance(model, Classifier):
-                outputs = model_outputs(model, images)
-                features = None if outputs.features is None else outputs.features.float()
-                return outputs.logits.float(), features
-            features = model.features(images)
+            if classifier is None:
+                return model(images).float(), None
+            features = classifier.features(images)
         # The head tells classes apart by small differences of large numbers, so it never runs in bfloat16.
         with _autocast(images.device.type, enabled=False):
             features = features.float()
-            return model.head.logits(features).float(), features
+            return classifier.head.logits(features).float(), features
 
     return run
 
