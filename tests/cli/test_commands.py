@@ -135,6 +135,22 @@ def test_users_code_that_fails_is_told_with_its_place(run, tmp_path: Path, monke
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("layer", "name"), [("nn.LazyLinear(dim)", "1.weight"), ("nn.LazyBatchNorm1d(affine=False)", "1.running_mean")]
+)
+def test_a_network_of_lazy_layers_is_refused_before_training(
+    run, layer: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"from torch import nn\ndef net(shape, dim):\n    return nn.Sequential(nn.Flatten(), {layer})\n"
+    (tmp_path / "lazycode.py").write_text(code)
+    monkeypatch.delitem(sys.modules, "lazycode", raising=False)
+    monkeypatch.chdir(tmp_path)
+    run("train", "digits-mmc", *TINY, "--set", "model.backbone=lazycode:net").assert_refused(
+        f"'{name}' does not; give its lazy layers their widths"
+    )
+    assert not (tmp_path / "runs").exists()
+
+
 def test_users_code_that_takes_other_arguments_is_told_its_own(run, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "othercode.py").write_text(
         "from torch import nn\n"

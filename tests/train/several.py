@@ -23,7 +23,7 @@ from maxmahal.train import Settings, load_settings, new_classifier
 from maxmahal.train.loop import batches
 from maxmahal.train.methods import METHODS, Batch
 from maxmahal.train.optimiser import WeightAverage, build_optimiser
-from maxmahal.train.processes import ALONE, Processes
+from maxmahal.train.processes import ALONE, Processes, joined
 from maxmahal.train.splits import load_splits
 from maxmahal.train.step import step_kind
 from processes import Started
@@ -123,18 +123,16 @@ def main() -> None:
 
 
 def compare(settings: Settings) -> None:
-    dist.init_process_group("gloo")
-    processes = Processes(dist.get_rank(), dist.get_world_size(), joined=True)
     data = load_splits(settings.data, None, "cpu").train
-    losses, state = take_steps(settings, data, processes)
-    for name, value in state.items():
-        firsts = value.clone()
-        dist.broadcast(firsts, 0)
-        assert torch.equal(firsts, value), f"{name} differs between the processes"
+    with joined(torch.device("cpu"), settings.train.batch_size, resume=False) as processes:
+        losses, state = take_steps(settings, data, processes)
+        for name, value in state.items():
+            firsts = value.clone()
+            dist.broadcast(firsts, 0)
+            assert torch.equal(firsts, value), f"{name} differs between the processes"
     by_hand = not settings.train.sync_batch_norm
     expected = local_statistics(settings, data, processes.count) if by_hand else take_steps(settings, data, ALONE)
     pairs = [(torch.tensor(losses), torch.tensor(expected[0])), *((state[name], expected[1][name]) for name in state)]
     worst = max(float((one - two).abs().max() / two.abs().max().clamp_min(1)) for one, two in pairs)
     if processes.first:
         Path(os.environ["RESULT"]).write_text(json.dumps({"worst": worst, "losses": losses}))
-    dist.destroy_process_group()

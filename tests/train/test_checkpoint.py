@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from maxmahal.errors import CheckpointError
 from maxmahal.files import StorageError, write_atomically, write_text_atomically
 from maxmahal.train import Settings, load_model, train_model
 from maxmahal.train.checkpoint import FINGERPRINT, fingerprint_file, load_progress, read_tensors, save_tensors
 from maxmahal.train.loop import Silent
+from maxmahal.train.optimiser import build_optimiser, momentum_tensors, restore_momentum
 
 Make = Callable[..., Settings]
 
@@ -245,6 +247,30 @@ def test_a_run_without_momentum_goes_on(tiny_settings: Make, tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         train_model(settings, tmp_path / "run", reporter=Stopping())
     assert train_model(settings, tmp_path / "run", resume=True)["finished"]
+
+
+def test_a_run_that_shared_its_device_before_a_stop_says_so(tiny_settings: Make, tmp_path: Path) -> None:
+    class Stopping(Silent):
+        def epoch(self, metrics: dict[str, int | float]) -> None:
+            raise KeyboardInterrupt
+
+    settings = tiny_settings("digits-mmc", "train.epochs=2")
+    with pytest.raises(KeyboardInterrupt):
+        train_model(settings, tmp_path / "run", reporter=Stopping(), sharing=3)
+    assert train_model(settings, tmp_path / "run", resume=True)["sharing"] == 3
+
+
+def test_a_layer_that_is_never_used_has_a_momentum_of_zeros(tiny_settings: Make) -> None:
+    model = nn.ModuleDict({"used": nn.Linear(2, 2), "unused": nn.Linear(2, 2)})
+    settings = tiny_settings("digits-mmc").train
+    trained, resumed = (build_optimiser(model, settings) for _ in range(2))
+    model["used"](torch.ones(1, 2)).sum().backward()
+    trained.step()
+    restore_momentum(model, resumed, momentum_tensors(model, trained))
+    buffers = {name: resumed.state[each]["momentum_buffer"] for name, each in model.named_parameters()}
+    assert {name: bool(each.any()) for name, each in buffers.items()} == {
+        "used.weight": True, "used.bias": True, "unused.weight": False, "unused.bias": False
+    }  # fmt: skip
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:

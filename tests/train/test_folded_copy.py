@@ -72,6 +72,26 @@ def test_layers_with_and_without_bias_and_scale() -> None:
     torch.testing.assert_close(copied(IMAGES), model.eval()(IMAGES), rtol=1e-4, atol=1e-5)
 
 
+class Shifted(nn.Module):
+    """Adds a buffer that no checkpoint holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(()), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images + self.shift
+
+
+def test_buffers_that_no_checkpoint_holds_are_copied_too() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), Shifted()).eval()
+    copied = folded_copy(model, torch.float32)
+    assert copied is not None
+    model[2].shift += 0.3
+    copied.refresh()
+    torch.testing.assert_close(copied(IMAGES), model(IMAGES), rtol=1e-4, atol=1e-5)
+
+
 def test_a_network_with_nothing_to_fold_or_that_cannot_be_copied_has_none() -> None:
     assert folded_copy(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), torch.float32) is None
     locked = network("cnn")

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from maxmahal import MMC, SCE, Classifier, max_mahalanobis_centers
 from maxmahal.attacks import model_outputs
+from maxmahal.errors import SettingsError
 from maxmahal.train.methods import AdversarialPairing, AdversarialTraining, Batch, Trades, TrainingMethod
 from maxmahal.train.methods.craft import PGDCraft, random_targets
 
@@ -77,6 +78,11 @@ def test_target_policies() -> None:
     assert 0.3 < (anything == batch.labels).double().mean() < 0.37
     for targets in (other, anything):
         assert torch.bincount(targets, minlength=3).min() > 900
+
+
+def test_one_class_has_no_other_to_aim_at(batch: Batch) -> None:
+    with pytest.raises(SettingsError, match=r"method\.targeted needs at least two classes"):
+        random_targets(batch, 1, "other")
 
 
 def test_the_predicted_label_can_be_fled_from(batch: Batch) -> None:

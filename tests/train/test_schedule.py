@@ -1,12 +1,17 @@
 """The learning rate against the values the paper names, and the parts of the optimiser."""
 
+import threading
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils import parametrizations
 
 from maxmahal import SCE, Classifier
+from maxmahal.errors import SettingsError
 from maxmahal.train import TrainSettings
 from maxmahal.train.optimiser import WeightAverage, average_weight, build_optimiser, learning_rate
 
@@ -53,6 +58,24 @@ def test_a_weight_that_two_layers_share_steps_once() -> None:
     second.weight = first.weight
     optimiser = build_optimiser(nn.Sequential(first, second), TrainSettings())
     assert sum(len(group["params"]) for group in optimiser.param_groups) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize(
+    ("normed", "expected"),
+    [
+        (nn.utils.weight_norm, {"0.weight_g", "0.weight_v"}),
+        (nn.utils.spectral_norm, {"0.weight_orig"}),
+        (parametrizations.weight_norm, {f"0.parametrizations.weight.original{place}" for place in (0, 1)}),
+        (parametrizations.spectral_norm, {"0.parametrizations.weight.original"}),
+    ],
+)
+def test_what_a_weight_is_computed_from_decays(normed: Callable[[nn.Module], nn.Module], expected: set[str]) -> None:
+    model = nn.Sequential(normed(nn.Conv2d(1, 2, 3)), nn.BatchNorm2d(2))
+    decayed, others = (group["params"] for group in build_optimiser(model, TrainSettings()).param_groups)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert {names[id(parameter)] for parameter in decayed} == expected
+    assert {names[id(parameter)] for parameter in others} == set(names.values()) - expected
 
 
 def test_weight_average_follows_its_formula() -> None:
@@ -110,3 +133,10 @@ def test_stochastic_weight_averaging_is_the_mean_of_all_weights_from_its_start()
 def test_averages_that_exclude_each_other_are_refused(changes: dict[str, float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         TrainSettings(**changes)  # type: ignore[arg-type]
+
+
+def test_a_network_that_cannot_be_copied_cannot_be_averaged() -> None:
+    model = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), SCE(num_classes=2, feature_dim=2))
+    model.lock = threading.Lock()  # type: ignore[assignment]
+    with pytest.raises(SettingsError, match=r"cannot be copied \(.*lock.*\), so its weights cannot be averaged"):
+        WeightAverage(model, TrainSettings(ema=0.9))

@@ -1,8 +1,11 @@
 """Build a model from settings."""
 
+from itertools import chain
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from maxmahal.centers import CENTERS
 from maxmahal.data import ImageData
@@ -78,5 +81,12 @@ def own_backbone(settings: ModelSettings, image_shape: tuple[int, int, int]) -> 
         raise SettingsError(
             f"model.backbone = '{settings.backbone}' must return a torch.nn.Module when called with "
             f"(image_shape, feature_dim); it returned {type(backbone).__name__}."
+        )
+    if lazy := [
+        name for name, tensor in chain(backbone.named_parameters(), backbone.named_buffers()) if is_lazy(tensor)
+    ]:
+        raise SettingsError(
+            f"model.backbone = '{settings.backbone}' must know its shapes before it sees images, but '{lazy[0]}' does "
+            "not; give its lazy layers their widths, which follow from image_shape."
         )
     return backbone

@@ -216,6 +216,7 @@ class RunProgress:
     best_score: float = -1.0
     threads: int = 0
     processes: int = 1
+    sharing: int = 1
     settings: str = ""
 
     @property

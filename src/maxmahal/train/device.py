@@ -134,8 +134,7 @@ class FoldedCopy(nn.Module):
             ours.to(precision)
             ours.weight.data = torch.empty_like(layer.weight, dtype=precision)  # in the same memory layout
         folded = {name for pair in pairs for name in pair}
-        theirs = dict(network.state_dict(keep_vars=True))
-        own = self.copied.state_dict(keep_vars=True)
+        theirs, own = _tensors(network), _tensors(self.copied)
         self._others = [(theirs[name], own[name]) for name in own if name.rpartition(".")[0] not in folded]
         self.refresh()
 
@@ -156,6 +155,14 @@ class FoldedCopy(nn.Module):
             mean = mean if layer.bias is None else mean - layer.bias
             torch.mul(layer.weight, scale.view(-1, *[1] * (layer.weight.ndim - 1)), out=ours.weight)
             torch.addcmul(shift, mean, scale, value=-1, out=ours.bias)
+
+
+def _tensors(network: nn.Module) -> dict[str, Tensor]:
+    """All parameters and buffers by name, also buffers that checkpoints do not hold."""
+    parameters, buffers = (
+        tensors(remove_duplicate=False) for tensors in (network.named_parameters, network.named_buffers)
+    )
+    return {**dict(parameters), **dict(buffers)}
 
 
 def folded_copy(network: nn.Module, precision: torch.dtype) -> FoldedCopy | None:

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from maxmahal.attacks.prepare.folding import short_reason
+from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
 from maxmahal.train.config import TrainSettings
 
@@ -21,8 +23,8 @@ def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SG
     kinds: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
     if settings.decay == "weights":
         kinds = (*kinds, nn.Linear)
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, kinds)]
-    decayed = list({id(layer.weight): layer.weight for layer in layers}.values())  # a shared weight steps only once
+    layers = [module for module in model.modules() if isinstance(module, kinds)]
+    decayed = list({id(each): each for layer in layers for each in _matrices(layer)}.values())  # a shared one only once
     others = [parameter for parameter in model.parameters() if all(parameter is not one for one in decayed)]
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
     device = (decayed or others)[0].device
@@ -36,13 +38,23 @@ def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SG
     return optimiser
 
 
+def _matrices(layer: Any) -> list[nn.Parameter]:
+    """The weight of a layer, or the parameters from which weight or spectral normalisation computes it."""
+    if isinstance(layer.weight, nn.Parameter):
+        return [layer.weight]
+    return [parameter for parameter in layer.parameters() if parameter.ndim > 1]
+
+
 def momentum_tensors(model: nn.Module, optimiser: torch.optim.SGD) -> dict[str, Tensor]:
-    """The momentum buffers by parameter name, for a checkpoint."""
-    return {
-        name: optimiser.state[parameter]["momentum_buffer"]
-        for name, parameter in model.named_parameters()
-        if optimiser.state.get(parameter, {}).get("momentum_buffer") is not None
-    }
+    """The momentum buffers by parameter name, for a checkpoint; zeros for a parameter that no step has used yet."""
+    buffers = {}
+    for name, parameter in model.named_parameters():
+        buffer = optimiser.state.get(parameter, {}).get("momentum_buffer")
+        if buffer is None and parameter.requires_grad and optimiser.param_groups[0]["momentum"]:
+            buffer = torch.zeros_like(parameter)
+        if buffer is not None:
+            buffers[name] = buffer
+    return buffers
 
 
 def restore_momentum(model: nn.Module, optimiser: torch.optim.SGD, tensors: dict[str, Tensor]) -> None:
@@ -82,7 +94,13 @@ class WeightAverage:
     """
 
     def __init__(self, model: Classifier, settings: TrainSettings) -> None:
-        self.model: Classifier = copy.deepcopy(model).requires_grad_(False)
+        try:
+            self.model: Classifier = copy.deepcopy(model).requires_grad_(False)
+        except Exception as error:  # of a network that holds locks, handles or computed weights
+            raise SettingsError(
+                f"The network cannot be copied ({short_reason(error)}), so its weights cannot be averaged; set "
+                "train.ema=0 and train.swa=1, or let copy.deepcopy work on it."
+            ) from error
         self._settings = settings
         pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
         self._moving = [pair for pair in pairs if pair[0].is_floating_point()]

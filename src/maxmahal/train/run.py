@@ -61,7 +61,8 @@ def train_model(
     With ``resume`` the run continues after its last saved epoch: on the CPU, and on a GPU with
     ``cuda.deterministic``, with the same result as without a stop. ``until`` is a time of ``time.monotonic()``: a run
     that cannot finish by then stops after the last epoch that fits and returns ``finished: False``. ``sharing``, the
-    number of trainings on the device, is recorded. Under torchrun, all its processes train one model together.
+    number of trainings on the device, is recorded, the largest of a resumed run. Under torchrun, all its processes
+    train one model together.
     """
     device = own_device(pick_device(device))
     folder = RunFolder(out)
@@ -101,7 +102,7 @@ class _Run:
         self.settings = settings
         self.folder = folder
         self.data = data
-        self.reporter, self.sharing, self.processes = reporter, sharing, processes
+        self.reporter, self.processes = reporter, processes
         self.method: TrainingMethod = settings.method.build(METHODS)
         self.perturbations: Perturbations | None = None
         if (ball := self.method.reused) is not None:
@@ -120,7 +121,10 @@ class _Run:
         )
         self._saved_epoch, self._saved_at = 0, -math.inf
         self.progress = RunProgress(
-            threads=torch.get_num_threads(), processes=processes.count, settings=json.dumps(to_table(settings))
+            threads=torch.get_num_threads(),
+            processes=processes.count,
+            sharing=sharing,
+            settings=json.dumps(to_table(settings)),
         )
 
     @property
@@ -188,6 +192,7 @@ class _Run:
                 f"its weights will differ {how}."
             )
         load_state(self.folder.state, self.model, self.optimiser, self.average, self.perturbations)
+        saved.sharing = max(saved.sharing, self.progress.sharing)
         self.progress, self._saved_epoch, self._saved_at = saved, saved.epoch, time.monotonic()
         if self.processes.first:
             self.folder.keep_metrics(saved.epoch)
@@ -250,7 +255,7 @@ class _Run:
             "train_seconds": self.progress.train_seconds,
             "device": str(self.data.train.device),
             "gpu": torch.cuda.get_device_name(device) if (device := self.data.train.device).type == "cuda" else "",
-            "sharing": self.sharing,
+            "sharing": self.progress.sharing,
             "threads": self.progress.threads,
             "processes": self.progress.processes,
             "torch": torch.__version__,

@@ -168,6 +168,8 @@ def random_targets(batch: Batch, num_classes: int, policy: Literal["other", "any
     """A random target class per sample: any class, or any other than the label."""
     if policy == "any":
         return integers(batch.sample_ids, num_classes, "target", batch.random_seed)
+    if num_classes < 2:
+        raise SettingsError("method.targeted needs at least two classes; the data has one.")
     offset = 1 + integers(batch.sample_ids, num_classes - 1, "target", batch.random_seed)
     return (batch.labels + offset) % num_classes
 
