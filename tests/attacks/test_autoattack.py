@@ -49,6 +49,19 @@ def test_results_are_inside_the_threat_and_survivors_only_shrink(threat: Linf | 
 
 
 @installed
+def test_inference_mode_is_no_place_for_gradients() -> None:
+    few = {"threat": Linf(0.01), "seed": 0, "steps": 2}
+    with torch.inference_mode():
+        for call in (autoattack, fab):
+            with pytest.raises(ArgumentError, match=r"torch\.inference_mode\(\) forbids; call it outside\."):
+                call(MODEL, MANY, PREDICTED, **few)
+        assert attack(attacks=("square",)).images.shape == MANY.shape
+        images, labels = MANY.clone(), PREDICTED.clone()
+    assert autoattack(MODEL, images, labels, **few, queries=2).images.shape == MANY.shape
+    assert fab(MODEL, images, labels, **few).images.shape == MANY.shape
+
+
+@installed
 def test_the_survivors_are_those_of_the_package_itself() -> None:
     library = importlib.import_module("pyautoattack")
     model, threat = Curved(pixels=64).eval(), Linf(0.02)
@@ -363,6 +376,18 @@ def test_losses_that_compare_more_classes_than_there_are_are_refused(classes: in
     for some in (("apgd-ce", "fab-t", "square"), ("fab",)):
         attacked = autoattack(model, images, labels, attacks=some, **options)
         assert list(attacked.survivors) == ["clean", *some]
+
+
+@installed
+def test_square_in_l2_needs_five_rows() -> None:
+    images = uniform(3, 4, 1, 4, 16)
+    model = Curved(pixels=64).eval()
+    options = {"threat": L2(0.5), "seed": 0, "steps": 2, "queries": 5}
+    with pytest.raises(ArgumentError, match="Square in L2 needs images of at least 5 rows; got 4"):
+        autoattack(model, images, predictions(model, images), **options)
+    autoattack(model, images, predictions(model, images), **options, attacks=("apgd-ce", "fab-t"))
+    tall = images.permute(0, 1, 3, 2).contiguous()
+    autoattack(model, tall, predictions(model, tall), **options, attacks=("square",))
 
 
 @installed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from exact_distances import exact_distances
-from small_models import Curved, Linear, curved_classifier, normal, predictions, uniform
+from small_models import Curved, Linear, Pretender, curved_classifier, normal, predictions, uniform
 from torch import Tensor, nn
 
 from maxmahal.attacks import Engine, Outputs, carlini_wagner, cross_entropy, margin
@@ -159,6 +159,17 @@ def test_confidence_is_kept(settings: dict[str, Any]) -> None:
     assert (margins[sure.success] <= -0.5).all()
     kept = sure.success & plain.success
     assert (sure.distances[kept] > plain.distances[kept]).all()
+
+
+@both
+@pytest.mark.parametrize("stretch", [1.05, 3.0])
+def test_the_confidence_is_the_models_own_where_a_search_is_surer(settings: dict[str, Any], stretch: float) -> None:
+    model = Pretender(CURVED, lambda images: stretch * CURVED(images))
+    sure = carlini_wagner(model, MANY, LABELS, confidence=0.5, **settings)
+    with torch.no_grad():
+        margins = margin()(Outputs(CURVED(sure.images)), LABELS, None)
+    assert sure.success.any()
+    assert (margins[sure.success] <= -0.5).all()
 
 
 @both

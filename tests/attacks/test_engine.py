@@ -72,6 +72,12 @@ def asked_of(model: nn.Module) -> list[int]:
     return sizes
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_a_number_is_no_engine() -> None:
+    with pytest.raises(ArgumentError, match=r"engine must be an Engine, such as Engine\(batch_size=64\); got 3"):
+        attack(engine=3)
+
+
 @pytest.mark.parametrize("batch_size", [None, 1, 5])
 def test_every_step_of_every_sample_is_counted(batch_size: int | None) -> None:
     model = Curved().eval()

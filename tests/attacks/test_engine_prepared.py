@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Engine, Linf, Result, carlini_wagner, margin, pgd
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import State, Trial
-from maxmahal.attacks.oracle import Look, Oracle, Samples, full_float32, is_coarse
+from maxmahal.attacks.oracle import Look, Oracle, Samples, full_float32, is_coarse, judge
 from maxmahal.errors import ArgumentError
 
 COUNT = 16
@@ -231,6 +231,42 @@ def test_on_a_gpu_tf32_is_off_for_the_verdict_and_as_it_was_afterwards(switches:
     with full_float32(cuda, "tf32"):
         assert tf32_settings() == ["tf32", "tf32", "tf32"]
     assert tf32_settings() == switches
+
+
+@pytest.fixture(params=["medium", "high"])
+def coarse_cpu(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A caller lets products of matrices round; whether they do depends on the CPU."""
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("this torch has no such switch")
+    torch.set_float32_matmul_precision(request.param)
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.usefixtures("coarse_cpu")
+def test_on_a_cpu_the_verdict_is_float32s_and_the_switch_as_it_was_afterwards() -> None:
+    cpu, part = torch.device("cpu"), torch.backends.mkldnn.matmul
+    before = part.fp32_precision
+    assert before != "none"
+    assert is_coarse(cpu)
+    for rounding in ("ieee", "tf32"):
+        with full_float32(cpu, rounding):
+            assert part.fp32_precision == "ieee"
+            assert not is_coarse(cpu)
+    assert part.fp32_precision == before
+    images = uniform(1, 64, 1, 8, 8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64)).eval()
+    logits = judge(model, images).logits
+    torch.set_float32_matmul_precision("highest")
+    torch.testing.assert_close(logits, model(images).detach())
+
+
+@pytest.mark.usefixtures("coarse_cpu")
+def test_a_torch_without_switches_for_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("matmul", "conv", "rnn"):
+        monkeypatch.delattr(type(torch.backends.mkldnn), name)
+    with full_float32(torch.device("cpu")):
+        assert not is_coarse(torch.device("cpu"))
 
 
 class Counted(nn.Module):

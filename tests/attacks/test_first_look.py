@@ -120,6 +120,24 @@ def test_a_model_that_casts_by_itself_is_attacked() -> None:
     assert PGD(Casts(), IMAGES, LABELS).images.shape == IMAGES.shape
 
 
+class InPlace(nn.Module):
+    """Normalises the caller's own tensor."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return MODEL(images.sub_(0.5).div_(0.5))
+
+
+@EVERY_ATTACK
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_model_that_changes_its_images_is_refused_and_they_stay(
+    attack: Callable[..., object], prepared: bool
+) -> None:
+    model, images = InPlace().eval(), IMAGES.clone()
+    sentence = sentence_for(lambda: attack(prepare(model) if prepared else model, images, LABELS))
+    assert sentence.startswith("The model changes the images it is shown in place, ")
+    assert torch.equal(images, IMAGES)
+
+
 def test_memory_that_runs_out_is_still_shared_out() -> None:
     class Small(nn.Module):
         def forward(self, images: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from test_fold import randomise
 from torch import Tensor, nn
 
+from maxmahal.attacks import pgd
 from maxmahal.attacks.objectives import Outputs, model_outputs
 from maxmahal.attacks.prepare import Prepared, prepare
 from maxmahal.centers import max_mahalanobis_centers
@@ -220,6 +221,39 @@ def test_a_model_that_cannot_be_copied_is_searched_itself() -> None:
     assert note.startswith("searching the model itself, which cannot be copied (TypeError: ")
     assert all(parameter.grad is None for parameter in model.parameters())
     assert prepared.precise() is prepared
+
+
+class Casts(nn.Module):
+    """Weights of another dtype behind a cast of their own."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.model, self.dtype = convolutional().to(dtype), dtype
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images.to(self.dtype)).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_model_that_casts_to_its_own_dtype_is_searched_itself(dtype: torch.dtype) -> None:
+    model = Casts(dtype).eval()
+    prepared = prepare(model, precision="bfloat16")
+    labels = model(IMAGES).argmax(dim=1)
+    plain, attacked = (pgd(each, IMAGES, labels, 0.05, steps=3) for each in (model, prepared))
+    assert torch.equal(plain.fooled, attacked.fooled)
+    assert plain.fooled.any()
+    (note,) = prepared.notes
+    assert note.startswith("searching the model itself, whose copy in float32 fails (RuntimeError: ")
+    assert torch.equal(prepared.query(IMAGES).logits, model(IMAGES))
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_images_that_no_model_takes_leave_the_speedups_as_they_were() -> None:
+    prepared = prepare(convolutional())
+    notes = prepared.notes
+    with pytest.raises(RuntimeError):
+        prepared.search(IMAGES[:, :1])
+    assert prepared.notes == notes
 
 
 class Noisy(nn.Module):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from maxmahal.attacks import Transformed
 from maxmahal.attacks.transforms import (
@@ -149,6 +149,19 @@ def test_images_stay_in_range_and_the_callers_are_not_touched(search: Callable) 
     assert not found.images.requires_grad
     assert found.images.min() >= 0
     assert found.images.max() <= 1
+
+
+@SEARCHES
+def test_inside_autocast_only_a_success_in_float32_ends_the_tries(search: Callable) -> None:
+    """bfloat16 has 8 bits: 0.4996 and 0.5 are one number to it, and then class 0 wins."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2, bias=False)).eval()
+    model[1].weight.data = torch.tensor([[0.4996], [0.5]])
+    images = torch.full((1, 1, 1, 1), 0.5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model(images).argmax().item() == 0
+        found = search(images, torch.tensor([1]), IDS[:1], tries=4, by=model)
+    assert found.fooled.tolist() == [False]
+    assert found.tries.tolist() == [4]
 
 
 def test_noise_may_go_unclipped() -> None:

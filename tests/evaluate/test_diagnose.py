@@ -85,8 +85,7 @@ def test_a_check_is_a_pure_function_of_the_probe(name: str) -> None:
 def test_the_batch_size_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = probe_of(trained("sce"), count=30)
     whole = CHECKS[name](probe)
-    here = [f"evaluate.diagnose.{name}" for name in ("probe", "checks")]
-    for module in ("attacks.engine", *here):
+    for module in ("attacks.engine", "attacks.oracle", "evaluate.diagnose.checks"):
         monkeypatch.setattr(f"maxmahal.{module}.default_batch_size", lambda images: 7)
     parts = CHECKS[name](probe_of(trained("sce"), count=30))
     assert parts.flagged == whole.flagged

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import evaluate_model
+from maxmahal.losses import MMC
+from maxmahal.models import Classifier
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SUITE = """
@@ -111,3 +113,40 @@ def test_the_users_own_interrupt_passes_through(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         evaluate_model(stop, out=tmp_path, suite="quick", data=labelled_by(Curved(), 4))
+
+
+def test_a_classifier_that_fits_few_images_at_a_time_is_evaluated(tmp_path: Path) -> None:
+    class Large(nn.Module):
+        def __init__(self, room: int) -> None:
+            super().__init__()
+            self.network, self.room = Curved(), room
+
+        def forward(self, images: Tensor) -> Tensor:
+            if len(images) > self.room:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return self.network(images)
+
+    suite = tmp_path / "small.toml"
+    suite.write_text(SUITE.format(diagnose="true"))
+    models = [Classifier(Large(room), MMC(torch.eye(4))).eval() for room in (12, 3)]
+    data = labelled_by(models[0], 12)
+    found = [evaluate_model(each, out=tmp_path / f"{each.backbone.room}", suite=suite, data=data) for each in models]
+    assert found[0].finished
+    assert found[0].verdict.sentence == found[1].verdict.sentence
+    assert len(found[0].points) == len(found[1].points) > 0
+
+
+def test_an_attack_that_overwrites_its_images_stays_in_the_ball(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "overwriting.py").write_text(
+        "def attack(model, images, labels):\n    return images.copy_(1 - images)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    suite = tmp_path / "small.toml"
+    suite.write_text(SUITE.format(diagnose="false").replace('"pgd"\nsteps = 2', '"overwriting:attack"'))
+    model = Curved().eval()
+    found = evaluate_model(model, out=tmp_path / "out", suite=suite, data=labelled_by(model, 60))
+    columns = found.stage("pgd").columns
+    assert columns.broken.any()
+    assert columns.distortion[columns.broken].tolist() == pytest.approx([0.1] * int(columns.broken.sum()), abs=1e-3)

@@ -137,6 +137,13 @@ def test_two_classes_leave_one_target() -> None:
     assert list(found.survivors)[-1] == "APGD-100, margin to each of 1 classes"
 
 
+@pytest.mark.parametrize("gradients", [10, 200])
+def test_a_model_of_one_class_is_refused(gradients: int) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1)).eval()
+    with pytest.raises(ArgumentError, match="at least two classes"):
+        attack_within(model, torch.rand(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), THREAT, gradients=gradients)
+
+
 def test_a_model_in_train_mode_is_refused_before_it_is_asked() -> None:
     """One image through batch norm in train mode would change its statistics."""
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(64, 3)).train()

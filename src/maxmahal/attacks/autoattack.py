@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks.checks import check_images, check_logits, check_model, check_seed, check_threat
-from maxmahal.attacks.model_outputs import is_out_of_memory, model_errors
+from maxmahal.attacks.model_outputs import check_unchanged, is_out_of_memory, model_errors
 from maxmahal.attacks.objectives import margin
-from maxmahal.attacks.oracle import FOOLED, Look, Samples, full_float32, make_oracle
+from maxmahal.attacks.oracle import FOOLED, Look, Samples, check_gradients_allowed, full_float32, make_oracle
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.result import Nearest, Passes, Result
 from maxmahal.attacks.threats import L2, UNIT, Images, Linf, as_ball
@@ -27,6 +27,7 @@ from maxmahal.imports import optional
 
 FEWEST_CLASSES = {"apgd-ce": 2, "apgd-dlr": 3, "apgd-t": 4, "fab": 2, "fab-t": 2, "square": 2}
 _MOST_TARGETS = 9
+_LEAST_HEIGHT = 5  # Square divides the rows by five
 _PACKAGE = ("pyautoattack", "pip install 'maxmahal[autoattack]'")
 
 
@@ -70,7 +71,9 @@ class Wrapped:
         self.clean, self.labels = images.detach(), labels
         self._oracle = make_oracle(self.model, margin(), batch_size, eot_samples=1)
         self.passes: Passes = self._oracle.passes
-        look = self._verdict(self.clean, labels)
+        shown = self.clean.clone()
+        look = self._verdict(shown, labels)
+        check_unchanged(shown, self.clean)
         check_logits(look.logits, labels)
         self.classes = look.logits.shape[1]
         self.images, self.predictions = self.clean.clone(), look.predictions
@@ -135,6 +138,8 @@ class Wrapped:
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """The caller's random state, gradients and trace function come back as they were."""
+        if self.wants_gradients:
+            check_gradients_allowed()
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         trace = sys.gettrace()
         rounding = "ieee" if self.coarse is None else "tf32"
@@ -213,6 +218,11 @@ def autoattack(
             raise ArgumentError(
                 f"{name} compares {FEWEST_CLASSES[name]} logits, and the model has only {wrapped.classes} classes; "
                 f"leave it out: attacks=('apgd-ce', 'fab-t', 'square')."
+            )
+        if name == "square" and isinstance(wrapped.threat, L2) and images.shape[2] < _LEAST_HEIGHT:
+            raise ArgumentError(
+                f"pyautoattack's Square in L2 needs images of at least {_LEAST_HEIGHT} rows; got {images.shape[2]}. "
+                "Leave it out: attacks=('apgd-ce', 'apgd-t', 'fab-t')."
             )
     survivors = {"clean": wrapped.right}
     for name in attacks:

@@ -77,9 +77,8 @@ def carlini_wagner(
         length, descents = min(steps, max(50, steps // 10)), -(-search_steps // 3)
         method = Tracking(length, descents, confidence, zero_is_success(objective), seed, bounds)
     case = Case(images, labels, seed, sample_ids, targets, label_source)
-    # A clean image that is wrong by less than the confidence is no success yet.
-    kept: dict[str, Any] = {"keep": "nearest", "clean_counts": not confidence}
-    found = run(method, model, case, objective=objective, engine=engine, bounds=bounds, **kept)
+    options: dict[str, Any] = {"keep": "nearest", "bounds": bounds, "confidence": confidence}
+    found = run(method, model, case, objective=objective, engine=engine, **options)
     return cast(Nearest, found)
 
 

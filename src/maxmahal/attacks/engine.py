@@ -22,8 +22,8 @@ from maxmahal.attacks.checks import (
     check_seed,
     warn_about_lost,
 )
-from maxmahal.attacks.method import Method, State, Trial
-from maxmahal.attacks.model_outputs import check_answers
+from maxmahal.attacks.method import Method, State, Trial, succeeds
+from maxmahal.attacks.model_outputs import check_answers, check_unchanged
 from maxmahal.attacks.objectives import Objective
 from maxmahal.attacks.oracle import FOOLED, HIT, Model, Oracle, Samples, default_batch_size, is_coarse, make_oracle
 from maxmahal.attacks.prepare import Prepared
@@ -31,7 +31,7 @@ from maxmahal.attacks.prepare.cuda_graphs import Recorder
 from maxmahal.attacks.result import Nearest, Passes, Result, Tally
 from maxmahal.attacks.targets import Targets, resolve_targets
 from maxmahal.attacks.threats import UNIT, Bounds, Images, Threat, per_sample
-from maxmahal.errors import check_choice, check_count
+from maxmahal.errors import ArgumentError, check_choice, check_count
 from maxmahal.random import content_ids, own_stream, stream_key
 
 Keep = Literal["best", "last", "nearest"]
@@ -45,14 +45,14 @@ class Ledger:
     """
 
     def __init__(
-        self, samples: Samples, predictions: Int[Tensor, " n"], keep: Keep, oracle: Oracle, *, clean_counts: bool
+        self, samples: Samples, predictions: Int[Tensor, " n"], keep: Keep, oracle: Oracle, *, confidence: float
     ) -> None:
         self.images = samples.images.clone()
         self.predictions = predictions.clone()
         self.scores = samples.images.new_full((len(samples),), torch.inf)
         self._ranks = torch.full_like(predictions, -1)
         self._confirmed = torch.full_like(predictions, not oracle.confirms, dtype=torch.bool)
-        self._samples, self._keep, self._oracle, self._clean_counts = samples, keep, oracle, clean_counts
+        self._samples, self._keep, self._oracle, self._confidence = samples, keep, oracle, confidence
         # What steps claim and the model has not confirmed yet: which are successes, rows, images, scores, targets.
         self._claims: list[tuple[Tensor, ...]] = []
 
@@ -129,9 +129,9 @@ class Ledger:
         rows, images, scores, *targets = (torch.cat(column)[chosen] for column in columns)
         samples = self._samples.select(rows)
         samples = replace(samples, targets=targets[0]) if targets else samples
-        predictions = self._oracle.verdict(images, samples).predictions
-        ranks = samples.ranks(predictions)
-        true = self._is_better(rows, ranks, scores, samples.goal)
+        verdict = self._oracle.verdict(images, samples)
+        predictions, ranks = verdict.predictions, samples.ranks(verdict.predictions)
+        true = succeeds(samples, verdict, self._confidence) & (scores < self.scores[rows])
         nearest = self.scores.scatter_reduce(0, rows, scores.masked_fill(~true, torch.inf), "amin")
         places = torch.arange(len(rows), device=rows.device).masked_fill(~true | (scores > nearest[rows]), len(rows))
         first = torch.full_like(self.predictions, len(rows)).scatter_reduce(0, rows, places, "amin")
@@ -151,7 +151,7 @@ class Ledger:
             self._confirmed[rows] = True
         self._ranks[rows] = samples.ranks(self.predictions[rows])
         # What a minimum-norm attack leaves undecided is the clean image.
-        if self._keep == "nearest" and self._clean_counts:
+        if self._keep == "nearest" and not self._confidence:
             self.scores[rows] = torch.where(self._ranks[rows] >= self._samples.goal, 0.0, self.scores[rows])
 
     def _is_better(self, rows: Tensor, ranks: Tensor, scores: Tensor, goal: int) -> Bool[Tensor, " m"]:
@@ -223,12 +223,15 @@ def run(
     restarts: int = 1,
     bounds: Bounds = UNIT,
     threat: Threat | None = None,
-    clean_counts: bool = True,
+    confidence: float = 0.0,
 ) -> Result:
     """Work through all samples, every restart and every target; ``keep="nearest"`` returns a ``Nearest``.
 
-    With ``clean_counts`` a clean image that the model gets wrong is a success at the distance 0.
+    A clean image that the model gets wrong is a success at the distance 0, unless a ``confidence`` asks for more: then
+    a success is an image whose objective is as far below zero.
     """
+    if not isinstance(engine, Engine):
+        raise ArgumentError(f"engine must be an Engine, such as Engine(batch_size=64); got {engine!r}.")
     check_choice("keep", keep, ("best", "last", "nearest"))
     check_choice("label_source", case.label_source, ("true", "predicted"))
     check_count("restarts", restarts)
@@ -244,7 +247,7 @@ def run(
     # A stochastic model draws from torch's global stream.
     seed = stream_key("eot", case.seed)
     with own_stream(case.images.device, seed) if engine.eot_samples > 1 else nullcontext():
-        found = _Run(method, oracle, case, engine, keep, capacity, clean_counts=clean_counts).attack(restarts)
+        found = _Run(method, oracle, case, engine, keep, capacity, confidence=confidence).attack(restarts)
     return replace(found, threat=threat)
 
 
@@ -258,7 +261,7 @@ class _Run:
         keep: Keep,
         capacity: int,
         *,
-        clean_counts: bool,
+        confidence: float,
     ) -> None:
         self._method, self._oracle, self._engine, self._keep, self._capacity = method, oracle, engine, keep, capacity
         images = case.images.detach()
@@ -267,7 +270,9 @@ class _Run:
         self._tally = oracle.tally = Tally(len(images), images.device)
         untargeted = Samples(images, case.labels, case.labels, None, ids, FOOLED, self._everyone)
         # One look at the clean images: it checks the model, and all that depends on predictions starts from it.
-        answers = oracle.answers(images, untargeted)
+        shown = images.clone()
+        answers = oracle.answers(shown, untargeted)
+        check_unchanged(shown, images)
         clean = oracle.mean_logits(answers)
         check_logits(clean, case.labels)
         predictions = clean.argmax(dim=1)
@@ -277,8 +282,8 @@ class _Run:
         first = None if self._targets is None else self._targets[:, 0]
         self._samples = Samples(images, case.labels, avoided, first, ids, HIT if single else FOOLED, self._everyone)
         check_first_values(oracle, answers, self._samples)
-        self._ledger = Ledger(self._samples, predictions, keep, oracle, clean_counts=clean_counts)
-        self._settles_clean = keep != "last" and clean_counts
+        self._ledger = Ledger(self._samples, predictions, keep, oracle, confidence=confidence)
+        self._settles_clean = keep != "last" and not confidence
         self._exits = engine.early_exit and keep == "best"
         self._attempts, self._broken = 1, 0
         # With several draws a verdict is a draw too: to leave the others as they are it must come at once.

@@ -64,6 +64,15 @@ def check_answers(predictions: Int[Tensor, " n"]) -> None:
         )
 
 
+def check_unchanged(shown: Tensor, images: Tensor) -> None:
+    """Refuse a model that has changed ``shown``, a copy of the images, in place."""
+    if not torch.equal(shown, images):
+        raise ArgumentError(
+            "The model changes the images it is shown in place, so nothing measured on them would mean anything; "
+            "let it work on a copy (images.clone())."
+        )
+
+
 def way_out(model: object, images: Tensor) -> str:
     """What to do about a model that cannot take these images, if that can be seen; empty otherwise."""
     module = model.original if isinstance(model, Prepared) else model

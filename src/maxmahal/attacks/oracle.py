@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from maxmahal.attacks.model_outputs import (
     check_answers,
     check_logits_of,
+    check_unchanged,
     is_out_of_memory,
     model_errors,
     predicted_classes,
@@ -72,18 +73,18 @@ class Samples:
 
 def is_coarse(device: torch.device) -> bool:
     """Whether torch may round more coarsely than float32 there: by default its convolutions do on a GPU."""
-    tf32 = any(part.fp32_precision == "tf32" for part in _tf32_parts(device))
-    return tf32 or torch.is_autocast_enabled(device.type)
+    coarse = any(part.fp32_precision in ("tf32", "bf16") for part in _rounding_parts(device))
+    return coarse or torch.is_autocast_enabled(device.type)
 
 
 @contextmanager
 def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]:
-    """No TF32 and no autocast inside; with "tf32" TF32 on a GPU, for searches whose finds are confirmed without."""
-    parts = _tf32_parts(device)
+    """No rounding to fewer bits inside; with "tf32" TF32 on a GPU, for searches whose finds are confirmed without."""
+    parts = _rounding_parts(device)
     before = [part.fp32_precision for part in parts]
     try:
         for part in parts:
-            part.fp32_precision = rounding
+            part.fp32_precision = rounding if device.type == "cuda" else "ieee"
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
@@ -91,10 +92,15 @@ def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]
             part.fp32_precision = precision
 
 
-def _tf32_parts(device: torch.device) -> tuple[Any, ...]:
+def _rounding_parts(device: torch.device) -> list[Any]:
+    """The parts of torch whose products of float32 numbers a caller may let round to TF32 or bfloat16."""
     # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
     cudnn: Any = torch.backends.cudnn
-    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn) if device.type == "cuda" else ()
+    if device.type == "cuda":
+        return [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    names = ("matmul", "conv", "rnn") if device.type == "cpu" else ()
+    mkldnn: Any = torch.backends.mkldnn  # of some versions of torch without these
+    return [getattr(mkldnn, name) for name in names if hasattr(mkldnn, name)]
 
 
 def without_gaps(gradient: Images) -> Images:
@@ -147,6 +153,8 @@ class Oracle:
     chunk: int
     eot_samples: int = 1
     differentiable: bool = True
+    splits: bool = True
+    """Whether it may take fewer rows at a time when memory runs out: not if the objective closes over the batch."""
     coarse: bool = False
     """Whether the search rounds more coarsely than the verdict: TF32, or a caller's autocast."""
     passes: Passes = field(default_factory=Passes)
@@ -207,7 +215,7 @@ class Oracle:
             leaves = Outputs(outputs.logits.detach().requires_grad_(), features)
             look = self._judged(leaves, avoided, targets)
             with model_errors(self.model, images):
-                gradient = _gradient_of(look.values, leaves, outputs, moved)
+                gradient = _gradient_of(look.values, leaves, outputs, moved, coupled=is_training(self.model))
         return look.logits.detach(), look.values.detach(), gradient
 
     def look(self, images: Images, samples: Samples) -> Look:
@@ -304,22 +312,11 @@ class Oracle:
 
     def _in_chunks(self, count: int, work: Callable[[int, int], Part]) -> list[Part]:
         """``work`` on neighbouring rows, fewer at a time once memory has run out."""
-        parts: list[Part] = []
-        start = 0
-        while start < count:
-            stop = min(start + max(1, self.chunk // self.eot_samples), count)
-            try:
-                parts.append(work(start, stop))
-                start = stop
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if stop - start == 1:
-                    hint = "free some, or attack a smaller model."
-                    raise ArgumentError(f"Memory ran out on a single image; {hint}") from error
-                self.chunk = self.eot_samples * ((stop - start) // 2)
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
+        if not self.splits:
+            return [work(0, count)]
+        size = max(1, self.chunk // self.eot_samples)
+        parts, fitting = in_chunks(count, size, work)
+        self.chunk = min(self.chunk, self.eot_samples * fitting)
         return parts
 
 
@@ -346,14 +343,64 @@ def default_batch_size(images: Images) -> int:
     return max(1, min(fits, 16384 if on_gpu else 512))
 
 
+def in_chunks(count: int, size: int, work: Callable[[int, int], Part]) -> tuple[list[Part], int]:
+    """``work`` on neighbouring rows, ``size`` at a time, fewer once memory has run out; and how many rows fit."""
+    parts: list[Part] = []
+    start = 0
+    while start < count:
+        stop = min(start + size, count)
+        try:
+            parts.append(work(start, stop))
+            start = stop
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if stop - start == 1:
+                hint = "free some, or attack a smaller model."
+                raise ArgumentError(f"Memory ran out on a single image; {hint}") from error
+            size = (stop - start) // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+    return parts, size
+
+
+def in_batches(function: Callable[[Tensor], Tensor], images: Images) -> Tensor:
+    """A row of ``function`` for each image, without gradients."""
+
+    def rows(start: int, stop: int) -> Tensor:
+        found = function(images[start:stop])
+        check_logits_of(found, stop - start)
+        return found
+
+    with torch.no_grad(), model_errors(function, images):
+        parts, _ = in_chunks(len(images), default_batch_size(images), rows)
+        return torch.cat(parts) if parts else function(images)
+
+
 def judge(model: Model, images: Images) -> Look:
     """The outputs of the model itself for images, in float32; the values have no meaning."""
     labels = torch.zeros(len(images), dtype=torch.int64, device=images.device)
     oracle = make_oracle(model, class_logit(), default_batch_size(images), eot_samples=1)
-    return oracle.verdict(images, Samples(images, labels, labels, None, labels, FOOLED))
+    shown = images.detach().clone()
+    look = oracle.verdict(shown, Samples(images, labels, labels, None, labels, FOOLED))
+    check_unchanged(shown, images)
+    return look
 
 
-def _gradient_of(values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Images) -> Images:
+def is_training(model: Model) -> bool:
+    """Whether the samples of a batch may be coupled, as batch norm couples them in train mode."""
+    return isinstance(model, nn.Module) and model.training
+
+
+def check_gradients_allowed() -> None:
+    """Refuse an attack by gradients inside ``torch.inference_mode()``."""
+    if torch.is_inference_mode_enabled():
+        raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
+
+
+def _gradient_of(
+    values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs, images: Images, *, coupled: bool
+) -> Images:
     """Through the objective first, then, scaled near one for every sample, through the model.
 
     A saturated objective's gradient would round to zero on its way through the model, and numbers that small are slow.
@@ -374,25 +421,38 @@ def _gradient_of(values: Float[Tensor, " n"], leaves: Outputs, outputs: Outputs,
         scaled, scales = [part for _, part in through], None
         low, high = _COMMON_SIZES
         if not (reads_are_free(sizes.device) and low < float(sizes.amin()) and float(sizes.amax()) < high):
-            scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1)).to(images.dtype)
+            scales = _powers_of_two(sizes.reshape(len(images), -1).amax(dim=1), coupled).to(images.dtype)
             each = scales.repeat_interleave(len(sizes) // len(images))[:, None]  # one for all answers of a sample
             scaled = [part / each.to(part.dtype) for part in scaled]
         (gradient,) = torch.autograd.grad([output for output, _ in through], images, scaled, allow_unused=True)
-    if gradient is None and torch.is_inference_mode_enabled():
-        raise ArgumentError("This attack needs gradients, which torch.inference_mode() forbids; call it outside.")
     if gradient is None:
+        check_gradients_allowed()
         raise ArgumentError(
             "No gradient reaches the images: something between them and the objective cannot be differentiated. "
             "Wrap it in straight_through, or use spsa or square."
         )
-    if scales is None:
-        return gradient
+    return gradient if scales is None else rescaled(gradient, scales)
+
+
+def near_one(gradient: Float[Tensor, "n d"], *, coupled: bool) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
+    """A gradient of features, scaled near one for every sample, and the scales; see ``_powers_of_two``."""
+    scales = _powers_of_two(gradient.abs().amax(dim=1), coupled).to(gradient.dtype)
+    return gradient / scales[:, None], scales
+
+
+def rescaled(gradient: Images, scales: Float[Tensor, " n"]) -> Images:
+    """The gradient of images in its own size, from one that was scaled near one."""
     return gradient * per_sample(scales.clamp_min(_LEAST_SCALE))
 
 
-def _powers_of_two(sizes: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """The largest power of two in each size, exactly; 1 where a size is zero or not finite."""
+def _powers_of_two(sizes: Float[Tensor, " n"], coupled: bool) -> Float[Tensor, " n"]:
+    """The largest power of two in each size, exactly; 1 where a size is zero or not finite.
+
+    ``coupled`` samples share one: the gradient at an image is then a sum over the outputs of all of them.
+    """
     sizes = sizes.detach().float().nan_to_num(0.0, 0.0, 0.0)
+    if coupled:
+        sizes = sizes.amax().expand_as(sizes)
     exponents = (sizes.view(torch.int32) & 0x7F800000).view(torch.float32)  # the bits of the exponent alone
     return torch.where(sizes > 0, exponents.clamp_min(torch.finfo(torch.float32).tiny), 1.0)
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maxmahal.attacks.checks import check_images, check_model
-from maxmahal.attacks.model_outputs import check_answers, check_logits_of, model_errors, predicted_classes
+from maxmahal.attacks.model_outputs import check_answers, check_unchanged, predicted_classes
 from maxmahal.attacks.objectives import MARGIN, Outputs
-from maxmahal.attacks.oracle import judge
+from maxmahal.attacks.oracle import full_float32, in_batches, judge
 from maxmahal.attacks.result import Passes, Result, Spent
 from maxmahal.attacks.threats import ANY_BOUNDS, Images
 from maxmahal.errors import ArgumentError, check_count
@@ -135,9 +135,10 @@ def _worst_of(
         # The sample's own id for its first try, so that more tries only add to a single transformation.
         own = derive(ids[rows], torch.full_like(rows, attempt)) if attempt else ids[rows]
         moved = transform(images[rows], own)
-        with model_errors(model, moved):
-            logits = model(moved)
-        check_logits_of(logits, len(rows))
+        shown = moved.clone()
+        with full_float32(moved.device):
+            logits = in_batches(model, shown)
+        check_unchanged(shown, moved)
         check_answers(predicted_classes(logits))
         tried[rows] += 1
         fools = logits.argmax(dim=1) != labels[rows]

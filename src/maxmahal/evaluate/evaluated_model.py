@@ -15,7 +15,14 @@ from torch import Tensor, nn
 
 from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.attacks.checks import PROBABILITIES, are_probabilities, check_model
-from maxmahal.attacks.model_outputs import check_answers, check_logits_of, is_out_of_memory, predicted_classes, way_out
+from maxmahal.attacks.model_outputs import (
+    check_answers,
+    check_logits_of,
+    check_unchanged,
+    is_out_of_memory,
+    predicted_classes,
+    way_out,
+)
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, load_dataset
 from maxmahal.data.arrays import numbered_classes
@@ -203,11 +210,7 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     (logits,) = answers
     with _naming(target):
         check_logits_of(logits, len(images))
-    if not torch.equal(images, before[: len(images)]):
-        raise ArgumentError(
-            f"{target.target} changes the images it is shown in place, so nothing measured on them would mean "
-            "anything; let it work on a copy (images.clone())."
-        )
+        check_unchanged(images, before[: len(images)])
     if logits.shape[1] != data.num_classes:
         fewer = data.num_classes < logits.shape[1]  # a user's own images may lack the last classes
         raise ArgumentError(

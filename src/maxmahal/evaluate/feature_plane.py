@@ -4,10 +4,10 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from maxmahal.attacks.oracle import in_batches
 from maxmahal.models import Classifier
 
 POINTS = 600  # enough to see the clusters of ten classes, few enough to draw
@@ -39,8 +39,7 @@ def find_plane(model: Classifier, images: Float[Tensor, "n c h w"], labels: Int[
     Centers that are all equally far apart spread no further along one plane than along another: any two principal axes
     would pile most of them up. Where they allow it, they are laid out on a circle instead.
     """
-    with torch.no_grad():
-        features = model.features(images).cpu().double().numpy()
+    features = in_batches(model.features, images).cpu().double().numpy()
     known = model.head.class_centers
     centers = None if known is None else known.detach().cpu().double().numpy()
     dim = features.shape[1]

@@ -103,7 +103,10 @@ def run_attack(task: StageInput) -> Result:
         attack, **{key: value for key, value in given.items() if key in attack.parameters}, **options
     )
     batch = model, task.images.to(owner.device), task.labels.to(owner.device)
-    found: Result = call(*batch) if name in ATTACKS else _check_result(task, call_function(name, call, *batch))
+    if name in ATTACKS:
+        found: Result = call(*batch)
+    else:  # which may work in place
+        found = _check_result(task, call_function(name, call, model, *(each.clone() for each in batch[1:])))
     if name in ATTACKS and not attack.crafts_on_source:
         return found  # judged by the model itself already
     images = found.images.to(task.images.device)
@@ -207,8 +210,7 @@ def _points(task: StageInput, images: Tensor, columns: Columns) -> list[tuple[in
         chosen &= columns.broken & columns.right_before
     if not chosen.any():
         return []
-    with torch.no_grad(), model_errors(model, images):
-        features = model.features(images[torch.from_numpy(chosen.nonzero()[0]).to(images.device)])
+    features = in_batches(model.features, images[torch.from_numpy(chosen.nonzero()[0]).to(images.device)])
     places = task.plane.project(features).tolist()
     return [(sample, x, y) for sample, (x, y) in zip(columns.sample[chosen].tolist(), places, strict=True)]
 

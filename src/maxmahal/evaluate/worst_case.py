@@ -108,7 +108,7 @@ def attack_within(
         if steps := (gradients - aimed + 3 - turn) // 4:
             plan(f"APGD-{steps}, {name}, run {turn + 1}", objective, steps)
     if aimed:
-        targets = min(9, classes - 1)
+        targets = max(1, min(9, classes - 1))
         plan(f"APGD-{aimed // targets}, margin to each of {targets} classes", margin(), aimed // targets, "top-9")
     return _in_turn(runs, images, labels, sample_ids)
 

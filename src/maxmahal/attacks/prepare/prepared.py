@@ -155,7 +155,7 @@ class Prepared(nn.Module):
         """The search with every speed-up that leaves the first images' outputs as they were."""
         with torch.inference_mode(False), torch.no_grad(), _same_draws(images.device):
             images = images[:CHECKED_IMAGES].detach().clone()
-            expected = build(self._models[1], NO_SPEEDUPS)(images)
+            expected = self._first_answers(images)
             images.requires_grad_(with_gradient)
         search = _attempt(self._models[1], self._plan, images, expected)
         if not isinstance(search, str):
@@ -171,6 +171,19 @@ class Prepared(nn.Module):
                 search, kept = attempted, more
         self._plan = kept
         return search
+
+    def _first_answers(self, images: Tensor) -> Outputs:
+        """The snapshot's outputs; if it fails, as a model that casts to its own dtype does, search the model itself."""
+        original, snapshot = self._models
+        try:
+            return build(snapshot, NO_SPEEDUPS)(images)
+        except (torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception as error:  # the model's own code
+            answers = build(original, NO_SPEEDUPS)(images)
+            self._models, self._plan = (original, original), NO_SPEEDUPS
+            self._notes = {"copy": f"searching the model itself, whose copy in float32 fails ({short_reason(error)})"}
+            return answers
 
 
 _LEFT_OUT: dict[Speedup, str] = {

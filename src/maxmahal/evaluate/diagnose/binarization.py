@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from maxmahal.attacks import craft, custom
-from maxmahal.evaluate.diagnose.probe import Probe, check, finding, in_batches, share
-from maxmahal.models import Classifier
+from maxmahal.attacks.objectives import plain_classifier
+from maxmahal.attacks.oracle import default_batch_size, in_batches, in_chunks
+from maxmahal.evaluate.diagnose.probe import Probe, check, finding, share
 from maxmahal.random import derive, signs
 from maxmahal.records import Finding
 
@@ -69,8 +70,8 @@ class Features(nn.Module):
         """One vector per image."""
         self._tick()
         (model,) = self._models
-        if isinstance(model, Classifier) and type(model).forward is Classifier.forward:
-            return model.features(images)
+        if (classifier := plain_classifier(model)) is not None:
+            return classifier.features(images)
         seen: list[Tensor] = []  # the input of the linear layer that was used last
 
         def keep(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:  # noqa: ARG001
@@ -154,13 +155,17 @@ def _attack(probe: Probe, model: Features, readouts: Readouts) -> Bool[Tensor, "
     """Which planted examples PGD finds through the model and the readouts, from any of its starts."""
     found = torch.zeros_like(readouts.separates)
     for start in range(STARTS if probe.has_gradients else 0):
-        rows = (readouts.separates & ~found).nonzero().squeeze(1)  # the others are found already
-        if len(rows):
+        left = (readouts.separates & ~found).nonzero().squeeze(1)  # the others are found already
+
+        def descend(first: int, stop: int, start: int = start, left: Tensor = left) -> None:
+            rows = left[first:stop]
             own = readouts.of(rows)
-            planted = custom(lambda outputs, *_, own=own: -own(outputs.logits), name="planted")
+            planted = custom(lambda outputs, *_: -own(outputs.logits), name="planted")
             case = (model, probe.images[rows], torch.zeros_like(rows), probe.threat)
             seed, ids = probe.keyed("binarization", start), probe.sample_ids[rows]
             size = 2.5 * probe.threat.radius / STEPS
             moved = craft(*case, objective=planted, steps=STEPS, step_size=size, seed=seed, sample_ids=ids)
             found[rows] = own(in_batches(model, moved)) > 0
+
+        in_chunks(len(left), default_batch_size(probe.images), descend)
     return found

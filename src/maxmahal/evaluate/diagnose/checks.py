@@ -18,10 +18,10 @@ from maxmahal.attacks import Engine, Linf, Model, Outputs, margin, prepare
 from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.objectives import CROSS_ENTROPY, MARGIN
-from maxmahal.attacks.oracle import default_batch_size, full_float32
+from maxmahal.attacks.oracle import default_batch_size, full_float32, in_batches, in_chunks
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.evaluate.diagnose.binarization import check_binarization
-from maxmahal.evaluate.diagnose.probe import Probe, check, finding, gives_gradients, in_batches, percent, share
+from maxmahal.evaluate.diagnose.probe import Probe, check, finding, gives_gradients, percent, share
 from maxmahal.evaluate.evaluated_model import STOCHASTIC_SHARE, share_that_differs
 from maxmahal.random import derive, normal
 from maxmahal.records import Finding
@@ -149,14 +149,16 @@ def _gradients(
     loss: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Float[Tensor, "n c h w"]]:
     """The losses and their gradients, in batches that suit the device."""
-    values, gradients = [], []
-    size = default_batch_size(images)
-    for part, answers in zip(torch.split(images, size), torch.split(labels, size), strict=True):
-        moved = part.detach().clone().requires_grad_()
-        with torch.enable_grad(), model_errors(model, part):
-            losses = loss(model(moved), answers)
-            gradients.append(torch.autograd.grad(losses.sum(), moved)[0])
-        values.append(losses.detach().reshape(-1))
+
+    def work(start: int, stop: int) -> tuple[Tensor, Tensor]:
+        moved = images[start:stop].detach().clone().requires_grad_()
+        with torch.enable_grad(), model_errors(model, moved):
+            losses = loss(model(moved), labels[start:stop])
+            (gradient,) = torch.autograd.grad(losses.sum(), moved)
+        return losses.detach().reshape(-1), gradient
+
+    parts, _ = in_chunks(len(images), default_batch_size(images), work)
+    values, gradients = zip(*parts, strict=True)
     return torch.cat(values), torch.cat(gradients)
 
 

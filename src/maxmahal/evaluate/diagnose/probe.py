@@ -17,7 +17,7 @@ from maxmahal.attacks.engine import Case, run
 from maxmahal.attacks.method import Method
 from maxmahal.attacks.model_outputs import model_errors
 from maxmahal.attacks.objectives import MARGIN, zero_is_success
-from maxmahal.attacks.oracle import default_batch_size
+from maxmahal.attacks.oracle import in_batches
 from maxmahal.attacks.pgd import ProjectedDescent
 from maxmahal.attacks.square import RandomSquares
 from maxmahal.random import generator, own_stream, stream_key
@@ -182,12 +182,6 @@ def pull_back(function: Callable[[Tensor], Tensor], inputs: Tensor, along: Tenso
                 return None
             raise
     return gradient
-
-
-def in_batches(function: Callable[[Tensor], Tensor], images: Float[Tensor, "n c h w"]) -> Tensor:
-    """``function`` of all images without gradients, in batches that suit the device."""
-    with torch.no_grad(), model_errors(function, images):
-        return torch.cat([function(part) for part in torch.split(images, default_batch_size(images))])
 
 
 def share(which: Bool[Tensor, " n"]) -> float:
