@@ -274,6 +274,58 @@ def test_crafting_is_pgds_last_iterate_at_the_cost_of_its_steps_alone() -> None:
         pgd(training, MANY, PREDICTED, **options)
 
 
+def test_compiled_crafting_takes_the_same_steps() -> None:
+    options = {"threat": THREAT, "steps": 3, "step_size": 0.01, "seed": 2, "sample_ids": IDS}
+    start = MANY.clone()
+    for objective in (margin(), cross_entropy(), own_loss(MODEL.head)):
+        for more in ({}, {"targets": (PREDICTED + 1) % 4}, {"start": start}):
+            settings = {**options, **more, "objective": objective}
+            plain = craft(MODEL, MANY, PREDICTED, **settings)
+            compiled = craft(MODEL, MANY, PREDICTED, compiler=lambda function: function, **settings)
+            # Where a gradient is about zero, rounding decides its sign.
+            assert float(((compiled - plain).abs() < 1e-6).float().mean()) > 0.995
+            assert not compiled.requires_grad
+    assert not start.requires_grad
+    assert all(parameter.grad is None for parameter in MODEL.parameters())
+
+
+@pytest.mark.parametrize("compiler", [None, lambda function: function], ids=["", "compiled"])
+@pytest.mark.parametrize("start", [None, MANY])
+def test_crafting_keeps_no_graph_of_images_that_require_gradients(
+    start: Tensor | None, compiler: Callable[..., object] | None
+) -> None:
+    def crafted(images: Tensor, start: Tensor | None) -> Tensor:
+        return craft(MODEL, images, PREDICTED, THREAT, steps=2, sample_ids=IDS, start=start, compiler=compiler)
+
+    images, begin = (None if each is None else each.clone().requires_grad_() for each in (MANY, start))
+    found = crafted(images, begin)
+    assert not found.requires_grad
+    assert torch.equal(found, crafted(MANY, start))
+    assert images.requires_grad
+    assert images.grad is None
+
+
+@pytest.mark.parametrize("compiler", [None, lambda function: function], ids=["", "compiled"])
+def test_crafting_in_train_mode_follows_the_gradient_through_batch_norm(compiler: Callable[..., object] | None) -> None:
+    """There it is a sum over all samples, whatever the sizes of their gradients."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 6))
+    model = Classifier(network, SCE(num_classes=4, feature_dim=6)).train()
+    sizes = 10.0 ** -torch.arange(24.0).remainder(9)  # beyond those at which nothing is scaled
+
+    def uneven(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
+        return sizes * cross_entropy()(outputs, labels, targets)
+
+    images = 0.1 + 0.8 * MANY
+    crafted = craft(
+        model, images, PREDICTED, 0.05, objective=uneven, steps=1, step_size=0.05, start=images, compiler=compiler
+    )
+    moved = images.clone().requires_grad_()
+    uneven(model_outputs(model, moved), PREDICTED, None).sum().backward()
+    assert moved.grad is not None
+    assert float(((crafted - images).sign() == -moved.grad.sign()).float().mean()) > 0.99
+
+
 def test_a_function_has_no_gradients_to_follow() -> None:
     network: nn.Module = MODEL
     with pytest.raises(ArgumentError, match="needs gradients, and a predict function has none; use spsa or square"):

@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -47,15 +48,23 @@ def initialise(network: nn.Module) -> None:
                 nn.init.zeros_(module.bias)
 
 
-def compile_apart(function: Function, *, dynamic: bool) -> Function:
-    """``function`` compiled with our kernels, as a code object of its own: torch counts compilations by those."""
-    code, names, name, closure = (getattr(function, f"__{part}__") for part in ("code", "globals", "name", "closure"))
-    own: Function = types.FunctionType(code.replace(), names, name, None, closure)  # type: ignore[assignment]
-    options: dict[str, Any] = {}
-    if torch.cuda.is_available() and find_spec("triton") is not None:
-        # Imported here: it loads torch's compiler, and triton, which comes with GPU builds of torch alone.
-        from maxmahal.models.small_convolutions import SmallConvolutions
+def compile_apart(function: Function, *, dynamic: bool, code: types.CodeType | None = None) -> Function:
+    """``function`` compiled with our kernels, as a code object of its own: torch counts compilations by those.
 
-        options["post_grad_custom_pre_pass"] = SmallConvolutions()
-    compiled: Function = torch.compile(own, dynamic=dynamic, options=options)  # type: ignore[assignment]
+    A function made anew for every call passes the same copy of its ``code`` each time.
+    """
+    known, names, name, closure = (getattr(function, f"__{part}__") for part in ("code", "globals", "name", "closure"))
+    own: Function = types.FunctionType(code or known.replace(), names, name, None, closure)  # type: ignore[assignment]
+    compiled: Function = torch.compile(own, dynamic=dynamic, options=_own_kernels())  # type: ignore[assignment]
     return compiled
+
+
+@cache
+def _own_kernels() -> dict[str, Any]:
+    """The same object in every call: torch compiles a function again if its options differ."""
+    if not (torch.cuda.is_available() and find_spec("triton") is not None):
+        return {}
+    # Imported here: it loads torch's compiler, and triton, which comes with GPU builds of torch alone.
+    from maxmahal.models.small_convolutions import SmallConvolutions
+
+    return {"post_grad_custom_pre_pass": SmallConvolutions()}

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -10,10 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold
+from maxmahal.attacks.pgd import Compiler
+from maxmahal.attacks.prepare.folding import Pair, find_foldable, fold, short_reason
 from maxmahal.errors import SettingsError
 from maxmahal.models import Classifier
-from maxmahal.models.layers import compile_apart, to_channels_last
+from maxmahal.models.layers import Function, compile_apart, to_channels_last
 from maxmahal.train.config import CPUSettings, CUDASettings
 
 
@@ -47,8 +49,29 @@ class FastBackbone(nn.Module):
         precision = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
         folded = folded_copy(self.backbone, precision) if settings.compiled else None
         self._folded = () if folded is None else (folded,)  # a tuple: not a submodule, so it is not trained
+        self._codes: dict[str, types.CodeType] = {}
+        self._section = "cuda" if isinstance(settings, CUDASettings) else "cpu"
+        self.compiler: Compiler | None = self._compile if settings.compiled else None
         if folded is not None:
             self._run_in_eval = compile_apart(_runner(self.normalize, folded, settings), dynamic=False)
+
+    def _compile(self, function: Function) -> Function:
+        """Once for each function around the network, whose closure is made anew in every step."""
+        code = self._codes.setdefault(function.__qualname__, function.__code__.replace())
+        compiled = compile_apart(function, dynamic=False, code=code)
+
+        def run(*arguments: Tensor | None) -> object:
+            try:
+                return compiled(*arguments)
+            except RuntimeError as error:
+                if not type(error).__module__.startswith("torch._dynamo"):
+                    raise
+                raise SettingsError(
+                    f"Crafting with this loss cannot be compiled ({short_reason(error)}); set "
+                    f"{self._section}.compile=false."
+                ) from error
+
+        return cast(Function, run)
 
     def train(self, mode: bool = True) -> "FastBackbone":
         """Switching to eval mode, as crafting does, copies the current weights into the folded copy."""

@@ -96,6 +96,7 @@ class CraftBudget(TrainingMethod):
             sample_ids=batch.sample_ids,
             targets=draws.get("targets"),
             start=draws["start"],
+            compiler=getattr(model.backbone, "compiler", None),
         )
 
 
