@@ -84,12 +84,14 @@ def seconds_alone(run: RunSummary, benchmark: Mapping[str, Any]) -> Seconds:
     method, rows = run.settings.get("method", {}), {row["name"]: row for row in benchmark["rows"]}
     steps, trades = method.get("steps", 0), method.get("name") == "trades"
     mixed, awp = method.get("mix", 1) < 1, bool(train_setting(run, "awp"))
-    kind = f"{'TRADES' if trades else 'PGD'}-{steps}{' with clean images' * mixed}{' with AWP' * awp}"
+    attack = "N-FGSM" if steps == 1 and method.get("noise") == 2 else f"{'TRADES' if trades else 'PGD'}-{steps}"
+    taught = bool(method.get("distill"))
+    kind = f"{attack}{' with clean images' * mixed}{' with AWP' * awp}{' with a teacher' * taught}"
     held_out = run.settings.get("data", {}).get("validation", 0)
     images = len(run.epochs) * (sum(SOURCES["cifar10"].class_counts["train"]) - held_out)
     if row := rows.get(f"engine {kind}, batch {train_setting(run, 'batch_size')}"):
         return Seconds(images / row["images_per_second"], "benchmark")
-    row, passes = rows["engine PGD-5, batch 256"], 2 * steps + 3 + 3 * mixed + 3 * awp + 4 * trades
+    row, passes = rows["engine PGD-5, batch 256"], 2 * steps + 3 + 3 * mixed + 3 * awp + 4 * trades + taught
     work = passes * benchmark["forward_gigaflop"] / row["gigaflop_per_image"]
     return Seconds(images * work / row["images_per_second"], "estimated")
 

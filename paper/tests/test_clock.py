@@ -90,7 +90,7 @@ def row(page: str, first: str) -> list[str]:
                          r"points\)\. The end of this lead was not reached\.$"),
         ({12: 3, 24: 0, 48: 0}, r"^AT \(MMC-10\) is more robust than AT \(SCE\) at 12 epochs \(\+3\.0 points\); at 24 "
                                 r"and 48 epochs the 95 % interval includes 0 \(\+0\.0 \[.*\] and \+0\.0 .* points\)\. "
-                                r"The longest training with a significant lead has 12 epochs and takes 34 s on one H"),
+                                r"The longest training with a significant lead has 12 epochs and takes {seconds} s on"),
         ({12: 3, 48: -3}, r"at 12 epochs \(\+3\.0 points\), and less robust at 48 epochs \(−3\.0 points\)\. "
                           r"The longest training with a significant lead has 12 epochs"),
         ({12: 0, 24: 0}, r"^No budget decides between AT \(MMC-10\) and AT \(SCE\): every .* \(at 12 and 24 epochs: "),
@@ -100,7 +100,9 @@ def row(page: str, first: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_message_says_where_the_lead_ends(pages: Any, gaps: dict[int, float], said: str) -> None:
-    assert re.search(said, message(pages(*budgets(gaps))["clock.md"])[0])
+    (rate,) = [each["images_per_second"] for each in RATES["rows"] if each["name"] == "engine PGD-5, batch 256"]
+    expected = said.replace("{seconds}", f"{600_000 / rate:.0f}")
+    assert re.search(expected, message(pages(*budgets(gaps))["clock.md"])[0])
 
 
 def test_a_lead_over_seeds_has_the_interval_of_seeds(pages: Any) -> None:
@@ -173,6 +175,9 @@ def test_autoattack_is_told_where_it_was_measured(pages: Any) -> None:
     assert "The most robust training under AutoAttack is AT (MMC-10), 12 epochs: 80.0 / 42.0 %" in page
     assert f"{ANCHORS[0]['clean']:.2f} / {ANCHORS[0]['autoattack']:.2f} % ({ANCHORS[0]['name']}" in page
     assert ANCHORS[0]["autoattack"] == max(each["autoattack"] for each in ANCHORS)
+    fewer = summary("clock-sce-12", "autoattack", 50.0, 80.0, samples=500)
+    page = pages(*things, more, fewer)["clock.md"]
+    assert "The most robust training under AutoAttack is AT (MMC-10), 12 epochs" in page, "of those on most images"
 
 
 def test_a_model_that_every_attack_breaks_has_its_bound(pages: Any) -> None:
@@ -196,6 +201,12 @@ def test_a_training_alone_has_its_own_time() -> None:
         ("sce", ("train.epochs=12",), 600_000, "engine PGD-5, batch 256"),
         ("mmc", ("train.epochs=48", "method.steps=10"), 2_400_000, "engine PGD-10, batch 256"),
         ("mmc", ("data.validation=5000", "train.awp=0.005"), 24 * 45_000, "engine PGD-5 with AWP, batch 256"),
+        (
+            "mmc",
+            ("method.steps=1", "method.noise=2.0", "method.step_size=8/255"),
+            1_200_000,
+            "engine N-FGSM, batch 256",
+        ),
     ],
 )
 def test_a_training_that_shared_its_gpu_has_the_benchmarks_time(
@@ -203,6 +214,11 @@ def test_a_training_that_shared_its_gpu_has_the_benchmarks_time(
 ) -> None:
     (rate,) = [each["images_per_second"] for each in RATES["rows"] if each["name"] == name]
     assert seconds_alone(trained("clock-x", kind, *overrides), RATES) == (pytest.approx(images / rate), "benchmark")
+
+
+def test_a_teacher_costs_one_more_pass() -> None:
+    alone, taught = (seconds_alone(trained("clock-x", "mmc", *more), RATES) for more in ((), ("method.distill=0.4",)))
+    assert taught == (pytest.approx(alone.value * 14 / 13), "estimated")
 
 
 def test_a_training_that_ended_early_has_the_time_of_its_epochs() -> None:
