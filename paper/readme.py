@@ -166,12 +166,14 @@ BLOCKS: dict[str, Callable[[], Values]] = {
     "engine": engine,
     "resnet18": lambda: {"studies": [record(f"train_resnet18_{who}_cuda", BENCHMARKS) for who in ("plain", "engine")]},
     "classes": classes,
+    "processes": lambda: record("several_processes_cpu", BENCHMARKS),
+    "ray": lambda: {"evaluation": record("several_processes_cpu", BENCHMARKS)["evaluation"]},
     "masked": masked,
     "trust": masked,
     "strict": strict,
     "loss": lambda: {"results": read_published(PUBLISHED)},
 }
-"""What may be between markers of the README and of docs/suites.md, each with its template."""
+"""What may be between markers of the README and of pages of docs/, each with its template."""
 PAGES = {
     "performance": ("speed", "engine", "resnet18", "classes"),
     "peers": ("peers",),
@@ -206,7 +208,7 @@ def rendered(text: str, page: str = "README.md") -> str:
 def wanted() -> dict[Path, str]:
     """What the README and the pages of docs/ should say."""
     pages = {ROOT / "docs" / f"{name}.md": page(name) for name in PAGES}
-    marked = (README, ROOT / "docs" / "suites.md")
+    marked = (README, *(ROOT / "docs" / f"{name}.md" for name in ("suites", "train", "scale")))
     return {path: rendered(path.read_text(encoding="utf-8"), path.name) for path in marked} | pages
 
 
