@@ -54,16 +54,21 @@ def read_file() -> None:
 
 
 KNOWN = {kind: kind.encode() for kind in READS}
-READERS = {"bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=10)}
+HANG = {"hangs": KNOWN.pop("hangs")}
+READERS = {
+    "bad": Reader({"file": change_bytes}, (read_file,), known=KNOWN, seconds=60),  # memory takes time on a busy machine
+    "endless": Reader({"file": change_bytes}, (read_file,), known=HANG, seconds=2),
+}
 
 
 def test_every_kind_of_failure_is_seen(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("nothing")
-    outcome = fuzz("bad", 0, 0, tmp_path, table="tests.fuzz.test_harness")
-    assert outcome.inputs == len(READS)
-    assert outcome.failures == [(kind, failure) for kind, failure in outcome.failures if failure.kind == kind]
-    assert {kind for kind, _ in outcome.failures} == set(READS) - {"nothing", "refuses"}
-    assert outcome.costs["takes memory"][1] > 2**30
+    bad, endless = (fuzz(name, 0, 0, tmp_path, table="tests.fuzz.test_harness") for name in READERS)
+    failures = bad.failures + endless.failures
+    assert bad.inputs + endless.inputs == len(READS)
+    assert failures == [(kind, failure) for kind, failure in failures if failure.kind == kind]
+    assert {kind for kind, _ in failures} == set(READS) - {"nothing", "refuses"}
+    assert bad.costs["takes memory"][1] > 2**30
 
 
 def test_an_input_can_be_made_again() -> None:
