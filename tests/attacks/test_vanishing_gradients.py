@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from maxmahal.attacks import Linf, cross_entropy, mim, pgd
+from maxmahal.attacks import L2, Linf, apgd, carlini_wagner, cross_entropy, fmn, mim, pgd, spsa
 from maxmahal.attacks.objectives import model_outputs
 from maxmahal.attacks.oracle import FOOLED, Oracle, Samples, make_oracle
 
@@ -74,6 +74,28 @@ def test_cross_entropy_attacks_go_where_they_would_go_in_float64(attack) -> None
     found = last(Saturated(85.0), IMAGES)
     expected = last(Saturated(85.0).double(), IMAGES.double()).float()
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e-20, 1e20, 1e25])
+def test_the_scale_of_the_logits_changes_no_attack(scale: float) -> None:
+    """The squares of such gradients leave float32."""
+
+    def distances(scale: float) -> Tensor:
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+        labels = model(IMAGES).argmax(dim=1)
+        with torch.no_grad():
+            for parameter in model[3].parameters():
+                parameter *= scale
+        case = (model, IMAGES, labels)
+        found = [attack(*case, L2(0.3), steps=20).images - IMAGES for attack in (pgd, apgd)]
+        found += [fmn(*case, norm=norm, steps=60).images - IMAGES for norm in ("l2", "linf")]
+        found += [carlini_wagner(*case, steps=200).images - IMAGES, spsa(*case, Linf(0.1)).images - IMAGES]
+        return torch.stack([each.flatten(1).norm(dim=1) for each in found])
+
+    expected = distances(1.0)
+    assert (expected > 0).any(dim=1).all(), "each attack must find something, or this test says nothing"
+    torch.testing.assert_close(distances(scale), expected, rtol=0.05, atol=1e-3)
 
 
 def test_each_sample_has_a_scale_of_its_own() -> None:

@@ -15,7 +15,7 @@ from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_succ
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, Images, check_bounds, norms, per_sample
+from maxmahal.attacks.threats import LEAST_NORM, UNIT, Bounds, Images, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError, check_choice, check_count
 
 # Of the binary search over constants:
@@ -238,7 +238,7 @@ class Tracking:
         # Only over the pixels that can still follow the gradient: those held by a bound balance nothing.
         low, high = self.bounds
         held = ((seen <= low) & (gradient > 0)).logical_or_((seen >= high) & (gradient < 0))
-        slopes = norms(gradient.masked_fill(held, 0.0)).clamp_min_(1e-30)
+        slopes = norms(gradient.masked_fill(held, 0.0)).clamp_min_(LEAST_NORM)
         reach = self._reach(look.values.to(seen.dtype), slopes, distances, seen.shape[1:].numel())
         progress = (state["taken"] % self.steps_each).to(seen.dtype) / self.steps_each
         factors = torch.where(state["found"], _ABOVE, _ABOVE * _BOLDER**progress)  # by which it exceeds its best value
@@ -246,7 +246,7 @@ class Tracking:
         state["moved"] = self._descend(state, seen, change.mul_(2).addcmul_(per_sample(constants), gradient), reach)
         state["taken"] = state["taken"] + 1
         finished = state["taken"] >= self.steps
-        lost = (slopes <= 1e-30) & ~success  # without a gradient, try elsewhere
+        lost = (slopes <= LEAST_NORM) & ~success  # without a gradient, try elsewhere
         again = (lost | (state["taken"] % self.steps_each == 0)) & ~finished
         if bool(again.any()):
             start_again(state, samples, again, 2 * reach, "l2", self.bounds, "carlini-start", self.seed)
@@ -262,7 +262,8 @@ class Tracking:
         if not self.zero_is_success:
             return here
         missing = values + self.confidence
-        return torch.where((missing > 0) & (slopes > 1e-30), distances + missing / slopes, here).clamp_max_(largest)
+        known = (missing > 0) & (slopes > LEAST_NORM)
+        return torch.where(known, distances + missing / slopes, here).clamp_max_(largest)
 
     def _descend(self, state: State, seen: Tensor, gradient: Images, reach: Float[Tensor, " n"]) -> Images:
         """One step of Adam: each pixel moves by its share of the distance at first, a hundredth of it at the end."""

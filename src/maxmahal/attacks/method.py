@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from maxmahal.attacks.oracle import Look, Oracle, Samples
-from maxmahal.attacks.threats import Bounds, Images, norms, per_sample
+from maxmahal.attacks.threats import LEAST_NORM, Bounds, Images, norms, per_sample
 from maxmahal.random import derive, normal, uniform
 
 State = dict[str, Tensor]
@@ -76,7 +76,7 @@ def start_again(
         points = images + per_sample(radii) * (2 * uniform(ids, images.shape[1:], *key).to(images.dtype) - 1)
     else:
         directions = normal(ids, images.shape[1:], *key).to(images.dtype)
-        points = images + per_sample(radii / norms(directions).clamp_min(1e-30)) * directions
+        points = images + per_sample(radii / norms(directions).clamp_min(LEAST_NORM)) * directions
     state["moved"][rows], state["found"][rows] = points.clamp_(*bounds), False
     for name in state.keys() & {"mean", "spread"}:
         state[name][rows] = 0.0

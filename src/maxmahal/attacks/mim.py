@@ -15,7 +15,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import Images, Threat, find_step_size
+from maxmahal.attacks.threats import LEAST_NORM, Images, Threat, find_step_size
 from maxmahal.errors import ArgumentError, check_count
 
 
@@ -70,7 +70,7 @@ class MomentumDescent:
         """One look, one step."""
         seen = state["moved"]
         look, gradient = oracle.gradient(seen, samples)
-        sizes = gradient.abs().sum(dim=(1, 2, 3), keepdim=True).clamp_min(1e-30)
+        sizes = gradient.abs().sum(dim=(1, 2, 3), keepdim=True).clamp_min(LEAST_NORM)
         state["momentum"] = self.decay * state["momentum"] + gradient / sizes
         moved = self.threat.descend(seen, state["momentum"], self.step_size)
         state["moved"] = self.threat.project(samples.images, moved)

@@ -18,7 +18,7 @@ from maxmahal.attacks.objectives import MARGIN_OVER_ALL, Objective, zero_is_succ
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Nearest
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import UNIT, Bounds, Images, check_bounds, norms, per_sample
+from maxmahal.attacks.threats import LEAST_NORM, UNIT, Bounds, Images, check_bounds, norms, per_sample
 from maxmahal.errors import ArgumentError, check_choice, check_count
 
 NormName = Literal["linf", "l2"]
@@ -107,14 +107,14 @@ class MinimumNorm:
         distances = norms(change) if self.norm == "l2" else change.abs().flatten(1).amax(dim=1)
         success = succeeds(samples, look)
         state["nearest"] = torch.where(success, torch.minimum(state["nearest"], distances), state["nearest"])
-        slopes = (norms(gradient) if self.norm == "l2" else gradient.abs().flatten(1).sum(dim=1)).clamp_min_(1e-30)
+        slopes = (norms(gradient) if self.norm == "l2" else gradient.abs().flatten(1).sum(dim=1)).clamp_min_(LEAST_NORM)
         share = cosine(state["taken"], self._length).to(seen.dtype)
         self._follow(state, success, distances, look.values.to(seen.dtype) / slopes, share)
         state["moved"] = self._move(state, samples, change, gradient, self.step_size * (0.01 + 0.99 * share))
         state["taken"] = state["taken"] + 1
         finished = state["taken"] >= self.steps
         ended = (state["taken"] % self._length == 0) & (state["taken"] < self._length * self.descents)
-        again = (ended | ((slopes <= 1e-30) & ~success)) & ~finished  # without a gradient, try elsewhere
+        again = (ended | ((slopes <= LEAST_NORM) & ~success)) & ~finished  # without a gradient, try elsewhere
         if bool(again.any()):
             state["radius"] = torch.where(again & state["nearest"].isfinite(), state["nearest"], state["radius"])
             start_again(state, samples, again, state["radius"], self.norm, self.bounds, "fmn-start", self.seed)
@@ -147,10 +147,10 @@ class MinimumNorm:
     ) -> Images:
         """Against the gradient and back into the ball: a unit vector in L2, Adam's step, which is even, in L∞."""
         radii = per_sample(state["radius"])
-        lengths = norms(gradient).clamp_min_(1e-30)
+        lengths = norms(gradient).clamp_min_(LEAST_NORM)
         if self.norm == "l2":
             change.addcmul_(gradient, per_sample(shares * state["radius"] / lengths), value=-1)
-            change.mul_(radii / per_sample(norms(change).clamp_min_(1e-30)))
+            change.mul_(radii / per_sample(norms(change).clamp_min_(LEAST_NORM)))
             return change.add_(samples.images).clamp_(*self.bounds)
         count = (state["taken"] % self._length + 1).to(change.dtype)
         unit = gradient / per_sample(lengths)

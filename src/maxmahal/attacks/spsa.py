@@ -22,7 +22,8 @@ from maxmahal.attacks.threats import Images, Threat, per_sample
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs
 
-_FADE_MEAN, _FADE_SQUARE, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
+_FADE_MEAN, _FADE_SQUARE = 0.9, 0.999  # Adam's usual constants
+_TINY = 1e-60  # not the usual 1e-8, and in float64: the size of the objective must not matter
 
 
 def spsa(
@@ -83,8 +84,8 @@ class QueriedDescent:
             moved = self.threat.random_start(moved, samples.ids, "spsa-start", self.seed, attempt)
         return {
             "moved": moved,
-            "mean": torch.zeros_like(moved),
-            "square": torch.zeros_like(moved),
+            "mean": torch.zeros_like(moved, dtype=torch.float64),
+            "square": torch.zeros_like(moved, dtype=torch.float64),
             "taken": torch.zeros_like(samples.labels),
             "ids": derive(samples.ids, torch.full_like(samples.ids, attempt)),
         }
@@ -94,14 +95,14 @@ class QueriedDescent:
         ids = derive(state["ids"], state["taken"])
         estimate = estimate_gradient(
             oracle, samples, state["moved"], ids, pairs=self.evaluations // 2, delta=self.delta, seed=self.seed
-        )
+        ).double()
         state["taken"] = state["taken"] + 1
         taken = per_sample(state["taken"].to(estimate.dtype))
         state["mean"] = _FADE_MEAN * state["mean"] + (1 - _FADE_MEAN) * estimate
         state["square"] = _FADE_SQUARE * state["square"] + (1 - _FADE_SQUARE) * estimate.square()
         mean, square = state["mean"] / (1 - _FADE_MEAN**taken), state["square"] / (1 - _FADE_SQUARE**taken)
-        moved = state["moved"] - self.learning_rate * (mean / (square.sqrt() + _TINY))  # each sample counts its steps
-        moved = self.threat.project(samples.images, moved)
+        change = self.learning_rate * (mean / (square.sqrt() + _TINY))  # each sample counts its steps
+        moved = self.threat.project(samples.images, state["moved"] - change.to(samples.images.dtype))
         state["moved"] = moved
         look = oracle.look(moved, samples)
         return Trial(moved, look.predictions, look.values, state["taken"] >= self.steps)

@@ -17,7 +17,7 @@ from maxmahal.attacks.objectives import MARGIN, Objective
 from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.result import Result
 from maxmahal.attacks.targets import Targets
-from maxmahal.attacks.threats import L2, Images, Linf, as_ball, norms, per_sample
+from maxmahal.attacks.threats import L2, LEAST_NORM, Images, Linf, as_ball, norms, per_sample
 from maxmahal.errors import ArgumentError, check_count
 from maxmahal.random import derive, signs, uniform
 
@@ -143,7 +143,7 @@ class RandomSquares:
         else:  # five tiles of bumps along the shorter side, as long together as the threat allows
             side = max(min(height, width) // 5, 1)
             change = tiles(ids, channels, (height, width), side, key, self.seed).to(images.dtype)
-            change = per_sample(self.threat.radius / norms(change).clamp_min(1e-30)) * change
+            change = per_sample(self.threat.radius / norms(change).clamp_min(LEAST_NORM)) * change
         start = self.threat.project(images, images + change)
         values = torch.full_like(start[:, 0, 0, 0], torch.inf)
         taken = torch.zeros_like(samples.labels)

@@ -19,6 +19,8 @@ StepSize = float | Float[Tensor, " n"]
 Bounds = tuple[float, float]
 UNIT: Bounds = (0.0, 1.0)
 ANY_BOUNDS: Bounds = (-math.inf, math.inf)
+LEAST_NORM = 1e-33
+"""A smaller gradient counts as zero: float32 cannot hold an image's size divided by its norm."""
 
 
 def parse_epsilon(epsilon: str | float, name: str = "epsilon", largest: float = 1.0) -> float:
@@ -44,8 +46,8 @@ def per_sample(values: Shaped[Tensor, " n"]) -> Shaped[Tensor, "n 1 1 1"]:
 
 
 def norms(differences: Images) -> Float[Tensor, " n"]:
-    """The Euclidean norm of each image."""
-    return torch.linalg.vector_norm(differences.flatten(1), dim=1)
+    """The Euclidean norm of each image; in float64, because squares of gradients may leave float32."""
+    return torch.linalg.vector_norm(differences.flatten(1), dim=1, dtype=torch.float64).to(differences.dtype)
 
 
 def find_step_size(step_size: str | float | None, threat: "Threat", steps: int) -> float:
@@ -118,7 +120,7 @@ class Linf(_Ball):
 
     def project(self, images: Images, moved: Images) -> Images:
         """The nearest allowed image: inside the ball around the original, and inside the bounds."""
-        # Clamping between precomputed bounds (not adding a clamped difference) keeps the result inside to the last bit.
+        # Clamping between precomputed bounds: a clamped difference that is added to the image is rounded once more.
         low, high = self.bounds
         return moved.clamp((images - self.radius).clamp_min_(low), (images + self.radius).clamp_max_(high))
 
@@ -148,19 +150,19 @@ class L2(_Ball):
         largest = 2.0 ** math.ceil(math.log2(max(map(abs, self.bounds))))
         rounding = 2.0**-25 * largest * math.sqrt(math.prod(images.shape[1:]))
         allowed = max(self.radius * (1 - 1e-6) - rounding, 0.0)
-        shrink = (allowed / norms(change).clamp_min(1e-30)).clamp_max_(1)
+        shrink = (allowed / norms(change).clamp_min(LEAST_NORM)).clamp_max_(1)
         return (images + per_sample(shrink) * change).clamp_(*self.bounds)
 
     def random_start(self, images: Images, sample_ids: Int[Tensor, " n"], *key: int | str) -> Images:
         """A uniform point of the ball, projected; each sample's point belongs to the sample."""
         direction = normal(sample_ids, images.shape[1:], *key, "direction").to(images.dtype)
         share = uniform(sample_ids, (), *key, "length").to(images.dtype) ** (1 / max(math.prod(images.shape[1:]), 1))
-        lengths = self.radius * share / norms(direction).clamp_min(1e-30)
+        lengths = self.radius * share / norms(direction).clamp_min(LEAST_NORM)
         return self.project(images, images + per_sample(lengths) * direction)
 
     def descend(self, moved: Images, gradient: Images, step_size: StepSize) -> Images:
         """The image moves by the step size along its normalised gradient; where that is zero it stays."""
-        return moved - per_sample(step_size / norms(gradient).clamp_min(1e-30)) * gradient
+        return moved - per_sample(step_size / norms(gradient).clamp_min(LEAST_NORM)) * gradient
 
     def distances(self, images: Images, moved: Images) -> Float[Tensor, " n"]:
         """The Euclidean length of each move."""
