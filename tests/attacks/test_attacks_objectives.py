@@ -111,6 +111,13 @@ def test_the_nearest_center_is_chosen_anew_and_follows_trained_centers() -> None
         nearest_center(SCE(num_classes=3, feature_dim=2))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_nearest_center_takes_features_in_half_precision(dtype: torch.dtype) -> None:
+    features = torch.tensor([[1.0, 0.0], [0.0, 5.0]], dtype=dtype)
+    value = nearest_center(MMC(torch.tensor([[0.0, 0.0], [4.0, 0.0], [0.0, 6.0]])))
+    assert value(Outputs(features, features), torch.tensor([0, 0]), None).tolist() == [4.5, 0.5]
+
+
 def test_a_function_of_ones_own() -> None:
     def double_logit(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         return 2 * outputs.logits[:, 0]

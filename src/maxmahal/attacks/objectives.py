@@ -163,7 +163,7 @@ def nearest_center(head: Head) -> Objective:
     def value(outputs: Outputs, labels: Tensor, targets: Tensor | None) -> Tensor:
         features = features_of(outputs, "nearest_center", "margin()", head)
         if targets is None:
-            distances = torch.cdist(features.detach(), centers)
+            distances = torch.cdist(features.detach().to(centers.dtype), centers)
             targets = distances.scatter(1, labels[:, None], torch.inf).argmin(dim=1)
         return 0.5 * (features - centers[targets]).square().sum(dim=1)
 
