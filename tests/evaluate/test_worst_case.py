@@ -134,7 +134,10 @@ def test_two_classes_leave_one_target() -> None:
     images = torch.rand(8, 1, 8, 8)
     labels = model(images).argmax(1)
     found = attack_within(model, images, labels, threat=Linf(1e-6), gradients=200, seed=0)
-    assert list(found.survivors)[-1] == "APGD-100, margin to each of 1 classes"
+    assert list(found.survivors)[-1] == "APGD-100, margin to the other class"
+    hard = attack_hard(model, images.requires_grad_(), labels, threat=Linf(1e-6), seed=0)
+    assert "APGD-100, margin to the other class" in hard.survivors
+    assert not hard.images.requires_grad
 
 
 @pytest.mark.parametrize("gradients", [10, 200])

@@ -122,3 +122,5 @@ def test_the_interval_of_a_paired_difference_by_hand() -> None:
     reach = 1.959964 * math.sqrt(41 - 400 / 1002) / 1002
     assert (low, high) == pytest.approx((20 / 1002 - reach, 20 / 1002 + reach), abs=1e-7)
     assert Comparison(0, 0, 1000).interval == pytest.approx((-1.959964 / 1002, 1.959964 / 1002), abs=1e-7)
+    assert Comparison(10, 0, 10).interval[1] == 1
+    assert Comparison(0, 10, 10).interval[0] == -1

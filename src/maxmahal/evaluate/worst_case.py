@@ -18,7 +18,7 @@ from maxmahal.evaluate.diagnose.probe import gives_gradients
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.plan import Traits, why_not
 from maxmahal.evaluate.stage import StageInput, run_attack
-from maxmahal.evaluate.suite import Stage, load_suite
+from maxmahal.evaluate.suite import Stage, load_suite, title_for
 from maxmahal.imports import only_named
 from maxmahal.random import content_ids, stream_key
 
@@ -70,7 +70,8 @@ def attack_hard(
         classes = judge(model, images[:1]).logits.shape[1]
         traits = Traits(classes, False, gives_gradients(target.model, images[:2]), bpda=False)
         stages = [stage for stage in chosen.stages if stage.counts and not why_not(stage, target, traits, {})]
-        return _in_turn([(stage.title, partial(attack, stage)) for stage in stages], images, labels, sample_ids)
+        runs = [(title_for(stage, classes), partial(attack, stage)) for stage in stages]
+        return _in_turn(runs, images, labels, sample_ids)
 
 
 def attack_within(
@@ -109,7 +110,8 @@ def attack_within(
             plan(f"APGD-{steps}, {name}, run {turn + 1}", objective, steps)
     if aimed:
         targets = max(1, min(9, classes - 1))
-        plan(f"APGD-{aimed // targets}, margin to each of {targets} classes", margin(), aimed // targets, "top-9")
+        others = "the other class" if targets == 1 else f"each of {targets} classes"
+        plan(f"APGD-{aimed // targets}, margin to {others}", margin(), aimed // targets, "top-9")
     return _in_turn(runs, images, labels, sample_ids)
 
 
@@ -117,6 +119,7 @@ def _in_turn(
     attacks: Sequence[tuple[str, Callable[..., Result]]], images: Tensor, labels: Tensor, ids: Tensor | None
 ) -> WorstCase:
     """Each attack on the samples that the ones before it left."""
+    images = images.detach()
     ids = content_ids(images, labels) if ids is None else ids
     found, fooled = images.clone(), torch.zeros_like(labels, dtype=torch.bool)
     survivors = {}

@@ -87,7 +87,7 @@ class Comparison:
         total, apart = self.total + 2, self.first_only - self.second_only
         variance = max(self.first_only + self.second_only + 1 - apart**2 / total, 0.0)
         reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(variance) / total
-        return apart / total - reach, apart / total + reach
+        return max(apart / total - reach, -1.0), min(apart / total + reach, 1.0)
 
     @property
     def p_value(self) -> float:
