@@ -85,6 +85,12 @@ def test_one_class_has_no_other_to_aim_at(batch: Batch) -> None:
         random_targets(batch, 1, "other")
 
 
+def test_mixed_images_have_no_class_to_aim_at(batch: Batch) -> None:
+    mixed = replace(batch, mixed=(batch.labels, torch.ones(len(batch.labels))))
+    with pytest.raises(SettingsError, match=r"one label each; set data\.cutmix = 0"):
+        random_targets(mixed, 3, "other")
+
+
 def test_the_predicted_label_can_be_fled_from(batch: Batch) -> None:
     model = classifier().eval()
     predictions = model(batch.images).argmax(1)

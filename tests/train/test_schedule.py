@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from maxmahal import SCE, Classifier
+from maxmahal import SCE, ArcFace, Classifier
 from maxmahal.errors import SettingsError
 from maxmahal.train import TrainSettings
 from maxmahal.train.optimiser import WeightAverage, average_weight, build_optimiser, learning_rate
@@ -51,6 +51,12 @@ def test_only_what_is_named_decays(decay: str, expected: set[str]) -> None:
         torch.testing.assert_close(value.detach(), factor * before[name])
     grouped = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     assert len(grouped) == len(set(grouped)) == len(list(model.parameters()))
+
+
+def test_the_class_weights_of_a_head_decay_with_the_others() -> None:
+    for head in (SCE(num_classes=3, feature_dim=2), ArcFace(num_classes=3, feature_dim=2)):
+        decayed = build_optimiser(head, TrainSettings(decay="weights")).param_groups[0]["params"]
+        assert [tuple(parameter.shape) for parameter in decayed] == [(3, 2)]
 
 
 def test_a_weight_that_two_layers_share_steps_once() -> None:
@@ -119,6 +125,8 @@ def test_the_average_warms_up() -> None:
 def test_stochastic_weight_averaging_is_the_mean_of_all_weights_from_its_start() -> None:
     found = averaged(TrainSettings(swa=0.5), [5.0, 6.0, 7.0, 1.0, 2.0, 6.0])
     assert found == pytest.approx([5.0, 6.0, 7.0, 1.0, 1.5, 3.0])
+    assert average_weight(TrainSettings(swa=0.55), 55, 100) == 1 / 1
+    assert average_weight(TrainSettings(swa=0.55), 56, 100) == 1 / 2
 
 
 @pytest.mark.parametrize(

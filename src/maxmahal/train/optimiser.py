@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from maxmahal.attacks.prepare.folding import short_reason
 from maxmahal.errors import SettingsError
+from maxmahal.losses.angular import AngularHead
 from maxmahal.models import Classifier
 from maxmahal.train.config import TrainSettings
 
@@ -22,7 +23,7 @@ def build_optimiser(model: nn.Module, settings: TrainSettings) -> torch.optim.SG
     """SGD over all trainable parameters; only convolution kernels (or all weight matrices) decay."""
     kinds: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
     if settings.decay == "weights":
-        kinds = (*kinds, nn.Linear)
+        kinds = (*kinds, nn.Linear, AngularHead)
     layers = [module for module in model.modules() if isinstance(module, kinds)]
     decayed = list({id(each): each for layer in layers for each in _matrices(layer)}.values())  # a shared one only once
     others = [parameter for parameter in model.parameters() if all(parameter is not one for one in decayed)]
@@ -84,7 +85,7 @@ def average_weight(settings: TrainSettings, step: int, total: int) -> float:
     if settings.ema:
         decay = min(settings.ema, (1 + step) / (10 + step)) if settings.ema_warmup else settings.ema
         return 1 - decay
-    return 1 / max(1, step + 1 - math.ceil(settings.swa * total))
+    return 1 / max(1, step + 1 - math.ceil(settings.swa * total - 1e-9))  # 0.55 · 100 is more than 55
 
 
 class WeightAverage:

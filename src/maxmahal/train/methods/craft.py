@@ -167,6 +167,8 @@ class PGDCraft(CraftBudget):
 
 def random_targets(batch: Batch, num_classes: int, policy: Literal["other", "any"]) -> Int[Tensor, " n"]:
     """A random target class per sample: any class, or any other than the label."""
+    if batch.mixed is not None:
+        raise SettingsError("method.targeted needs images with one label each; set data.cutmix = 0.")
     if policy == "any":
         return integers(batch.sample_ids, num_classes, "target", batch.random_seed)
     if num_classes < 2:
