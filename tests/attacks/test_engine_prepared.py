@@ -233,6 +233,25 @@ def test_on_a_gpu_tf32_is_off_for_the_verdict_and_as_it_was_afterwards(switches:
     assert tf32_settings() == switches
 
 
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda', but CUDA is not available")
+@pytest.mark.parametrize("rounding", ["ieee", "tf32"])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_model_may_switch_cudnn_off_on_a_gpu(rounding: str, allowed: bool) -> None:
+    cudnn = torch.backends.cudnn
+    before = cudnn.allow_tf32, tf32_settings()
+    try:
+        cudnn.allow_tf32 = allowed
+        settings = tf32_settings()
+        with full_float32(torch.device("cuda"), rounding):
+            assert cudnn.allow_tf32 == (rounding == "tf32")
+            with cudnn.flags(enabled=False):
+                pass
+        assert (cudnn.allow_tf32, tf32_settings()) == (allowed, settings)
+    finally:
+        cudnn.allow_tf32 = before[0]
+        set_tf32(before[1])
+
+
 @pytest.fixture(params=["medium", "high"])
 def coarse_cpu(request: pytest.FixtureRequest) -> Iterator[None]:
     """A caller lets products of matrices round; whether they do depends on the CPU."""

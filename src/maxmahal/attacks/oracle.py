@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -80,21 +80,28 @@ def is_coarse(device: torch.device) -> bool:
 @contextmanager
 def full_float32(device: torch.device, rounding: str = "ieee") -> Iterator[None]:
     """No rounding to fewer bits inside; with "tf32" TF32 on a GPU, for searches whose finds are confirmed without."""
-    parts = _rounding_parts(device)
+    parts, cudnn = _rounding_parts(device), torch.backends.cudnn
     before = [part.fp32_precision for part in parts]
+    older: bool | None = None
+    # The older switch of convolutions, too: where the two differ, cudnn.flags(), which a model may use, fails.
+    with suppress(RuntimeError):  # torch does not read it for a caller who has set fp32_precision alone
+        older = cudnn.allow_tf32 if device.type == "cuda" else None
     try:
+        if older is not None:
+            cudnn.allow_tf32 = rounding == "tf32"
         for part in parts:
             part.fp32_precision = rounding if device.type == "cuda" else "ieee"
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
+        if older is not None:
+            cudnn.allow_tf32 = older
         for part, precision in zip(parts, before, strict=True):
             part.fp32_precision = precision
 
 
 def _rounding_parts(device: torch.device) -> list[Any]:
     """The parts of torch whose products of float32 numbers a caller may let round to TF32 or bfloat16."""
-    # Not by the older allow_tf32: reading it fails for a caller who has set fp32_precision; the other way round works.
     cudnn: Any = torch.backends.cudnn
     if device.type == "cuda":
         return [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
