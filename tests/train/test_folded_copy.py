@@ -158,6 +158,7 @@ class Weighted(SCE):
         return super().per_sample(features, labels) * (1 + gradient.norm(dim=1))
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch 2.11 looks at it
 def test_a_loss_that_cannot_be_compiled_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def compile_apart(function: Callable[..., Any], *, dynamic: bool, code: CodeType | None = None) -> Any:
         return torch.compile(function, dynamic=dynamic, backend="eager") if code else function
@@ -166,7 +167,7 @@ def test_a_loss_that_cannot_be_compiled_ends_in_a_sentence(monkeypatch: pytest.M
     model = Classifier(network("cnn"), Weighted(num_classes=3, feature_dim=16))
     batch = Batch(IMAGES, torch.arange(len(IMAGES)) % 3, torch.arange(len(IMAGES)), 0)
     attack = AdversarialTraining(epsilon=0.1, steps=2)
-    with pytest.raises(SettingsError, match=r"cannot be compiled \(.*requires_grad.*\); set cpu\.compile=false\.$"):
+    with pytest.raises(SettingsError, match=r"cannot be compiled \(.+\); set cpu\.compile=false\.$"):
         attack.craft(accelerate(model, CPUSettings(compile=True)), batch)
     assert (attack.craft(model, batch) - IMAGES).abs().max() > 0.05
 

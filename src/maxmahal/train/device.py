@@ -63,8 +63,8 @@ class FastBackbone(nn.Module):
         def run(*arguments: Tensor | None) -> object:
             try:
                 return compiled(*arguments)
-            except RuntimeError as error:
-                if not type(error).__module__.startswith("torch._dynamo"):
+            except (RuntimeError, AssertionError) as error:  # torch 2.11 ends some compilations with the latter
+                if isinstance(error, RuntimeError) and not type(error).__module__.startswith("torch._dynamo"):
                     raise
                 raise SettingsError(
                     f"Crafting with this loss cannot be compiled ({short_reason(error)}); set "
