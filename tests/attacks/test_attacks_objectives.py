@@ -209,6 +209,8 @@ def test_objectives_have_names_for_settings_files() -> None:
     assert set(OBJECTIVES) == {*by_hand, *protocol}
     for name, objective in protocol.items():
         assert OBJECTIVES[name](head).name == objective.name
+    others = {name: OBJECTIVES[name](SCE(num_classes=4, feature_dim=2)).name for name in ("paper", "paper-spsa")}
+    assert others == {"paper": "cross-entropy", "paper-spsa": "margin-over-all"}
     for name, objective in by_hand.items():
         assert OBJECTIVES[name](head).name == objective.name == name
         for goal in (None, (y + 1) % 4):

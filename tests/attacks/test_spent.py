@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from paper_protocol import paper_mim, paper_pgd, paper_spsa
-from small_models import Curved, Linear, Pretender, curved_classifier, predictions, uniform
+from small_models import Curved, Linear, Pretender, predictions, uniform
 from torch import Tensor, nn
 
 from maxmahal.attacks import (
@@ -198,16 +197,6 @@ def test_the_constants_of_a_binary_search_share_the_count() -> None:
     settings = {"constants": "binary", "steps": 10, "search_steps": 3, "abort_early": False}
     spent = spent_by(carlini_wagner, **settings)
     assert spent.iterations.tolist() == [0 if row in (2, 7) else 30 for row in range(COUNT)]
-
-
-@pytest.mark.parametrize("attack", [paper_pgd, paper_mim, paper_spsa])
-@pytest.mark.parametrize("targeted", [True, False])
-def test_the_papers_protocol_is_counted_too(attack: Callable[..., Result], targeted: bool) -> None:
-    images = uniform(5, 8, 1, 8, 8)
-    model = curved_classifier(images)
-    found = attack(model, images, predictions(model, images), targeted=targeted, seed=0)
-    assert_sums_to_the_passes(found)
-    assert found.spent.iterations.tolist() == [10] * 8
 
 
 class Cramped(Watched):
