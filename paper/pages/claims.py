@@ -664,7 +664,7 @@ class Approach:
     @property
     def fall(self) -> Literal["falls", "open", "no fall"]:
         """From the smallest batch to the largest."""
-        gap = compare.of_images(_pair(self.first, self.last))
+        gap = compare.of_images(Comparison.of(self.first, self.last))
         if gap.interval(1 - LEVEL)[1] < POINT:
             return "no fall"
         return "falls" if gap.p_value < LEVEL and gap.size >= POINT else "open"
@@ -683,7 +683,7 @@ class Approach:
     @property
     def beside_pgd(self) -> Comparison:
         """The largest batch and PGD-10 on the same images."""
-        return _pair(self.last, self.pgd)
+        return Comparison.of(self.last, self.pgd)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -731,7 +731,7 @@ def _below_pgd(results: Published) -> compare.Gap | None:
         kept = None if pgd is None else pgd.kept("pgd10-un-8")
         if worst is None or pgd is None or kept is None or worst.data_fingerprint != pgd.data_fingerprint:
             continue
-        return compare.of_images(_pair(kept, worst.stands))
+        return compare.of_images(Comparison.of(kept, worst.stands))
     return None
 
 
@@ -741,10 +741,6 @@ def _spsa_verdict(seen: Mapping[str, Approach]) -> Verdict:
     if any(each.fall == "open" or each.end in ("open", "perhaps below") for each in seen.values()):
         return "undecided"
     return "yes" if all(each.end == "near" for each in seen.values()) else "in part"
-
-
-def _pair(ours: Bool[np.ndarray, " n"], theirs: Bool[np.ndarray, " n"]) -> Comparison:
-    return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
 
 
 RULES: dict[str, Callable[[Published], Judgement]] = {

@@ -285,7 +285,7 @@ def read_published(folder: Path, names: str = "*") -> Published:
 
 def widest_pair(ours: Sequence[Summary], theirs: Sequence[Summary]) -> tuple[Summary, Summary] | None:
     """Of evaluations of two models, those on the same images under the same attacks, as many as both have seen."""
-    pairs = [(a, b) for a in ours for b in theirs if _comparable(a) == _comparable(b)]
+    pairs = [(a, b) for a in ours for b in theirs if a.attacked_like(b)]
     return max(pairs, key=lambda pair: (pair[0].samples, -pair[0].seed), default=None)
 
 
@@ -371,11 +371,6 @@ def _begins_with(summary: Summary, few: Summary) -> bool:
         return _images(summary) == _images(few)
     weights = [(each.model_fingerprint, each.data) for each in (summary, few)]
     return weights[0] == weights[1] and np.array_equal(summary.right[: few.samples], few.right)
-
-
-def _comparable(summary: Summary) -> tuple[object, ...]:
-    attacks = (summary.suite_version, summary.norm, summary.radius)
-    return (summary.data_fingerprint, summary.samples, summary.seed, *attacks)
 
 
 def _of_stage(stage: StageSummary, accuracy: Rate, summary: Summary) -> Measured:

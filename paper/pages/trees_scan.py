@@ -68,12 +68,6 @@ def paired_apart(pair: Comparison) -> Apart:
     return Apart(100 * pair.difference, 100 * low, 100 * high, paired=True)
 
 
-def attacked_alike(first: Summary, second: Summary) -> bool:
-    """Whether two evaluations are of the same images under the same attacks with the same seed."""
-    facts = ("data_fingerprint", "samples", "seed", "suite", "suite_version", "norm", "radius")
-    return all(getattr(first, name) == getattr(second, name) for name in facts)
-
-
 @dataclass(frozen=True)
 class TreeSummaries:
     """The summaries of the scan's models."""
@@ -100,7 +94,7 @@ class TreeSummaries:
     def paired(self, ours: Run, theirs: Run, metric: Metric) -> Comparison | None:
         """Two models image by image; None unless both have a summary of the images that were counted."""
         pair = self._of(ours), self._of(theirs)
-        if pair[0] is None or pair[1] is None or metric not in _PAIRS or not attacked_alike(pair[0], pair[1]):
+        if pair[0] is None or pair[1] is None or metric not in _PAIRS or not pair[0].attacked_like(pair[1]):
             return None
         return _PAIRS[metric](pair[0], pair[1]) if len(pair[0].right) == ours.clean.total else None
 
@@ -286,7 +280,7 @@ def read_long(results: Path) -> Long:
 
 def pair_up_long(ours: list[Summary], theirs: list[Summary], seeds: int = 1) -> Long:
     """Every two evaluations of the same images under the same attacks."""
-    pairs = [(first, second) for first in ours for second in theirs if attacked_alike(first, second)]
+    pairs = [(first, second) for first in ours for second in theirs if first.attacked_like(second)]
     return Long(tuple(sorted(pairs, key=lambda pair: -pair[0].samples)), seeds)
 
 

@@ -85,30 +85,35 @@ class Summary:
         stage = self.stage(name)
         return None if stage is None or stage.right is None else self.right & stage.right
 
+    def attacked_like(self, other: "Summary") -> bool:
+        """Whether both are of the same images under the same attacks with the same seed."""
+        facts = ("data_fingerprint", "samples", "seed", "suite", "suite_version", "norm", "radius")
+        return all(getattr(self, name) == getattr(other, name) for name in facts)
+
 
 def pair_up(first: Summary, second: Summary) -> Comparison:
     """Two models under one suite on the same images, by what survives; ``compare`` from summaries alone."""
     _refuse_other_attacks(first, second)
-    return _split(first.stands, second.stands)
+    return Comparison.of(first.stands, second.stands)
 
 
 def pair_stage(first: Summary, second: Summary, stage: str) -> Comparison | None:
     """Two models under one attack of one suite, by what each keeps; None if not known of both."""
     _refuse_other_attacks(first, second)
     ours, theirs = first.kept(stage), second.kept(stage)
-    return None if ours is None or theirs is None else _split(ours, theirs)
+    return None if ours is None or theirs is None else Comparison.of(ours, theirs)
 
 
 def pair_clean(first: Summary, second: Summary) -> Comparison:
     """Two models on the same clean images."""
     _refuse_other_images(first, second)
-    return _split(first.right, second.right)
+    return Comparison.of(first.right, second.right)
 
 
 def pair_near(first: Summary, second: Summary) -> Comparison | None:
     """Two models on the same clean images, by the superclass of their answers; None if not known of both."""
     _refuse_other_images(first, second)
-    return None if first.near is None or second.near is None else _split(first.near, second.near)
+    return None if first.near is None or second.near is None else Comparison.of(first.near, second.near)
 
 
 def _refuse_other_attacks(first: Summary, second: Summary) -> None:
@@ -127,7 +132,3 @@ def _refuse_other_images(first: Summary, second: Summary) -> None:
             f"{first.name} and {second.name} were evaluated on different images, so they cannot be paired; "
             "evaluate both with the same --data and --limit."
         )
-
-
-def _split(ours: Bool[np.ndarray, " n"], theirs: Bool[np.ndarray, " n"]) -> Comparison:
-    return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))

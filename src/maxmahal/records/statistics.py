@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+from jaxtyping import Bool
 from scipy.special import bdtr, betaincinv  # scipy.stats has the same and takes a second to import
 
 from maxmahal.errors import ArgumentError
@@ -75,6 +77,11 @@ class Comparison:
     """Images that only the first model classifies correctly."""
     second_only: int
     total: int
+
+    @classmethod
+    def of(cls, first: Bool[np.ndarray, " n"], second: Bool[np.ndarray, " n"]) -> "Comparison":
+        """From which of the same images each model classifies correctly."""
+        return cls(int((first & ~second).sum()), int((second & ~first).sum()), len(first))
 
     @property
     def difference(self) -> float:

@@ -137,7 +137,7 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
             raise ArgumentError(
                 f"{evaluation.name} is not evaluated on all images yet; run the same command again to finish it."
             )
-    return Comparison(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
+    return Comparison.of(ours, theirs)
 
 
 @dataclass(frozen=True)
