@@ -33,6 +33,7 @@ from paper.summaries import BEST, StageSummary, Summary, pair_clean, pair_stage,
 
 FARTHER = 5.0  # percent of a mean distance: likewise
 SUITE = "autoattack"
+_REACH = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # of an interval, in standard errors
 State = Literal["ahead", "no lead", "open", "not tested"]
 
 
@@ -84,13 +85,11 @@ class Lead:
 
 
 def of_images(pair: Comparison) -> Gap:
-    """From paired images; the interval is Wald's with half an image added to each cell (Agresti and Min)."""
-    both, apart = pair.first_only + pair.second_only + 1, pair.first_only - pair.second_only
-    total = pair.total + 2
-    error = math.sqrt(max(both - apart**2 / total, 0.0)) / total
-    size = 100 * pair.difference
+    """From paired images."""
+    size, (low, high) = 100 * pair.difference, pair.interval
     counts = f"{pair.first_only:,} to {pair.second_only:,} of {pair.total:,} images"
-    return Gap(size, pair.p_value, 100 * apart / total, 100 * error, POINT, f"{difference(size)} points ({counts})")
+    words = f"{difference(size)} points ({counts})"
+    return Gap(size, pair.p_value, 50 * (low + high), 50 * (high - low) / _REACH, POINT, words)
 
 
 def of_counts(ours: Rate, theirs: Rate) -> Gap:
@@ -99,9 +98,8 @@ def of_counts(ours: Rate, theirs: Rate) -> Gap:
     pooled = (ours.count + theirs.count) / (ours.total + theirs.total)
     error = 100 * math.sqrt(pooled * (1 - pooled) * (1 / ours.total + 1 / theirs.total))
     p_value = 2 * NormalDist().cdf(-abs(size) / error) if error else 1.0
-    reach = (high - low) / 2 / NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     words = f"{difference(size)} points (unpaired counts of {ours.total:,} images)"
-    return Gap(size, p_value, (low + high) / 2, reach, POINT, words)
+    return Gap(size, p_value, (low + high) / 2, (high - low) / 2 / _REACH, POINT, words)
 
 
 def of_distances(ours: Measured, theirs: Measured) -> Gap | None:
