@@ -12,6 +12,7 @@ from maxmahal.settings import to_table
 from maxmahal.train import load_settings
 from paper.pages.models import CLOCK
 from paper.pages.results import STRONG, Measured, Published
+from paper.pages.study_files import flatten
 from paper.pages.training import train_setting
 from paper.summaries import RunSummary
 
@@ -128,7 +129,7 @@ def _trial(results: Published, models: Sequence[str], benchmark: Mapping[str, An
 
 def recipe(settings: Mapping[str, Any]) -> str:
     """The preset that differs least, and what differs."""
-    own = _flat(settings)
+    own = flatten(settings)
     changed = {kind: [key for key in own if own[key] != preset.get(key)] for kind, preset in presets().items()}
     kind = min(changed, key=lambda each: len(changed[each]))
     return ", ".join([KINDS[kind], *(f"`{key} = {own[key]}`" for key in changed[kind] if key not in _NO_RECIPE)])
@@ -137,9 +138,4 @@ def recipe(settings: Mapping[str, Any]) -> str:
 @cache
 def presets() -> dict[str, dict[str, Any]]:
     """Settings by kind, as "train.lr"."""
-    return {kind: _flat(to_table(load_settings(f"cifar10-rn18-{kind}"))) for kind in KINDS}
-
-
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    parts = {key: value if isinstance(value, dict) else {"": value} for key, value in table.items()}
-    return {f"{part}.{key}".rstrip("."): value for part, values in parts.items() for key, value in values.items()}
+    return {kind: flatten(to_table(load_settings(f"cifar10-rn18-{kind}"))) for kind in KINDS}
