@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_evaluations import make_evaluation, make_stage
 
 from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
 from maxmahal.errors import ArgumentError
 from maxmahal.evaluate import Evaluation
-from maxmahal.records.types import Columns, Rating, StageRecords
+from maxmahal.records.types import Columns, StageRecords
 from maxmahal.records.verdict import give_verdict
 from maxmahal.train import load_settings
 from paper.summaries.severity import Severity, measure_severity
@@ -38,50 +39,11 @@ def rows(samples: Sequence[int], labels: Sequence[int], predictions: Sequence[in
 
 
 def stage(name: str, columns: Columns, *, counts: bool = True) -> StageRecords:
-    return StageRecords(
-        name=name,
-        title=name,
-        kind="clean" if name == "clean" else "pgd",
-        settings={},
-        threat="Linf 8/255",
-        scope="all",
-        origin="suite",
-        counts=counts,
-        skipped="",
-        finished=True,
-        planned=len(columns),
-        columns=columns,
-        rating=Rating(1.0, 0, 0, 0),
-    )
+    return make_stage(name, columns, counts=counts)
 
 
 def evaluation(*stages: StageRecords) -> Evaluation:
-    return Evaluation(
-        name="m",
-        target="m",
-        data="d",
-        suite="s",
-        suite_version=1,
-        suite_about="",
-        seed=0,
-        samples=5,
-        norm="Linf",
-        epsilon="8/255",
-        radius=8 / 255,
-        model_fingerprint="",
-        data_fingerprint="",
-        class_names=("a", "b", "c", "d", "e"),
-        model={},
-        environment={},
-        training=[],
-        stages=stages,
-        findings=(),
-        pictures=(),
-        points=(),
-        centers_xy=None,
-        plane="",
-        finished=True,
-    )
+    return make_evaluation(stages=stages, class_names=("a", "b", "c", "d", "e"))
 
 
 # Samples 10..14 with the labels 0, 1, 2, 3, 4: on clean images 11 is near, 12 is far.
