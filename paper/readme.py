@@ -15,11 +15,11 @@ from typing import Any
 from maxmahal.attacks.registry import find_attack
 from maxmahal.evaluate.suite import load_suite
 from maxmahal.report.wording import percent
+from paper import ROOT
 from paper.pages.paired import paired
 from paper.pages.results import Published, read_published
 from paper.pages.text import markdown_table, render
 
-ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RECORDS = ROOT / "paper" / "studies" / "records"
 BENCHMARKS = ROOT / "benchmarks" / "results"

@@ -12,9 +12,9 @@ from torch import nn
 import maxmahal
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.files import write_text_atomically
+from paper import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-RECORDS = Path(__file__).resolve().parent / "records"
+RECORDS = ROOT / "paper" / "studies" / "records"
 Found = TypeVar("Found")
 RUNS = ROOT / "runs" / "studies"
 MODELS: dict[str, tuple[str, list[str]]] = {

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from maxmahal.evaluate import Evaluation, evaluate_model, give_verdict, read_evaluations
-from paper.studies.digits import ROOT, RUNS, digits_model, digits_test, save_record, trained
+from paper import ROOT
+from paper.studies.digits import RUNS, digits_model, digits_test, save_record, trained
 
 EPSILON = "0.15"
 FOLDER = RUNS / "false-robustness"

@@ -24,7 +24,8 @@ from maxmahal import Classifier
 from maxmahal.attacks import Linf, Objective, Result, apgd, cross_entropy, dlr, fmn, margin, mim, pgd, spsa, square
 from maxmahal.data import ImageData
 from maxmahal.evaluate import WorstCase, attack_hard, attack_within
-from paper.studies.digits import ROOT, RUNS, digits_model, digits_test, save_record
+from paper import ROOT
+from paper.studies.digits import RUNS, digits_model, digits_test, save_record
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from peers import NOT_INSTALLED, Peer, adaptive_peers, autoattack_peer, mim_peers, pgd_peers, spsa_peers

@@ -11,10 +11,9 @@ from made_up_summaries import published, run
 from maxmahal import MMC, Classifier, max_mahalanobis_centers
 from maxmahal.cli.app import app
 from maxmahal.models import SmallCNN
-from paper import readme
+from paper import ROOT, readme
 from paper.summaries import RunSummary
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

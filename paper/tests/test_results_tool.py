@@ -16,8 +16,7 @@ from maxmahal import evaluate_models, load
 from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, Settings, train_model
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from paper import ROOT
 
 
 @pytest.fixture
