@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_evaluations import make_evaluation, make_stage
+from small_evaluations_helpers import made_up
+from small_evaluations_helpers import stage_of as stage
 
 from maxmahal import evaluate_models, train_model
 from maxmahal.data import load_dataset
@@ -38,12 +39,8 @@ def rows(samples: Sequence[int], labels: Sequence[int], predictions: Sequence[in
     )
 
 
-def stage(name: str, columns: Columns, *, counts: bool = True) -> StageRecords:
-    return make_stage(name, columns, counts=counts)
-
-
 def evaluation(*stages: StageRecords) -> Evaluation:
-    return make_evaluation(stages=stages, class_names=("a", "b", "c", "d", "e"))
+    return made_up(*stages, class_names=("a", "b", "c", "d", "e"))
 
 
 # Samples 10..14 with the labels 0, 1, 2, 3, 4: on clean images 11 is near, 12 is far.

@@ -156,8 +156,14 @@ def columns_of(right_share: Sequence[float], samples: Sequence[int] | None = Non
     )  # fmt: skip
 
 
-def stage_records(name: str, right_share: Sequence[float], samples: Sequence[int] | None = None, **changes: Any):  # type: ignore[no-untyped-def]
-    columns = columns_of(right_share, samples)
+def stage_records(
+    name: str, right_share: Sequence[float], samples: Sequence[int] | None = None, **changes: Any
+) -> StageRecords:
+    return stage_of(name, columns_of(right_share, samples), **changes)
+
+
+def stage_of(name: str, columns: Columns, **changes: Any) -> StageRecords:
+    """A finished stage of the suite on all samples, unless told otherwise."""
     made = StageRecords(
         name=name, title=name, kind="pgd", settings={}, threat="Linf 8/255", scope="all", origin="suite", counts=True,
         skipped="", finished=True, planned=len(columns), columns=columns, rating=Rating(1.0, 1, 1, 1),

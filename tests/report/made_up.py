@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from small_evaluations_helpers import made_up, stage_of
 
 from maxmahal.records.types import (
     Columns,
@@ -17,7 +18,6 @@ from maxmahal.records.types import (
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 EVIL = "<script>window.pwned=1</script> & \"quoted\" 'name' <img src=x onerror=window.pwned=1>"
-THREAT = "Linf 8/255"
 _PLAN = (
     ("apgd-margin", "APGD-100, margin", "apgd", 0.30),
     ("apgd-cross-entropy", "APGD-100, cross-entropy", "apgd", 0.06),
@@ -52,22 +52,9 @@ def stage(name: str, title: str, kind: str, rows: Columns, **changes: Any) -> St
     """A finished stage of the suite that counts, on samples that are still correct."""
     told = bool(len(rows) and rows.forward[0] >= 0)
     total = int(rows.forward.sum()) if told else 0
-    made = StageRecords(
-        name=name,
-        title=title,
-        kind=kind,
-        settings={"steps": 100, "objective": "margin", "seed": 0},
-        threat=THREAT,
-        scope="survivors",
-        origin="suite",
-        counts=True,
-        skipped="",
-        finished=True,
-        planned=len(rows),
-        columns=rows,
-        rating=Rating(12.5 + len(rows) / 7, total, total, 0),
-    )
-    return replace(made, **changes)
+    facts = {"title": title, "kind": kind, "settings": {"steps": 100, "objective": "margin", "seed": 0}}
+    facts |= {"scope": "survivors", "rating": Rating(12.5 + len(rows) / 7, total, total, 0)}
+    return stage_of(name, rows, **{**facts, **changes})
 
 
 def nothing() -> Columns:
@@ -93,18 +80,13 @@ def evaluation(
         after = np.where(falls, rng.uniform(0, 0.4, len(rows)) if draws else 0.0, left[rows])
         stages.append(stage(stage_name, title, kind, columns(samples[rows], right[rows], after)))
         left[rows] = after
-    return Evaluation(
+    return made_up(
+        *stages,
         name=name,
         target=f"runs/{name}",
         data="cifar10",
         suite="strict",
-        suite_version=1,
         suite_about="Our best effort",
-        seed=0,
-        samples=count,
-        norm="Linf",
-        epsilon="8/255",
-        radius=8 / 255,
         model_fingerprint=f"{abs(hash((name, seed))):016x}",
         data_fingerprint=f"cifar10-{count}",
         class_names=CLASSES,
@@ -126,14 +108,7 @@ def evaluation(
             "command": f"maxmahal evaluate 'runs/{name}' --suite strict",
             "started": "2026-11-01T10:00:00+00:00",
         },
-        training=[],
-        stages=tuple(stages),
         findings=calm_findings(seed),
-        pictures=(),
-        points=(),
-        centers_xy=None,
-        plane="",
-        finished=True,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from small_evaluations_helpers import made_up, stage_of
 
 from maxmahal.records import Columns, Evaluation, Finding, Picture, Points, Rating, StageRecords
 
@@ -40,22 +41,8 @@ def make_columns(
 
 def make_stage(name: str, columns: Columns, **changes: Any) -> StageRecords:
     """A finished stage of the suite on all samples, unless told otherwise."""
-    stage = StageRecords(
-        name=name,
-        title=name,
-        kind="pgd",
-        settings={"steps": 20, "epsilon": "8/255"},
-        threat="Linf 8/255",
-        scope="all",
-        origin="suite",
-        counts=True,
-        skipped="",
-        finished=True,
-        planned=len(columns),
-        columns=columns,
-        rating=Rating(1.0, 210, 200, 0),
-    )
-    return replace(stage, **changes)
+    costs = {"settings": {"steps": 20, "epsilon": "8/255"}, "rating": Rating(1.0, 210, 200, 0)}
+    return stage_of(name, columns, **{**costs, **changes})
 
 
 def make_stages() -> tuple[StageRecords, ...]:
@@ -76,18 +63,12 @@ def make_stages() -> tuple[StageRecords, ...]:
 
 def make_evaluation(**changes: Any) -> Evaluation:
     """Ten samples of three classes; sample 9 is wrong from the start, the worst case is 50 %."""
-    evaluation = Evaluation(
+    evaluation = made_up(
+        *make_stages(),
         name="mmc",
         target="runs/mmc",
         data="cifar10",
         suite="standard",
-        suite_version=1,
-        suite_about="",
-        seed=0,
-        samples=10,
-        norm="Linf",
-        epsilon="8/255",
-        radius=8 / 255,
         model_fingerprint="m0",
         data_fingerprint="d0",
         class_names=("cat", "dog", "ship"),
@@ -106,13 +87,6 @@ def make_evaluation(**changes: Any) -> Evaluation:
             {"epoch": 1, "train_seconds": 2.0, "test_accuracy": 0.5},
             {"epoch": 2, "train_seconds": 4.0, "test_accuracy": 0.9},
         ],
-        stages=make_stages(),
-        findings=(),
-        pictures=(),
-        points=(),
-        centers_xy=None,
-        plane="",
-        finished=True,
     )
     return replace(evaluation, **changes)
 

@@ -103,7 +103,7 @@ def test_pyplot_stays_out_of_it(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-sys.path.append({str(Path(__file__).parent)!r})
+sys.path += {sys.path!r}
 from small_evaluations import make_rich_evaluation
 from maxmahal.report.figures import write_figures
 write_figures([make_rich_evaluation()], Path({str(tmp_path)!r}), ["svg"])
