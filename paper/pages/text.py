@@ -9,8 +9,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from maxmahal.records.statistics import Comparison, Rate
-from maxmahal.report import wording
 from maxmahal.report.wording import duration, p_value, points
+from maxmahal.report.wording import listed as listed
 from paper import reproduce
 
 NOT_RUN = "not run"
@@ -60,11 +60,6 @@ def anchor(title: str) -> str:
 def one_line(text: str) -> str:
     """Paragraphs of one line each: a template may break its lines where it reads best."""
     return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
-
-
-def listed(words: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"; empty without words."""
-    return wording.listed(list(words)) if words else ""
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,6 +1,7 @@
 """How numbers read on the page; what a cell carries as its exact value stays unrounded."""
 
 import math
+from collections.abc import Sequence
 
 from maxmahal.records.statistics import Rate
 
@@ -57,9 +58,9 @@ def duration(seconds: float | int) -> str:
     return f"{int(seconds // _HOUR)} h {int(seconds % _HOUR // _MINUTE):02d} min"
 
 
-def listed(words: list[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"; empty without words."""
+    return " and ".join([*filter(None, [", ".join(words[:-1])]), *words[-1:]])
 
 
 def plain(value: object) -> str:
