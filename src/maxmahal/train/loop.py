@@ -46,10 +46,10 @@ class Reporter(Protocol):
 class Silent:
     """A reporter that prints nothing."""
 
-    def _ignore(self, *_: object, **__: object) -> None:
-        pass
+    def note(self, *_: object, **__: object) -> None:
+        """Nothing."""
 
-    start = step = epoch = note = _ignore
+    start = step = epoch = note
 
 
 def steps_per_epoch(data: ImageData, batch_size: int) -> int:
