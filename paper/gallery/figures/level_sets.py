@@ -34,6 +34,7 @@ _PRECISIONS = (0.3, 0.6, 0.9)  # of g-SCE: unequal, so that the contours of clas
 _PULL = 0.1  # the weight of the center loss
 _RATE = 0.1  # how far its centers follow the features at each step
 _LEAST = 1e-9  # a smaller softmax loss is mostly rounding error
+_PER_CLASS = 60  # samples
 _QUANTILES = (0.02, 0.08, 0.18, 0.32, 0.5, 0.7, 0.9)  # of the loss, at which level sets are drawn
 LEGEND = (*(Key(class_ink(label), f"class {label}") for label in range(CLASSES)), Key("s7", "equal loss of class 0"))
 
@@ -70,9 +71,9 @@ def plane_losses(features: Float[Tensor, "n 2"], labels: Int[Tensor, " n"]) -> d
     }
 
 
-def draw_samples(seed: int, per_class: int = 60) -> tuple[Float[Tensor, "n 2"], Int[Tensor, " n"]]:
+def draw_samples(seed: int) -> tuple[Float[Tensor, "n 2"], Int[Tensor, " n"]]:
     """Features as after a few steps of training: three broad clouds, slightly apart."""
-    labels = torch.arange(CLASSES).repeat(per_class)
+    labels = torch.arange(CLASSES).repeat(_PER_CLASS)
     noise = torch.randn((len(labels), 2), generator=generator(seed, "plane samples"), dtype=torch.float64)
     return 0.4 * _corners()[labels] + 0.9 * noise, labels
 
@@ -130,14 +131,14 @@ def follow(
     return features
 
 
-def panel_record(name: str, seed: int, *, steps: int, step_size: float, extent: float, cells: int = 61) -> FigureRecord:
+def panel_record(name: str, seed: int, extent: float) -> FigureRecord:
     """One panel: the loss of class 0 on a grid, and samples before and after descent."""
     features, labels = draw_samples(seed)
     loss = plane_losses(features, labels)[name]
-    moved = follow(loss, features, labels, steps, step_size)
+    moved = follow(loss, features, labels, steps=25, step_size=0.1)
     return {
         "loss": name,
-        "field": loss_field(loss, 0, extent, cells),
+        "field": loss_field(loss, 0, extent, cells=61),
         "labels": labels.tolist(),
         "before": _rounded(features),
         "after": _rounded(moved),
@@ -163,14 +164,14 @@ def _rounded(values: Tensor) -> list[Any]:
 
 def compute_figure1(options: FigureOptions) -> FigureRecord:
     """Samples and their density under SCE and under MMC (paper Figure 1)."""
-    panels = [panel_record(name, options.seed, steps=25, step_size=0.1, extent=5.0) for name in ("SCE", "MMC")]
+    panels = [panel_record(name, options.seed, extent=5.0) for name in ("SCE", "MMC")]
     return {"figure": "figure1", "seed": options.seed, "panels": panels}
 
 
 def compute_figure2(options: FigureOptions) -> FigureRecord:
     """Samples under g-SCE with unequal precisions, under the center loss and under MMC (paper Figure 2)."""
     names = ("g-SCE", "SCE + center", "MMC")
-    panels = [panel_record(name, options.seed, steps=25, step_size=0.1, extent=6.0) for name in names]
+    panels = [panel_record(name, options.seed, extent=6.0) for name in names]
     return {"figure": "figure2", "seed": options.seed, "panels": panels}
 
 
