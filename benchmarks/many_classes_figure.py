@@ -3,7 +3,9 @@
 import math
 from typing import Any
 
-from many_classes_measures import fit_power
+import numpy as np
+from scipy.stats import linregress
+
 from maxmahal.report.chart import Axis, Chart, Key, arranged
 
 WIDTH, HEIGHT = 350.0, 300.0
@@ -63,6 +65,7 @@ def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line = [row for row in rows if row["what"] == what and row["num_classes"] >= start]
         for field in CHARTS:
             if len(line) >= 3 and all(row.get(field) for row in line):
-                power = fit_power([row["num_classes"] for row in line], [row[field] for row in line])
-                found.append({"what": what, "of": field, "from": start, **vars(power)})
+                power = linregress(*np.log([[row["num_classes"], row[field]] for row in line]).T)
+                slope, error = float(power.slope), float(power.stderr)
+                found.append({"what": what, "of": field, "from": start, "exponent": slope, "standard_error": error})
     return found

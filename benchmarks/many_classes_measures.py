@@ -1,8 +1,7 @@
-"""What the many-classes benchmark measures with: a fitted power, the peak of memory, the spread of the centers."""
+"""What the many-classes benchmark measures with: the peak of memory, the spread of the centers."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,28 +9,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 BLOCK = 4096  # rows whose cosines are looked at together: 64 MiB in float32
-
-
-@dataclass(frozen=True)
-class Power:
-    """measured ≈ factor·size^exponent, and how sure the exponent is."""
-
-    exponent: float
-    standard_error: float
-
-
-def fit_power(sizes: Sequence[float], measured: Sequence[float]) -> Power:
-    """The slope of log measured over log size by least squares, with the standard error its residuals give."""
-    if len(sizes) != len(measured) or len(sizes) < 3:
-        raise ValueError(f"a fit with an error needs three sizes or more; got {len(sizes)} and {len(measured)} values.")
-    if min(*sizes, *measured) <= 0:
-        raise ValueError("sizes and measured values must be positive, for their logarithms are fitted.")
-    x, y = ([math.log(value) for value in values] for values in (sizes, measured))
-    middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
-    spread = sum((each - middle_x) ** 2 for each in x)
-    slope = sum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / spread
-    residuals = [b - middle_y - slope * (a - middle_x) for a, b in zip(x, y, strict=True)]
-    return Power(slope, math.sqrt(sum(each**2 for each in residuals) / (len(x) - 2) / spread))
 
 
 def peak_bytes(work: Callable[[], object], device: torch.device) -> int:

@@ -1,7 +1,6 @@
-"""What the many-classes benchmark measures with: fits, bounds, the largest cosine, the peak of memory, the picture."""
+"""What the many-classes benchmark measures with: bounds, the largest cosine, the peak of memory, fits and picture."""
 
 import importlib
-import math
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,31 +24,6 @@ def benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         pytest.skip("a copy of the tree without its benchmarks")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module(name)
-
-
-def test_an_exact_power_is_found_without_error(measures: ModuleType) -> None:
-    power = measures.fit_power([10, 100, 1000, 10_000], [3 * size**1.5 for size in (10, 100, 1000, 10_000)])
-    assert power.exponent == pytest.approx(1.5)
-    assert power.standard_error == pytest.approx(0, abs=1e-9)
-    assert measures.fit_power([1, 2, 4], [7, 7, 7]).exponent == 0
-
-
-def test_the_standard_error_is_the_textbooks(measures: ModuleType) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    sizes = [10, 30, 100, 300, 1000]
-    noisy = [2.0, 5.0, 30.0, 41.0, 260.0]
-    expected = stats.linregress([math.log(size) for size in sizes], [math.log(value) for value in noisy])
-    found = measures.fit_power(sizes, noisy)
-    assert (found.exponent, found.standard_error) == pytest.approx((expected.slope, expected.stderr))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "measured", "message"),
-    [([1, 2], [1, 2], "three sizes"), ([1, 2, 3], [1, 2], "three sizes"), ([1, 2, 3], [1, 0, 2], "must be positive")],
-)
-def test_what_cannot_be_fitted_is_refused(measures: ModuleType, sizes, measured, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        measures.fit_power(sizes, measured)
 
 
 def test_bounds_are_met_by_the_codes_that_are_known_to_meet_them(measures: ModuleType) -> None:
