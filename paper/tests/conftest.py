@@ -1,14 +1,21 @@
-"""Quick records of every figure that needs no download, computed once."""
+"""The tool that publishes, and quick records of every figure that needs no download, computed once."""
 
 from pathlib import Path
+from types import ModuleType
 
 import jaxtyping
 import pytest
 
+from paper import publish
 from paper.gallery.figure import FigureOptions, FigureRecord
 from paper.gallery.registry import FIGURES, make_record, read_record
 
 DOWNLOADS = {"figure3b"}  # MNIST; figure3b-digits is the same figure on embedded data
+
+
+@pytest.fixture
+def tool() -> ModuleType:
+    return publish
 
 
 @pytest.fixture(scope="session")

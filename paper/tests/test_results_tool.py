@@ -1,12 +1,10 @@
 """The tool that publishes: what it collects, what it writes, and what it notices."""
 
-import importlib
 import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,12 +15,6 @@ from maxmahal.evaluate.fingerprints import fingerprint_model
 from maxmahal.records.schema import FILE
 from maxmahal.train import RunFolder, Settings, train_model
 from paper import ROOT
-
-
-@pytest.fixture
-def tool() -> ModuleType:
-    return importlib.import_module("paper.publish")
-
 
 _MADE: list[Path] = []  # trained once, then copied
 

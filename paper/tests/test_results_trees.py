@@ -1,6 +1,5 @@
 """The tool that publishes, for the study of trees: from a reproduction's folder to a page that cannot be changed."""
 
-import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -20,11 +19,6 @@ from paper.pages.trees_study import STRICT, TREES
 
 SOURCE = "maxmahal.data.digits_tree:by_shape"
 SMALL = ["train.epochs=1", "data.limit=150", "data.validation=50", "data.test_limit=40", f"data.source={SOURCE}"]
-
-
-@pytest.fixture
-def tool() -> Any:
-    return importlib.import_module("paper.publish")
 
 
 @pytest.fixture
