@@ -25,7 +25,7 @@ from small_evaluations_helpers import (
 from torch import nn
 
 from maxmahal.data import ImageData
-from maxmahal.errors import CheckpointError, MaxmahalError
+from maxmahal.errors import CheckpointError, MaxmahalError, MaxmahalWarning
 from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
 from maxmahal.evaluate.evaluated_model import load_target, split_name
 from maxmahal.evaluate.fingerprints import fingerprint_data, fingerprint_model
@@ -108,6 +108,18 @@ def test_a_module_and_a_function_from_python(tmp_path: Path) -> None:
     assert [each.model["kind"] for each in found] == ["module", "function"]
     assert found[0].model["parameters"] == sum(parameter.numel() for parameter in MODEL.parameters())
     assert evaluate_model(MODEL, out=tmp_path / "unnamed", suite=QUICK, data=DATA).name == "Curved"
+
+
+def test_a_function_that_has_gradients_is_warned_about(tmp_path: Path) -> None:
+    def through_numpy(images: torch.Tensor) -> torch.Tensor:
+        return MODEL(torch.from_numpy(images.numpy()))
+
+    words = r"is a function, so it is attacked without gradients, though it has them; pass the nn\.Module itself"
+    with pytest.warns(MaxmahalWarning, match=words) as told:
+        found = evaluate_models({"net": lambda images: MODEL(images)}, out=tmp_path, suite=QUICK, data=DATA)
+    assert [str(each.message).split()[0] for each in told] == ["net"]
+    assert found[0].stage("pgd").skipped
+    evaluate_models({"a": answers_only, "b": through_numpy}, out=tmp_path, suite=QUICK, data=DATA)  # no warning
 
 
 def test_a_run_folder_and_its_checkpoint(

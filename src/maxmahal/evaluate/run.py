@@ -3,17 +3,19 @@
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import nn
 
 from maxmahal.attacks.checks import PROBABILITIES
 from maxmahal.data import DataSource, ImageData
-from maxmahal.errors import ArgumentError, SettingsError
+from maxmahal.errors import ArgumentError, SettingsError, warn_caller
+from maxmahal.evaluate.diagnose.probe import pull_back
 from maxmahal.evaluate.evaluated_model import DRAWS, SHOWN, EvaluatedModel, Target, is_stochastic, loaded, notes_on
 from maxmahal.evaluate.evaluation import EvaluationRun, PlannedEvaluation, chunk_size
 from maxmahal.evaluate.fingerprints import as_command, describe_environment, fingerprint_data
@@ -21,6 +23,7 @@ from maxmahal.evaluate.reporter import EvaluationReporter, SilentReporter
 from maxmahal.evaluate.suite import Suite, load_suite, option_defaults
 from maxmahal.files import recorded_path, user_path
 from maxmahal.imports import integration
+from maxmahal.random import own_stream
 from maxmahal.records.reading import read_evaluations, read_folder
 from maxmahal.records.schema import FILE
 from maxmahal.records.shards import FileStore, Shard
@@ -51,9 +54,10 @@ def evaluate_model(
 
     Their ``verdict`` has the accuracies, such as ``verdict.robust.value``, and one sentence that sums them up.
     ``target`` is a run folder, a checkpoint, a name of the zoo, ``package.module:factory``, an ``nn.Module`` in eval
-    mode or a function from images to logits. ``data`` is a data set's name, a ``DataLoader``, a ``Dataset``, a pair
-    (images, labels) or a path; by default the images a run was tested on. ``epsilon`` is by default the suite's, else
-    the data set's. Without ``out`` the records are returned and not kept; with it, the same call resumes.
+    mode or a function from images to logits, which is attacked without gradients. ``data`` is a data set's name, a
+    ``DataLoader``, a ``Dataset``, a pair (images, labels) or a path; by default the images a run was tested on.
+    ``epsilon`` is by default the suite's, else the data set's. Without ``out`` the records are returned and not kept;
+    with it, the same call resumes.
 
     A model that is given as itself stays on its device; ``device`` is where others are loaded: ``auto`` is the GPU if
     there is one. Code that a checkpoint names (``package.module:function``) runs only if it is in ``trusted``.
@@ -102,8 +106,7 @@ def evaluate_models(
     """Several models under one suite on the same images; with ``transfer``, images crafted on each attack every other.
 
     ``until`` is a time of ``time.monotonic()``: work that would not be done by then is left for the next call, and the
-    returned evaluations are then not ``finished``. With ``dry_run`` nothing is recorded or returned: the reporter notes
-    the stages and their planned times.
+    evaluations are then not ``finished``. With ``dry_run`` the reporter only notes the stages and their planned times.
 
     ``shard`` is such as "2/8": this process computes the second of eight shares and records it in a file of its own,
     and ``merge_records(out)`` collects them; or "auto", which reads the variables of a Slurm array or of torchrun.
@@ -128,6 +131,7 @@ def evaluate_models(
         size = partial(chunk_size, suite=chosen, image_shape=some.image_shape, hurried=hurried)
         sized = {name: describe(each, block=size((workers or each).device)) for name, each in models.items()}
         bodies = {Identity(name, *common): body for name, body in sized.items()}
+        _warn_about_functions(models, some)
         listener = reporter or SilentReporter()
         shared: Table = {"suite": chosen, "data": some, "others": models, "transfer": transfer, "seed": seed}
         shared |= {"images_folder": folder / "images" if save_images else None}
@@ -188,6 +192,21 @@ def _run(
                 known = {"name": identity.name, "stochastic": body["model"]["stochastic"], "identity": identity}
                 begin(store=store, number=numbers[identity], **known).run()
     return read_folder(path, list(numbers.values()))
+
+
+def _warn_about_functions(models: Mapping[str, EvaluatedModel], data: ImageData) -> None:
+    """Functions are attacked without gradients, which makes one that has them look more robust than it is."""
+    for each in models.values():
+        image, gradient = data.first(1).to(each.device).float_images(), None
+        if not isinstance(each.model, nn.Module):
+            # A function may raise anything on an image that requires a gradient: then it has none to offer.
+            with own_stream(image.device, 0), suppress(Exception):
+                gradient = pull_back(each.model, image)
+        if gradient is not None:
+            warn_caller(
+                f"{each.name} is a function, so it is attacked without gradients, though it has them; pass the "
+                "nn.Module itself, or wrap the function in one."
+            )
 
 
 def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | None) -> Suite:
