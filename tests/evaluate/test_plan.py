@@ -26,6 +26,7 @@ from maxmahal.evaluate.plan import (
     transfer_stage,
     why_not,
 )
+from maxmahal.evaluate.reporter import SilentReporter
 from maxmahal.evaluate.suite import load_suite, stage_from_table
 from maxmahal.records import Finding
 
@@ -160,12 +161,33 @@ class Staircase(nn.Module):
             return curved()(images)
 
 
+class Notes(SilentReporter):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
 def test_attacks_that_cannot_run_are_skipped_with_a_reason_and_the_rest_counts(tmp_path: Path) -> None:
-    model = Staircase().eval()
+    model, notes = Staircase().eval(), Notes()
     suite = small_suite(stage("pgd", "pgd", steps=2), stage("square", "square", queries=30), epsilon="0.3")
-    found = evaluate_model(model, out=tmp_path, suite=suite, data=labelled_by(model))
+    found = evaluate_model(model, out=tmp_path, suite=suite, data=labelled_by(model), reporter=notes)
+    assert notes.lines == [f"  pgd: skipped. {found.stage('pgd').skipped}"]
     assert "gradient" in found.stage("pgd").skipped
     assert found.finished
     verdict = give_verdict(found)
+    assert "need gradients did not run, because none reaches the images); diagnostics were not run" in verdict.sentence
     assert verdict.robust.count < verdict.clean.count
     assert verdict.stages[1].accuracy is None or verdict.stages[1].accuracy == verdict.clean
+    function = evaluate_model(answers_only, out=tmp_path, suite=suite, data=labelled_by(curved()))
+    assert "(those that need gradients did not run, because it is a function)" in function.verdict.sentence
+
+
+def test_attacks_that_do_not_apply_to_an_ordinary_model_are_not_told_of(tmp_path: Path) -> None:
+    notes, centers = Notes(), stage("pgd", "pgd", steps=2, objective="nearest-center")
+    suite = small_suite(centers, stage("square", "square", queries=30))
+    found = evaluate_model(curved(), out=tmp_path, suite=suite, data=labelled_by(curved()), reporter=notes)
+    assert found.stage("pgd").skipped
+    assert not notes.lines
+    assert "of small that applies to it; diagnostics were not run" in found.verdict.sentence

@@ -45,6 +45,7 @@ from maxmahal.records.reading import read_plane
 from maxmahal.records.shards import Shard, findings_of_first, warnings_of
 from maxmahal.records.store import Store
 from maxmahal.records.types import Finding, Identity, Rating
+from maxmahal.records.verdict import NO_GRADIENTS
 from maxmahal.settings import Table
 
 PICTURES = 24  # samples whose images are kept for the gallery
@@ -315,6 +316,8 @@ class EvaluationRun(PlannedEvaluation):
         for position, (stage, skipped) in enumerate(plan):
             body = describe_stage(stage, self.suite, self.seed)
             self.store.plan(self.number, position, stage.name, body, skipped)
+            if skipped == NO_GRADIENTS and position >= first:  # other reasons belong to ordinary models
+                self.reporter.note(f"  {stage.title}: skipped. {skipped}")
         self._forecast.plan([stage for stage, skipped in plan[1:] if not skipped])
         runs = [(position, stage) for position, (stage, skipped) in enumerate(plan) if not skipped]
         self._run_all([(position, stage) for position, stage in runs if position >= first])

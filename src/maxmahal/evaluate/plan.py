@@ -10,6 +10,7 @@ from maxmahal.attacks.registry import find_attack
 from maxmahal.evaluate.evaluated_model import EvaluatedModel
 from maxmahal.evaluate.suite import Stage, Suite, stage_from_table, stage_to_table
 from maxmahal.records.types import Columns, Finding
+from maxmahal.records.verdict import NO_GRADIENTS
 from maxmahal.settings import Component, Table, read_toml
 
 REMEDIES: dict[str, list[Table]] = read_toml(Path(__file__).parent / "diagnose" / "remedies.toml")
@@ -72,7 +73,7 @@ def why_not(stage: Stage, target: EvaluatedModel, traits: Traits, others: Mappin
         if not traits.bpda:
             return "No step of the model can be passed straight through."
     elif attack.needs_gradients and not traits.differentiable:
-        return "It needs gradients, and none reaches the images through this model."
+        return NO_GRADIENTS
     if traits.stochastic and not stage.with_draws:
         return "It is too expensive for a stochastic model; other attacks average over its draws instead."
     if attack.crafts_on_source and options["source"] not in others:

@@ -13,6 +13,8 @@ from maxmahal.records.types import Evaluation, StageRecords
 
 CLEAN = "clean"
 """The name of the stage without an attack."""
+NO_GRADIENTS = "It needs gradients, and none reaches the images through this model."
+"""Why a stage that follows the model's gradients is skipped, if there are none."""
 NOTHING_LEFT = 0.03  # robust accuracy: with so little left, a missing attack could not find much more
 LITTLE, MOST = 0.1, 0.5  # robust accuracy below which a model is not robust, and from which most samples are
 OVERRATED = 0.1  # an attack this far above the worst case has failed on this model
@@ -256,6 +258,9 @@ def _sentence(evaluation: Evaluation, robust: Rate, trust: Trust) -> str:
         said += f" at {evaluation.epsilon}"  # other stages have other epsilons, and do not count
     if any(stage.counts and stage.skipped for stage in evaluation.stages):
         said += " that applies to it"
+    if any(stage.counts and stage.skipped == NO_GRADIENTS for stage in evaluation.stages):
+        why = "it is a function" if evaluation.model.get("kind") == "function" else "none reaches the images"
+        said += f" (those that need gradients did not run, because {why})"
     if evaluation.model.get("stochastic"):
         said += f", as a mean over {evaluation.model['draws']} draws of a stochastic model"
     if not evaluation.finished and not any(_counts(stage) and stage.finished for stage in evaluation.stages):
