@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -353,6 +354,15 @@ def test_a_budget_leaves_an_unfinished_evaluation_that_goes_on(
     assert "so far" not in again.out.partition("attacks succeed on")[2]
     assert "McNemar" in again.out
     run("evaluate", "clinets:make", *ARGUMENTS, "--budget", "soon").assert_refused("--budget soon is not a time")
+
+
+@pytest.mark.parametrize(("attacks", "cells"), [(1, r"\S+ % \[\S+, \S+\] so far +\S+%"), (0, "- +-")])
+def test_a_table_tells_what_is_known_so_far(run, monkeypatch: pytest.MonkeyPatch, attacks: int, cells: str) -> None:
+    found = evaluate_model("clinets:make", out="out", suite="small.toml", data="mine.npz")
+    stages = [replace(stage, finished=place <= attacks) for place, stage in enumerate(found.stages)]
+    begun = replace(found, finished=False, stages=tuple(stages))
+    monkeypatch.setattr("maxmahal.evaluate.evaluate_models", lambda *_, **__: [begun])
+    assert re.search(rf"^ *make +\S+% +{cells} *$", run("evaluate", "clinets:make", *ARGUMENTS).out, re.M)
 
 
 def test_a_folder_of_runs_offers_them(run, here: Path) -> None:

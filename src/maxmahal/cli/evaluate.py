@@ -154,8 +154,9 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
     rows = []
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
         robust = verdict.robust.with_interval if evaluation.comparison else str(verdict.robust)
+        robust += "" if evaluation.finished else " so far"
         success = "-" if verdict.success is None else f"{verdict.success.value:.1%}"
-        attacked = (robust, success) if maxmahal.records.was_attacked(evaluation) else ("-", "-")
+        attacked = (robust, success) if verdict.attacked else ("-", "-")
         rows.append((evaluation.name, f"{verdict.clean.value:.1%}", *attacked))
     common.print_table(console, ("model", *numbers), rows, right=numbers, ruled=True)
     for evaluation, verdict in zip(evaluations, verdicts, strict=True):
