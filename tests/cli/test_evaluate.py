@@ -356,6 +356,17 @@ def test_a_budget_leaves_an_unfinished_evaluation_that_goes_on(
     run("evaluate", "clinets:make", *ARGUMENTS, "--budget", "soon").assert_refused("--budget soon is not a time")
 
 
+def test_a_budget_that_ends_before_the_first_stage_promises_nothing(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("maxmahal.evaluate.evaluation.time", type("Late", (), {"monotonic": staticmethod(lambda: 1e12)}))
+        done = run("evaluate", "clinets:make", *ARGUMENTS, "--budget", "1s")
+    assert done.out.splitlines() == [
+        "make: 20 samples",
+        "Out of time: make is not finished; the same call continues it.",
+        "make: not started; run the same command to continue.",
+    ]
+
+
 @pytest.mark.parametrize(("attacks", "cells"), [(1, r"\S+ % \[\S+, \S+\] so far +\S+%"), (0, "- +-")])
 def test_a_table_tells_what_is_known_so_far(run, monkeypatch: pytest.MonkeyPatch, attacks: int, cells: str) -> None:
     found = evaluate_model("clinets:make", out="out", suite="small.toml", data="mine.npz")

@@ -106,7 +106,7 @@ def evaluate_command(
         )
     if shard is None and not dry_run:
         print_verdicts(console, found)
-    if not quiet and not dry_run:
+    if not quiet and not dry_run and (shard is not None or any(map(_has_records, found))):
         merge = f"after all shards, `maxmahal records merge {out}` collects them"
         report = f"`maxmahal report {out} --out report.html` makes a report of them"
         print_line(console, f"Records in {out}; {report if shard is None else merge}.")
@@ -139,9 +139,13 @@ def suites_command(show: common.Show = None) -> None:
             print_line(console, f"    {stage.title}")
 
 
+def _has_records(evaluation: "maxmahal.evaluate.Evaluation") -> bool:
+    return any(len(stage.columns) for stage in evaluation.stages)
+
+
 def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     """A table with one row per model, one sentence per model, and the comparisons between models."""
-    begun = [any(len(stage.columns) for stage in evaluation.stages) for evaluation in evaluations]
+    begun = [_has_records(evaluation) for evaluation in evaluations]
     for evaluation, has_records in zip(evaluations, begun, strict=True):
         if not has_records:
             print_line(console, f"{evaluation.name}: not started; run the same command to continue.")

@@ -265,10 +265,10 @@ class EvaluationRun(PlannedEvaluation):
                 first = len(plan)
             self._run_stages(self._plan(self._diagnose() if self.suite.diagnose else []), first)
         except _OutOfTimeError as stop:
-            left = "; ".join(stage.title for stage in self._forecast.ahead())
+            ahead = "; ".join(stage.title for stage in self._forecast.ahead())
+            left = f" Left to do: {ahead}." if ahead else ""  # nothing is planned yet
             self.reporter.note(
-                f"Out of time: {self.target.name} is not finished; the same call continues it. Left to do: {left}."
-                f"{stop}"
+                f"Out of time: {self.target.name} is not finished; the same call continues it.{left}{stop}"
             )
         else:
             self.store.finish(self.number)
