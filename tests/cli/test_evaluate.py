@@ -101,7 +101,7 @@ def in_the_users_folder(here: Path) -> Path:
 
 
 def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
-    done = run("evaluate", "ours[red]=clinets:make", "clinets:other", *ARGUMENTS)
+    done = run("evaluate", "ours[red]=clinets:make", "clinets:other", *ARGUMENTS, "--epsilon", "0.01")
     assert done.code == 0, done.err
     assert "\x1b" not in done.out
     found = read_evaluations(here / "out")
@@ -112,9 +112,20 @@ def test_it_prints_progress_verdicts_and_comparisons(run, here: Path) -> None:
     assert re.search(r"^ours\[red\]: 20 samples$", done.out, re.M)
     assert re.search(r"^  PGD-2 \[own\]: \d+ samples, \S+/s, robust so far: \S+%$", done.out, re.M)
     assert re.search(r"^ *ours\[red\] +\S+% +\S+ % \[\S+, \S+\]", done.out, re.M)
-    assert re.search(r"^ours\[red\]: Robust accuracy .* at Linf 0.1, .* of small; diagnostics were", done.out, re.M)
+    assert re.search(r"^ours\[red\]: Robust accuracy .* at Linf 0.01, .* of small; diagnostics were", done.out, re.M)
     assert re.search(r"is \S+ points more robust on the same images than other \(exact McNemar test: p = ", done.out)
     assert "Records in out; `maxmahal report out --out report.html`" in done.out
+
+
+def test_a_tie_is_called_one_and_stochastic_models_are_not_paired(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = evaluate_model("clinets:make", out="out", suite="small.toml", data="mine.npz")
+    for stochastic in (False, True):
+        model = {**found.model, "stochastic": stochastic}
+        pair = [replace(found, name=name, model=model) for name in "ab"]
+        monkeypatch.setattr("maxmahal.evaluate.evaluate_models", lambda *_, pair=pair, **__: pair)
+        out = run("evaluate", "clinets:make", *ARGUMENTS).out
+        assert ("a and b are equally robust on these images." in out) == (not stochastic)
+        assert "more robust" not in out
 
 
 def test_what_is_recorded_already_is_told_in_one_line(run, here: Path) -> None:
@@ -349,10 +360,10 @@ def test_a_budget_leaves_an_unfinished_evaluation_that_goes_on(
     assert "Out of time: make is not finished; the same call continues it." in done.out
     assert "make: No attack of small has finished yet" in done.out
     assert "other: not started" in done.out
-    assert "McNemar" not in done.out
+    assert "robust on the" not in done.out
     again = run("evaluate", "clinets:make", "clinets:other", *ARGUMENTS, "--budget", "30m")
     assert "so far" not in again.out.partition("attacks succeed on")[2]
-    assert "McNemar" in again.out
+    assert "make and other are equally robust on these images." in again.out
     run("evaluate", "clinets:make", *ARGUMENTS, "--budget", "soon").assert_refused("--budget soon is not a time")
 
 

@@ -212,6 +212,14 @@ def test_pairs_are_compared_only_where_both_met_the_same_images(shown: list[Eval
     assert "not corrected for 6 comparisons" in " ".join(read.text.split())
 
 
+def test_stochastic_models_are_not_paired() -> None:
+    steady, drawn = evaluation("a"), evaluation("b", draws=True)
+    assert compare(steady, drawn).total == 500
+    assert "pairs" not in Reader(render_page([steady, drawn])).tables
+    (rows,) = Reader(render_page([steady, evaluation("b")])).tables["pairs"]
+    assert ("difference, points", None) in rows[0]
+
+
 def test_the_spread_over_seeds_has_a_table_of_its_own(shown: list[Evaluation], read: Reader) -> None:
     (spread,) = seed_spreads(shown)
     (rows,) = read.tables["spreads"]

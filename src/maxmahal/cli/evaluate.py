@@ -173,9 +173,14 @@ def print_verdicts(console: Console, evaluations: list["maxmahal.evaluate.Evalua
 
 def _print_comparisons(console: Console, evaluations: list["maxmahal.evaluate.Evaluation"]) -> None:
     attacked = [each for each in evaluations if each.finished and maxmahal.records.was_attacked(each)]
-    for first, second in combinations(attacked, 2):
+    # The accuracies of stochastic models are means over draws, which no count of images compares.
+    steady = [each for each in attacked if not each.model.get("stochastic")]
+    for first, second in combinations(steady, 2):
         pair = maxmahal.evaluate.compare(first, second)
-        ahead, behind = (first, second) if pair.difference >= 0 else (second, first)
+        if not pair.difference:
+            print_line(console, f"{first.name} and {second.name} are equally robust on these images.")
+            continue
+        ahead, behind = (first, second) if pair.difference > 0 else (second, first)
         print_line(
             console,
             f"{ahead.name} is {abs(pair.difference) * 100:.1f} points more robust on the same images than "

@@ -85,9 +85,9 @@ def _percents(share: float) -> str:
 
 
 def _pairs(group: ModelGroup) -> list[tuple[ReportedModel, ReportedModel, Comparison]]:
-    """Models that were attacked in the same way on the same images."""
-    found = []
-    for first, second in combinations(group.models, 2):
+    """Models that were attacked in the same way on the same images; not stochastic ones, judged by means over draws."""
+    found, steady = [], [each for each in group.models if not each.evaluation.model.get("stochastic")]
+    for first, second in combinations(steady, 2):
         with suppress(ArgumentError):  # they were evaluated on different images
             found.append((first, second, compare(first.evaluation, second.evaluation)))
     return found
