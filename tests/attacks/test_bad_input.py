@@ -138,7 +138,10 @@ AFTER_ONE_LOOK = {
         "The model must return logits of shape (3, classes) for a batch of 3; got a tuple. Wrap it in a module that "
         "returns the logits alone.",
     ),
-    "flat": ({"model": Asked(lambda logits, images: logits[:, 0])}, "for a batch of 3; got the shape (3,)."),
+    "flat": (
+        {"model": Asked(lambda logits, images: logits[:, 0])},
+        "The model returns one logit per image; return two",
+    ),
     "map": ({"model": Asked(lambda logits, images: logits[:, :, None, None])}, "got the shape (3, 3, 1, 1)."),
     "fewer": ({"model": Asked(lambda logits, images: logits[:2])}, "for a batch of 3; got the shape (2, 3)."),
     "function": ({"model": lambda images: np.zeros((3, 3))}, "for a batch of 3; got a ndarray."),

@@ -66,6 +66,7 @@ def nothing(): return None
 def raises(): raise RuntimeError("no weights\\nanywhere")
 def three_classes(): return Net(3).eval()
 def one_number(): return lambda images: images.flatten(1).sum(dim=1)
+def one_column(): return lambda images: images.flatten(1).sum(dim=1, keepdim=True)
 def a_list(): return lambda images: [0, 1]
 def wants_colour(): return nn.Conv2d(3, 4, 4).eval()
 def needs_argument(path): return Net().eval()
@@ -165,7 +166,11 @@ def test_ones_own_images_as_npz(tmp_path: Path) -> None:
         ("mynets:empty", ["mynets:empty has weights without values", "load its weights first"]),
         ("mynets.py:make", ["without .py; write mynets:make"]),
         ("", ["There is no run folder, checkpoint, function or model"]),
-        ("mynets:one_number", ["must return logits of shape (24, classes)", "(24,)"]),
+        ("mynets:one_number", ["returns one logit per image; return two", "torch.stack([torch.zeros_like(z), z], dim"]),
+        (
+            "mynets:one_column",
+            ["returns one logit per image; return two", "torch.cat([torch.zeros_like(z), z], dim=1)"],
+        ),
         ("mynets:a_list", ["must return logits of shape (24, classes)", "list"]),
         ("mynets:wants_colour", ["mynets:wants_colour", "cannot take the images", "(1, 4, 4)"]),
         ("runs/none", ["runs/none", "no run folder"]),
@@ -200,6 +205,12 @@ def test_bad_models_from_python(tmp_path: Path) -> None:
         lambda: evaluate_models([MODEL, curved(3)], out=tmp_path / "out", suite=QUICK, data=DATA)
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_data_of_one_class_are_counted_in_the_singular(tmp_path: Path) -> None:
+    data = ImageData.from_arrays("one", DATA.images, torch.zeros_like(DATA.labels), ["only"])
+    text = refused(lambda: evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=data))
+    assert "returns 4 logits per image and one has 1 class; choose" in text
 
 
 def changed_data() -> ImageData:

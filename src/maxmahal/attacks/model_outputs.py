@@ -11,6 +11,11 @@ from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import short_reason
 from maxmahal.errors import ArgumentError, MaxmahalError
 
+ONE_LOGIT = (
+    "The model returns one logit per image; return two, such as torch.{join}([torch.zeros_like(z), z], dim=1), where z "
+    "is what it returns now."
+)
+
 
 @contextmanager
 def model_errors(model: object, images: Tensor) -> Iterator[None]:
@@ -36,6 +41,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def check_logits_of(logits: Tensor, count: int) -> None:
     """One row of logits for each image."""
+    if isinstance(logits, Tensor) and logits.shape == (count,) and logits.is_floating_point():
+        raise ArgumentError(ONE_LOGIT.format(join="stack"))
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
         got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
         raise ArgumentError(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from maxmahal.attacks import Model, Prepared, prepare
 from maxmahal.attacks.checks import PROBABILITIES, are_probabilities, check_model
 from maxmahal.attacks.model_outputs import (
+    ONE_LOGIT,
     check_answers,
     check_logits_of,
     check_unchanged,
@@ -210,12 +211,15 @@ def check_fit(target: EvaluatedModel, data: ImageData) -> None:
     (logits,) = answers
     with _naming(target):
         check_logits_of(logits, len(images))
+        if logits.shape[1] == 1:
+            raise ArgumentError(ONE_LOGIT.format(join="cat"))
         check_unchanged(images, before[: len(images)])
     if logits.shape[1] != data.num_classes:
         fewer = data.num_classes < logits.shape[1]  # a user's own images may lack the last classes
         raise ArgumentError(
             f"{target.target} returns {logits.shape[1]} logits per image and {data.name} has {data.num_classes} "
-            f"classes; choose the data it was trained for{', or name all its classes (class_names)' if fewer else ''}."
+            f"class{'es' * (data.num_classes != 1)}; choose the data it was trained for"
+            f"{', or name all its classes (class_names)' if fewer else ''}."
         )
     with _naming(target):
         check_answers(predicted_classes(logits))
