@@ -51,6 +51,10 @@ def untyped(model, images, labels, *, times=4):
 
 def fewer(model, images, labels):
     return images[:1]
+
+def lost(model, images, labels):
+    images[0] /= 0
+    return images
 """
 PRESET = """
 extends = "digits-mmc"
@@ -193,6 +197,13 @@ def test_images_of_the_wrong_shape_are_refused(here: Path) -> None:
     train_model(load_settings("mine.toml", ["loss.name=mmc"]), "run")
     (here / "suite.toml").write_text(SUITE.format(name="fewer").replace("times = 2\n", ""))
     with pytest.raises(ArgumentError, match="ownattack:fewer must return a Result, or images as it was given them"):
+        evaluate_model("run", out="eval", suite="suite.toml", limit=6)
+
+
+def test_pixels_that_are_not_finite_are_the_attacks_mistake(here: Path) -> None:
+    train_model(load_settings("mine.toml", ["loss.name=mmc"]), "run")
+    (here / "suite.toml").write_text(SUITE.format(name="lost").replace("times = 2\n", ""))
+    with pytest.raises(ArgumentError, match=r"ownattack:lost returned NaN or infinite pixels for 1 of \d images; look"):
         evaluate_model("run", out="eval", suite="suite.toml", limit=6)
 
 

@@ -127,6 +127,11 @@ def _check_result(task: StageInput, result: Any) -> Result:
             f"shape {tuple(task.images.shape)}; it returned {got}."
         )
     images = images.detach().to(task.images.device)
+    if lost := int((~images.isfinite().flatten(1).all(dim=1)).sum()):
+        raise ArgumentError(
+            f"{task.stage.attack.name} returned NaN or infinite pixels for {lost} of {len(images)} images; look for a "
+            "division by 0 or a root of 0 in it."
+        )
     if task.ball is not None:
         images = task.ball.project(task.images, images)
     if isinstance(result, Result):
