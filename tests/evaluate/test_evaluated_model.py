@@ -24,6 +24,7 @@ from small_evaluations_helpers import (
 )
 from torch import nn
 
+from maxmahal.attacks import L2
 from maxmahal.data import ImageData
 from maxmahal.errors import CheckpointError, MaxmahalError, MaxmahalWarning
 from maxmahal.evaluate import evaluate_model, evaluate_models, read_evaluations
@@ -195,8 +196,14 @@ def test_bad_models_from_python(tmp_path: Path) -> None:
 
     assert "train mode" in attempt(Curved())
     assert "got 3" in attempt(3)
-    assert "--limit must be at least 1; got 0" in attempt(MODEL, limit=0)
-    assert "--data" in attempt(MODEL, data=None)
+    assert attempt(MODEL, limit=0).startswith("limit must be at least 1; got 0")
+    assert "which images to use as data (--data)" in attempt(MODEL, data=None)
+    assert attempt(MODEL, suite="quick", norm="l2").startswith("norm = l2: Suite quick: norm = 'l2' is unknown; did")
+    assert attempt(MODEL, suite="quick", epsilon=8).startswith("epsilon = 8: Suite quick: epsilon must lie in (0, 1]")
+    assert attempt(MODEL, suite="quick", epsilon=L2("1/2")) == (
+        "epsilon must be a number or text; got L2(epsilon='1/2', bounds=(0.0, 1.0)). Write norm='L2', epsilon='1/2' "
+        "instead."
+    )
     assert "did you mean 'strict'" in attempt(MODEL, suite="strikt")
     assert "no images" in attempt(MODEL, data=DATA.first(0))
     assert "this one has its own" in attempt(MODEL, epsilon=0.1)
@@ -408,7 +415,7 @@ def test_fingerprints_see_the_weights_behind_methods_and_partial_functions() -> 
 
 
 def test_a_seed_beyond_what_records_hold_is_refused(tmp_path: Path) -> None:
-    assert "--seed" in refused(lambda: evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=2**70))
+    assert "seed must lie" in refused(lambda: evaluate_model(MODEL, out=tmp_path, suite=QUICK, data=DATA, seed=2**70))
 
 
 @pytest.fixture

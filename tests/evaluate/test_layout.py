@@ -98,7 +98,7 @@ def test_memory_that_runs_out_at_once_is_not_told_as_a_layout(tmp_path: Path, ro
     if not room:
         text = refused(Large().eval(), own(3, 8, 8), tmp_path)
         assert "runs out of memory on a single image of mine" in text
-        assert "--device" in text
+        assert "another device" in text
         return
     found = evaluate_model(Large().eval(), out=tmp_path / "out", suite=QUICK, data=own(3, 8, 8))
     assert found.finished, "fewer images at a time fit"

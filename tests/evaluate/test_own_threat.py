@@ -159,11 +159,11 @@ def test_the_planned_times_need_no_attack_that_does_not_know_the_ball(here: Path
 @pytest.mark.parametrize(
     ("make", "parts"),
     [
-        (lambda: load_suite("plain.toml", norm="balls:LeftHalf"), ["--norm balls:LeftHalf needs an --epsilon"]),
-        (lambda: load_suite("plain.toml", norm="Linff", epsilon="0.1"), ["--norm Linff", "did you mean 'Linf'?"]),
+        (lambda: load_suite("plain.toml", norm="balls:LeftHalf"), ["norm = balls:LeftHalf needs an epsilon"]),
+        (lambda: load_suite("plain.toml", norm="Linff", epsilon="0.1"), ["norm = Linff", "did you mean 'Linf'?"]),
         (lambda: load_suite("plain.toml", norm="balls:LeftHalves", epsilon="0.1"), ["did you mean 'LeftHalf'?"]),
-        (lambda: load_suite("half.toml", epsilon="-1"), ["--epsilon -1", "must be positive"]),
-        (lambda: load_suite("half.toml", norm="Linf"), ["--norm Linf needs an --epsilon", "balls:LeftHalf"]),
+        (lambda: load_suite("half.toml", epsilon="-1"), ["epsilon = -1", "must be positive"]),
+        (lambda: load_suite("half.toml", norm="Linf"), ["norm = Linf needs an epsilon", "balls:LeftHalf"]),
         (lambda: load_suite("strict", norm="balls:LeftHalf", epsilon="0.1"), ["checks for false", "diagnose = false"]),
         (lambda: load_suite("medium", norm="balls:LeftHalf", epsilon="0.1"), ["square knows Linf and L2"]),
         (lambda: own("balls:number"), ["must return a threat, and float has no radius and no bounds and no project"]),

@@ -318,7 +318,7 @@ def test_another_ball_than_the_suites() -> None:
     assert suite.threat_of(None) == Linf("4/255")
     assert str(load_suite("quick", norm="L2", epsilon="0.5").threat_of(None)) == "L2 0.5"
     for options, part in [
-        ({"norm": "L2"}, "needs an --epsilon"),
+        ({"norm": "L2"}, "needs an epsilon"),
         ({"norm": "L1"}, "did you mean 'L2'?"),
         ({"epsilon": "8"}, "8/255"),
         ({"epsilon": "-0.1"}, "-0.1"),

@@ -169,7 +169,7 @@ def load_images(
     if data is None:
         trained_on = {model.card.settings.data.source for model in models.values() if model.card is not None}
         if len(trained_on) != 1:
-            raise SettingsError("Say which images to use with --data; these models do not tell.")
+            raise SettingsError("Say which images to use as data (--data); these models do not tell.")
         (data,) = trained_on
     images = load_dataset(data, "test", data_dir, limit=limit, stream=True)
     numbers = numbered_classes(images.num_classes - 1, images.name)
@@ -186,7 +186,7 @@ def load_images(
 def first_images(images: ImageData, limit: int | None) -> ImageData:
     """The first so many of them, or all."""
     if limit is not None and limit < 1:
-        raise SettingsError(f"--limit must be at least 1; got {limit}.")
+        raise SettingsError(f"limit must be at least 1; got {limit}.")
     return images.first(limit)
 
 
@@ -237,14 +237,14 @@ def _first_answers(target: EvaluatedModel, images: Float[Tensor, "n c h w"], dat
                 return []
             raise ArgumentError(
                 f"{target.target} runs out of memory on a single image of {data.name}; free memory of "
-                f"{images.device}, or choose another --device or a smaller model."
+                f"{images.device}, or choose another device or a smaller model."
             ) from error
         if layout := _explain_layout(target.model, images, target.target, data.name):
             raise ArgumentError(layout) from error
         reason, known = " ".join(str(error).split())[:200], way_out(target.model, images)
         raise ArgumentError(
             f"{target.target} cannot take the images of {data.name}, of shape {tuple(data.image_shape)} in [0, 1] "
-            f"({type(error).__name__}: {reason}){known or '; choose other --data or wrap the model'}."
+            f"({type(error).__name__}: {reason}){known or '; choose other data or wrap the model'}."
         ) from error
 
 
@@ -330,7 +330,7 @@ def loaded(
 
 def _some(images: ImageData, limit: int | None) -> ImageData:
     if not len(images):
-        raise DataError(f"{images.name} holds no images to attack; choose other --data.")
+        raise DataError(f"{images.name} holds no images to attack; choose other data.")
     some = first_images(images, limit)
     ids, counts = torch.unique(some.sample_ids, return_counts=True)
     if len(ids) < len(some):

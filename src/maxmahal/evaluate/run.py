@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from maxmahal.attacks import L2, Linf
 from maxmahal.attacks.checks import PROBABILITIES
 from maxmahal.data import DataSource, ImageData
 from maxmahal.errors import ArgumentError, SettingsError, warn_caller
@@ -157,7 +158,7 @@ def _check_arguments(
         kept = "save_images" if save_images else "until" if shard is None else "shard"
         raise ArgumentError(f"{kept} needs a folder that keeps what is done; name one with out.")
     if not 0 <= seed < 2**63:
-        raise SettingsError(f"--seed must lie in 0..2^63 - 1; got {seed}.")
+        raise SettingsError(f"seed must lie in 0..2^63 - 1; got {seed}.")
 
 
 def _estimate(
@@ -214,6 +215,11 @@ def _suite(suite: str | Path | Suite, norm: str | None, epsilon: str | float | N
         if norm is not None or epsilon is not None:
             raise ArgumentError("norm and epsilon belong to a suite given by its name; this one has its own.")
         return suite
+    if isinstance(epsilon, Linf | L2):
+        raise ArgumentError(
+            f"epsilon must be a number or text; got {epsilon!r}. Write norm='{type(epsilon).__name__}', "
+            f"epsilon={epsilon.epsilon!r} instead."
+        )
     return load_suite(suite, norm=norm, epsilon=None if epsilon is None else str(epsilon))
 
 

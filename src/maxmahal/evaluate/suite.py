@@ -295,17 +295,17 @@ def _within(suite: Suite, norm: str | None, epsilon: str | None) -> Suite:
         return suite
     if any(stage.epsilon is not None for stage in suite.stages):
         raise SettingsError(
-            f"Suite {suite.name} fixes the ball of each attack, so --norm and --epsilon do not apply; "
+            f"Suite {suite.name} fixes the ball of each attack, so norm and epsilon do not apply; "
             "choose another suite, or write a .toml of your own."
         )
     norm = norm or suite.norm
     try:
         other = replace(suite, norm=norm, epsilon=epsilon or suite.epsilon)
     except SettingsError as error:
-        given = f"--epsilon {epsilon}" if norm == suite.norm else f"--norm {norm}"
+        given = f"epsilon = {epsilon}" if norm == suite.norm else f"norm = {norm}"
         raise SettingsError(f"{given}: {error}") from error
     if norm != suite.norm and epsilon is None:
-        raise SettingsError(f"--norm {norm} needs an --epsilon too: the suite's own is meant for {suite.norm}.")
+        raise SettingsError(f"norm = {norm} needs an epsilon too: the suite's own is meant for {suite.norm}.")
     return other
 
 

@@ -125,7 +125,7 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     if first.data_fingerprint != second.data_fingerprint or first.samples != second.samples:
         raise ArgumentError(
             f"{first.name} and {second.name} were evaluated on different images, so they cannot be paired; "
-            "evaluate both with the same --data and --limit."
+            "evaluate both with the same data and limit."
         )
     attackers = [(each.suite, each.suite_version, each.norm, each.radius) for each in (first, second)]
     if attackers[0] != attackers[1]:
