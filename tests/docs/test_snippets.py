@@ -22,10 +22,11 @@ from commands import Outcome
 
 SMALLER = [(r'suite="\w+"', 'suite="quick"'), (r"\(\d+, 64\), generator", "(20, 64), generator")]
 """What is replaced in Python."""
-SHORT = ["train.epochs=1", "train.batch_size=8", "train.lr=0.001", "data.limit=8", "data.validation=10"]
+SHORT = ["train.epochs=1", "train.lr=0.001", "data.limit=64", "data.validation=10"]
 """Settings of a training that takes a second."""
+FEW = ["train.batch_size=8", "data.limit=8"]
+"""Only for the small copies of published data: a page's own data must be enough for its batch size."""
 TOO_LONG = {
-    "train": [word for setting in SHORT for word in ("--set", setting)],
     "evaluate": ["--limit", "4", "--suite", "quick"],
     "reproduce": ["--dry-run"],
     "demo": ["--epochs", "1", "--limit", "4"],
@@ -57,7 +58,7 @@ def test_a_page_runs_from_top_to_bottom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(maxmahal.data, "fetch_dataset", lambda *words, **options: reader)
-    monkeypatch.setattr(maxmahal, "load_settings", lambda preset: maxmahal.train.load_settings(preset, SHORT))
+    monkeypatch.setattr(maxmahal, "load_settings", lambda preset: maxmahal.train.load_settings(preset, shorter(preset)))
     monkeypatch.syspath_prepend(str(reader))
     before = {*sys.modules}
     if path.name in BEFORE and path.parent.name == "docs":
@@ -85,6 +86,10 @@ def run_block(block: Block, names: dict[str, object], command: Callable[..., Out
         assert block.language in OUTPUT, f"```{block.language} is neither run nor known as output"
 
 
+def shorter(preset: str) -> list[str]:
+    return SHORT if preset.startswith("digits") else [*SHORT, *FEW]
+
+
 def run_command(line: str, command: Callable[..., Outcome]) -> None:
     line, _, file = line.partition(" > ")
     words = shlex.split(line)
@@ -92,6 +97,8 @@ def run_command(line: str, command: Callable[..., Outcome]) -> None:
         check_other(words)
         return
     smaller = TOO_LONG.get(words[1], [])
+    if words[1] == "train":
+        smaller = [word for setting in shorter(words[2]) for word in ("--set", setting)]
     if words[1] == "reproduce" and ({"--list", "--show"} & {*words} or len(words) == 2):
         smaller = []
     done = command(*words[1:], *smaller)
