@@ -63,10 +63,17 @@ def test_no_more_is_read_than_is_needed_and_the_caller_keeps_the_random_numbers(
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-def test_the_first_images_may_lack_classes() -> None:
+def test_the_first_images_may_lack_classes(tmp_path: Path) -> None:
     rows = (LABELS < CLASSES - 1).nonzero().squeeze(1)[:6]
     found = evaluate_model(MODEL, (IMAGES[rows], LABELS[rows]), suite=SUITE)
     assert found.class_names == ("0", "1", "2", "3")
+    np.savez(tmp_path / "mine.npz", test_images=IMAGES[rows].numpy(), test_labels=LABELS[rows].numpy())
+    assert evaluate_model(MODEL, tmp_path / "mine.npz", suite=SUITE).class_names == ("0", "1", "2", "3")
+
+
+def test_a_known_data_set_has_all_its_classes() -> None:
+    with pytest.raises(ArgumentError, match="returns 11 logits per image and digits has 10 classes"):
+        evaluate_model(nn.Sequential(nn.Flatten(), nn.Linear(64, 11)).eval(), "digits", suite=SUITE)
 
 
 @pytest.mark.parametrize(

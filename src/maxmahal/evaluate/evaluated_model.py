@@ -25,9 +25,8 @@ from maxmahal.attacks.model_outputs import (
     way_out,
 )
 from maxmahal.attacks.oracle import full_float32, judge
-from maxmahal.data import DataSource, ImageData, load_dataset
+from maxmahal.data import DataSource, ImageData, dataset_names, load_dataset
 from maxmahal.data.arrays import numbered_classes
-from maxmahal.data.stream import StreamedData
 from maxmahal.errors import ArgumentError, CheckpointError, DataError, SettingsError
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
 from maxmahal.evaluate.suite import Suite
@@ -173,8 +172,8 @@ def load_images(
         (data,) = trained_on
     images = load_dataset(data, "test", data_dir, limit=limit, stream=True)
     numbers = numbered_classes(images.num_classes - 1, images.name)
-    # A known data set, or a file with all labels, has all classes; the labels of tars may lack the last ones.
-    if images.class_names != numbers or (isinstance(data, str | Path) and not isinstance(images, StreamedData)):
+    # A known data set has all its classes; the labels of a user's own may lack the last ones.
+    if images.class_names != numbers or (isinstance(data, str | Path) and str(data) in dataset_names()):
         return images
     with suppress(Exception):  # a model that cannot take the images is told so when all of them are tried
         known = [judge(each.model, images.first(1).to(each.device).float_images()) for each in models.values()]
