@@ -39,6 +39,13 @@ def test_class_names_may_be_a_third_part() -> None:
     assert load_dataset((PIXELS, LABELS, ["a", "b", "c", "d"])).class_names == ("a", "b", "c", "d")
 
 
+def test_true_and_false_are_the_classes_1_and_0(tmp_path: Path) -> None:
+    assert load_dataset((PIXELS, LABELS == 2)).labels.tolist() == [0, 1, 0, 1]
+    assert load_dataset((PIXELS, torch.from_numpy(LABELS == 2))).class_names == ("0", "1")
+    np.savez(tmp_path / "mine.npz", images=PIXELS, labels=LABELS == 2)
+    assert load_dataset(tmp_path / "mine.npz").class_names == ("0", "1")
+
+
 def test_half_floats_are_understood() -> None:
     images = torch.ones(2, 1, 4, 4, dtype=torch.bfloat16)
     assert torch.equal(load_dataset((images, torch.tensor([0, 1]))).images, torch.full((2, 1, 4, 4), 255).byte())

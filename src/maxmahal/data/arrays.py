@@ -16,6 +16,7 @@ from maxmahal.files import opened, read_arrays, reading, recorded_path, user_pat
 from maxmahal.imports import call_function, check_call, import_function
 
 _CHANNELS = (1, 3)
+_LABEL_KINDS = "iub"  # numpy's letters for whole numbers and for bool: False is class 0, True class 1
 _ROUNDING = 1e-3  # in steps of 1/255; floats that were once bytes differ from them by less
 _NAME = "arrays"
 _BATCH = 256  # images that are read of a Dataset at once
@@ -103,9 +104,9 @@ def as_images(images: object, where: str) -> UInt8[Tensor, "n c h w"]:
 
 
 def as_labels(labels: object, count: int, where: str) -> Int[Tensor, " n"]:
-    """One non-negative integer for each of ``count`` images."""
+    """One non-negative integer, or True or False, for each of ``count`` images."""
     array = _as_array(labels, where)
-    if array.shape != (count,) or array.dtype.kind not in "iu":
+    if array.shape != (count,) or array.dtype.kind not in _LABEL_KINDS:
         raise DataError(
             f"{where} must be {count} whole numbers, one for each image; got {array.dtype} of shape {array.shape}."
         )
@@ -191,7 +192,7 @@ def _names_in(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
     if "class_names" not in arrays:
         # From both splits, so that they agree on the number of classes.
         labels = [arrays[key] for key in ("labels", "test_labels") if key in arrays]
-        highest = max(int(array.max()) for array in labels if array.size and array.dtype.kind in "iu")
+        highest = max(int(array.max()) for array in labels if array.size and array.dtype.kind in _LABEL_KINDS)
         return numbered_classes(highest, name)
     names = arrays["class_names"]
     if names.ndim != 1 or names.dtype.kind != "U":
