@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from maxmahal.data import ImageData, load_dataset
 from maxmahal.errors import DataError
@@ -69,6 +69,8 @@ def test_image_data_and_paths_pass_too(tmp_path: Path) -> None:
         ((PIXELS.tolist(), LABELS), "images must be an array or a tensor; got a list"),
         ((PIXELS, LABELS, "abc"), "must be a list of texts; got 'abc'"),
         ((PIXELS, LABELS, ["a", "b"]), "name every class"),
+        (DataLoader([(PIXELS[0], 2, 7)]), r"A batch must be a pair of images and labels; got 3 parts\. Let the data"),
+        (DataLoader(torch.zeros(4, 1, 6, 5)), r"A batch must be a pair of images and labels; got a Tensor\."),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(source: object, reason: str) -> None:

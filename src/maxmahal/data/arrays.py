@@ -34,10 +34,9 @@ def from_python(source: object, limit: int | None = None) -> ImageData:
     elif isinstance(source, DataLoader | Dataset):
         parts = _read(source, limit)
     if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
-        got = f"{len(parts)} parts" if isinstance(parts, tuple | list) else f"a {type(source).__name__}"
         raise DataError(
             "data must be a data set's name, a path, package.module:function, an ImageData, a DataLoader, a Dataset or "
-            f"a pair (images, labels) of arrays or tensors; got {got}."
+            f"a pair (images, labels) of arrays or tensors; got {_in_words(parts)}."
         )
     images = as_images(parts[0], "images")
     labels = as_labels(parts[1], len(images), "labels")
@@ -47,16 +46,28 @@ def from_python(source: object, limit: int | None = None) -> ImageData:
     return ImageData.from_arrays(_NAME, images, labels, names)
 
 
+def _in_words(parts: object) -> str:
+    return f"{len(parts)} parts" if isinstance(parts, tuple | list) else f"a {type(parts).__name__}"
+
+
 def _read(source: DataLoader[Any] | Dataset[Any], limit: int | None) -> tuple[object, ...]:
     loader = source if isinstance(source, DataLoader) else DataLoader(source, batch_size=_BATCH)
     parts: list[tuple[Tensor, Tensor]] = []
     try:
         with torch.random.fork_rng(devices=[]):  # a loader draws from the caller's stream
-            for images, labels in loader:
+            for batch in loader:
+                if not isinstance(batch, tuple | list) or len(batch) != 2:
+                    raise DataError(
+                        f"A batch must be a pair of images and labels; got {_in_words(batch)}. "
+                        "Let the data set return (image, label)."
+                    )
+                images, labels = batch
                 parts.append((torch.as_tensor(images), torch.as_tensor(labels)))
                 if limit is not None and sum(len(each) for _, each in parts) >= limit:
                     break
             found = tuple(torch.cat(each) for each in zip(*parts, strict=True))
+    except DataError:
+        raise
     except Exception as error:  # a data set may raise anything
         reason = " ".join(str(error).split())[:200]
         raise DataError(
