@@ -81,6 +81,9 @@ def test_by_name() -> None:
     }
     for name, rows in expected.items():
         assert resolve(name).tolist() == rows, name
+    assert resolve("top-1").tolist() == expected["second-best"]
+    assert resolve("top-2").tolist() == [[2, 3], [3, 0], [1, 2]]
+    assert resolve("top-40").tolist() == expected["all-others"]
     assert torch.equal(resolve("random-other", seed=5), resolve(random_other, seed=5))
     assert torch.equal(resolve("random-any", seed=5), resolve(random_any, seed=5))
     assert set(TARGETS) == {*expected, "random-other", "random-any"}
@@ -161,6 +164,8 @@ def test_only_random_any_may_return_the_label() -> None:
         (torch.tensor([0, 2, 0]), r"sample 1 of the batch has its own label, 2, as a target\."),
         (torch.tensor([[0, 2], [0, 1], [3, 0]]), r"sample 2 of the batch has its own label, 0, as a target\."),
         ("random-others", r"targets = 'random-others' is unknown; did you mean 'random-other'\?"),
+        ("top-0", r"targets = 'top-0' is unknown; did you mean 'top-9'\?"),
+        ("top-1\n", "is unknown; did you mean 'top-9'"),
         ("zzz", r"choose one of: all-others, least-likely, random-any, random-other, second-best, top-9\."),
     ],
 )

@@ -272,6 +272,11 @@ def test_a_title_says_how_many_classes_there_are_to_aim_at(title: str, classes: 
     assert title_for(stage("a", "apgd", title=title), classes) == title, "it aims at none"
 
 
+def test_a_suite_aims_at_any_number_of_classes(tmp_path: Path) -> None:
+    (aimed,) = load(tmp_path, ONE_STAGE + 'targets = "top-3"\n').stages
+    assert dict(aimed.attack.options)["targets"] == "top-3"
+
+
 def test_the_records_of_a_model_with_few_classes_say_how_many_were_aimed_at(tmp_path: Path) -> None:
     model = curved()
     aimed = stage("aimed", "apgd", steps=1, targets="top-9", title="APGD-1, margin to each of 9 classes")

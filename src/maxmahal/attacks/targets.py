@@ -3,6 +3,7 @@
 A policy sees the logits of the clean images and returns [n, t] classes, which an attack tries in that order.
 """
 
+import re
 from collections.abc import Callable
 
 import torch
@@ -65,7 +66,15 @@ TARGETS: dict[str, TargetPolicy] = {
     "all-others": all_others,
     "top-9": top_others(9),
 }
-"""Ways to choose target classes, by the name that suites use."""
+"""Ways to choose target classes, by the name that suites use; "top-9" stands for "top-1", "top-2" and so on."""
+
+
+def find_targets(name: str) -> TargetPolicy:
+    """The way of that name, or an error that names the nearest."""
+    if few := re.fullmatch(r"top-([1-9]\d{0,8})", name):
+        return top_others(int(few[1]))
+    check_choice("targets", name, TARGETS)
+    return TARGETS[name]
 
 
 def resolve_targets(
@@ -77,8 +86,7 @@ def resolve_targets(
     if logits.shape[1] < 2:
         raise ArgumentError(f"targets need a model of at least 2 classes; this one has {logits.shape[1]}.")
     if isinstance(targets, str):
-        check_choice("targets", targets, TARGETS)
-        targets = TARGETS[targets]
+        targets = find_targets(targets)
     chosen = targets if isinstance(targets, Tensor) else targets(logits, labels, sample_ids, seed)
     if chosen.is_floating_point() or chosen.is_complex() or chosen.dtype == torch.bool:
         raise ArgumentError(f"targets must be whole numbers, such as torch.int64; got {chosen.dtype}.")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from maxmahal.attacks import L2, Linf, Threat, parse_epsilon
 from maxmahal.attacks.objectives import find_objective
 from maxmahal.attacks.registry import ATTACKS, find_attack
-from maxmahal.attacks.targets import TARGETS
+from maxmahal.attacks.targets import find_targets
 from maxmahal.data.registry import SOURCES
 from maxmahal.errors import ArgumentError, SettingsError, did_you_mean
 from maxmahal.files import check_folder_name
@@ -249,11 +249,11 @@ def _check_options(stage: Stage) -> None:
             raise SettingsError(f"{stage.name}: {key} must not be negative; got {value}.")
         if key == "evaluations" and value % 2:
             raise SettingsError(f"{stage.name}: evaluations come in mirrored pairs, so make them even; got {value}.")
-        if key == "targets" and value is not None and value not in TARGETS:
-            raise SettingsError(f"{stage.name}: targets = '{value}' is unknown; {did_you_mean(str(value), TARGETS)}")
         try:
             if key == "objective":
                 find_objective(str(value))
+            if key == "targets" and value is not None:
+                find_targets(str(value))
             if key == "step_size" and value is not None:
                 parse_epsilon(value, "step_size")
         except (ArgumentError, SettingsError) as error:
