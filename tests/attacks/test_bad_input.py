@@ -56,6 +56,7 @@ def sentence_for(**changes: Any) -> str:
     return sentence
 
 
+CALL = "Call what makes it, as in objective=margin()"
 BEFORE_ANY_WORK = {
     "bytes": ({"images": IMAGES * 255}, "images must lie in [0, 1]; got 127.5..127.5. Divide bytes by 255, and let"),
     "normalised": ({"images": IMAGES - 1}, "images must lie in [0, 1]; got -0.5..-0.5."),
@@ -106,8 +107,10 @@ BEFORE_ANY_WORK = {
     "threat in words": ({"threat": "8"}, "epsilon must lie in (0, 1] because images do; got 8. Did you mean 8/255?"),
     "seed": ({"seed": 3.0}, "seed must be a whole number; got 3.0. Convert it with int()."),
     "factory": ({"objective": margin}, "objective must be a function of outputs, labels and targets; got margin. Call"),
-    "head": ({"objective": own_loss}, "outputs, labels and targets; got own_loss. Call what makes it: margin()."),
+    "head": ({"objective": own_loss}, f"got own_loss. {CALL}; did you mean 'own_loss(head)'?"),
     "name": ({"objective": "margin"}, "objective must be a function of outputs, labels and targets; got 'margin'."),
+    "suite's name": ({"objective": "cross-entropy"}, f"got 'cross-entropy'. {CALL}; did you mean 'cross_entropy()'?"),
+    "short name": ({"objective": "ce"}, f"got 'ce'. {CALL}; choose one of: class_logit(), cross_entropy(), dlr(), mar"),
 }
 
 

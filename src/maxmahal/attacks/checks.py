@@ -13,10 +13,18 @@ from maxmahal.attacks.oracle import Model, Oracle, Samples
 from maxmahal.attacks.prepare import Prepared
 from maxmahal.attacks.prepare.folding import BATCH_NORMS, short_reason
 from maxmahal.attacks.threats import L2, UNIT, Bounds, Linf, Threat, as_threat
-from maxmahal.errors import ArgumentError, MaxmahalError, check_count, warn_caller
+from maxmahal.errors import ArgumentError, MaxmahalError, check_count, did_you_mean, warn_caller
 
 _A_FUNCTION = "objective must be a function of outputs, labels and targets"
-_CALL = "Call what makes it: margin()."
+_OBJECTIVES = (
+    "class_logit()",
+    "cross_entropy()",
+    "dlr()",
+    "margin()",
+    "nearest_center(head)",
+    "own_loss(head)",
+    "own_loss_difference(head)",
+)
 PROBABILITIES = (
     "The model seems to return probabilities: after a softmax gradients vanish and attacks look weaker than they are. "
     "Attack the logits before it."
@@ -55,7 +63,7 @@ def check_objective(objective: Objective) -> None:
     """A function of three arguments, not a name and not the factory that makes it."""
     function = objective.function if isinstance(objective, NamedObjective) else objective
     if not callable(function):
-        raise ArgumentError(f"{_A_FUNCTION}; got {function!r}. {_CALL}")
+        raise ArgumentError(f"{_A_FUNCTION}; got {function!r}. {_call_what_makes(str(function))}")
     try:
         signature = inspect.signature(function)
     except ValueError:  # a built-in that does not tell; the first look will
@@ -64,9 +72,14 @@ def check_objective(objective: Objective) -> None:
         signature.bind(None, None, None)
     except TypeError as error:
         if str(getattr(function, "__module__", "")).startswith("maxmahal."):
-            raise ArgumentError(f"{_A_FUNCTION}; got {name_of(function)}. {_CALL}") from error
+            name = name_of(function)
+            raise ArgumentError(f"{_A_FUNCTION}; got {name}. {_call_what_makes(name)}") from error
         takes = ", ".join(signature.parameters)
         raise ArgumentError(f"{_A_FUNCTION}; {name_of(function)} takes ({takes}), but {AN_OBJECTIVE}") from error
+
+
+def _call_what_makes(name: str) -> str:
+    return f"Call what makes it, as in objective=margin(); {did_you_mean(name, _OBJECTIVES)}"
 
 
 def name_of(function: object) -> str:
