@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blocks import OUTPUT, ROOT, Block, blocks, commands, pages
@@ -123,6 +124,19 @@ def check_other(words: list[str]) -> None:
         assert (ROOT / words[1]).is_file(), words
     else:
         assert words[0] in ("cd", "git"), f"{shlex.join(words)} is not run by a test"
+
+
+@pytest.mark.parametrize("head", ["SCE", "CenterLoss", "LGM", "GSCE", "CosFace", "ArcFace"])
+def test_every_head_learns_in_the_loop_of_the_readme(head: str, names: dict[str, Any], unchecked: None) -> None:
+    (loop,) = (each.text for each in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if "step()" in each.text)
+    first, _, _ = loop.partition("for chosen")
+    mine = f"{head}(num_classes=10, feature_dim=32)"
+    text = first.replace("MMC(max_mahalanobis_centers(num_classes=10, dim=32))", f"maxmahal.losses.{mine}")
+    run_block(Block("python", "", f"import maxmahal.losses\n{text}"), names, pytest.fail)
+    trained = [each for group in names["optimiser"].param_groups for each in group["params"]]
+    own = [*names["head"].parameters()]
+    assert own
+    assert {*map(id, own)} <= {*map(id, trained)}
 
 
 def test_fenced_and_indented_blocks_are_found_in_order() -> None:
