@@ -46,6 +46,10 @@ def test_true_and_false_are_the_classes_1_and_0(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "mine.npz").class_names == ("0", "1")
 
 
+def test_a_data_set_is_shown_in_one_line() -> None:
+    assert repr(load_dataset("digits", "test")) == "ImageData(digits, 500 images of 1x8x8, 10 classes)"
+
+
 def test_half_floats_are_understood() -> None:
     images = torch.ones(2, 1, 4, 4, dtype=torch.bfloat16)
     assert torch.equal(load_dataset((images, torch.tensor([0, 1]))).images, torch.full((2, 1, 4, 4), 255).byte())

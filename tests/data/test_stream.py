@@ -87,7 +87,8 @@ def test_a_stream_holds_no_image_and_reads_those_that_are_selected(folder: Path,
     data = load_dataset(str(folder), "test", stream=True)
     assert isinstance(data, StreamedData)
     assert data.images.is_meta
-    assert data.image_shape == (3, 6, 5)
+    assert repr(data).startswith("StreamedData(")
+    assert repr(data).endswith(f"pictures, {COUNT} images of 3x6x5, 3 classes)")
     expected = ImageData.from_arrays(
         "pictures", torch.from_numpy(images).permute(0, 3, 1, 2)[order], LABELS[order], ("a", "b", "c")
     )

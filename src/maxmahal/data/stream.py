@@ -15,7 +15,7 @@ from maxmahal.errors import DataError
 _AT_ONCE = 1024  # images whose decoded bytes wait to be copied
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StreamedData(ImageData):
     """Images on disk. ``images`` has their shape and no content (torch's "meta" device); ``to`` reads them.
 

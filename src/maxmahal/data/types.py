@@ -12,7 +12,7 @@ from maxmahal.errors import ArgumentError, DataError
 from maxmahal.random import generator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageData:
     """A whole data set in memory (or on the GPU): NCHW bytes, integer labels, class names, perhaps superclasses.
 
@@ -70,6 +70,10 @@ class ImageData:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.image_shape))
+        return f"{type(self).__name__}({self.name}, {len(self):,} images of {shape}, {self.num_classes:,} classes)"
 
     @property
     def num_classes(self) -> int:
