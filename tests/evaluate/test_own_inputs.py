@@ -13,8 +13,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from maxmahal.data import load_dataset
 from maxmahal.data.registry import SOURCES
-from maxmahal.errors import ArgumentError, DataError, SettingsError
+from maxmahal.errors import ArgumentError, DataError, DataNotice, SettingsError
 from maxmahal.evaluate import evaluate_model
+from maxmahal.evaluate.evaluated_model import first_images
 from maxmahal.evaluate.suite import load_suite, suite_names
 
 MODEL = curved()
@@ -175,6 +176,16 @@ def test_images_of_a_few_classes_are_said_in_the_verdict() -> None:
     (note,) = evaluate_model(model, data, suite=SUITE).notes
     assert note.startswith("The 40 images show 1 of 12 classes, perhaps because they are sorted by class")
     assert not evaluate_model(model, data, suite=SUITE, limit=20).notes, "too few to say"
+
+
+def test_a_limit_that_leaves_classes_out_is_noted_before_anything_is_evaluated() -> None:
+    by_class = DATA.select(LABELS.argsort(stable=True))
+    for limit in (None, 9, 2 * len(DATA)):  # none are left out, a few images are no pattern
+        assert len(first_images(by_class, limit)) == (limit if limit == 9 else len(DATA))
+    first = int((LABELS == 0).sum())
+    with pytest.warns(DataNotice, match=rf"^The first {first + 2} images come from 2 of {CLASSES} classes, because"):
+        evaluate_model(MODEL, by_class, suite=SUITE, limit=first + 2)
+    assert len(first_images(DATA, 10)) == 10, "not sorted by class"
 
 
 def test_a_good_model_gets_no_note() -> None:

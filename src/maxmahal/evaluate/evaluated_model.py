@@ -27,7 +27,7 @@ from maxmahal.attacks.model_outputs import (
 from maxmahal.attacks.oracle import full_float32, judge
 from maxmahal.data import DataSource, ImageData, dataset_names, load_dataset
 from maxmahal.data.arrays import numbered_classes
-from maxmahal.errors import ArgumentError, CheckpointError, DataError, SettingsError
+from maxmahal.errors import ArgumentError, CheckpointError, DataError, DataNotice, SettingsError, warn_caller
 from maxmahal.evaluate.fingerprints import fingerprint_model, short_name
 from maxmahal.evaluate.suite import Suite
 from maxmahal.files import check_folder_name, recorded_path, user_path
@@ -51,6 +51,7 @@ ROUNDING = 1e-3
 # Share of the samples: rounding may change one that lies at a kink, a random layer changes nearly all.
 STOCHASTIC_SHARE = 0.02
 _FEWEST = 32  # images that tell a wrong normalisation from bad luck
+_FEWEST_IN_RUNS = 10  # images that tell a sorted data set from a mixed one
 _BETTER = 0.25  # of the images: so many more must be right
 _RANGES = {
     "with ImageNet's mean and deviation": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -183,10 +184,19 @@ def load_images(
 
 
 def first_images(images: ImageData, limit: int | None) -> ImageData:
-    """The first so many of them, or all."""
+    """The first so many of them, or all; a notice if they are sorted by class, so that the limit leaves classes out."""
     if limit is not None and limit < 1:
         raise SettingsError(f"limit must be at least 1; got {limit}.")
-    return images.first(limit)
+    some = images.first(limit)
+    shown, classes = len(torch.unique(some.labels)), len(torch.unique(images.labels))
+    in_runs = shown == len(torch.unique_consecutive(some.labels)) <= len(some) / 2
+    if shown < classes and in_runs and len(some) >= _FEWEST_IN_RUNS:
+        warn_caller(
+            f"The first {len(some)} images come from {shown} of {classes} classes, because the images are sorted by "
+            "class: mix them, or evaluate more.",
+            DataNotice,
+        )
+    return some
 
 
 def split_name(text: str) -> tuple[str, str]:
