@@ -198,11 +198,12 @@ def _run(
 def _warn_about_functions(models: Mapping[str, EvaluatedModel], data: ImageData) -> None:
     """Functions are attacked without gradients, which makes one that has them look more robust than it is."""
     for each in models.values():
+        if isinstance(each.model, nn.Module):
+            continue
         image, gradient = data.first(1).to(each.device).float_images(), None
-        if not isinstance(each.model, nn.Module):
-            # A function may raise anything on an image that requires a gradient: then it has none to offer.
-            with own_stream(image.device, 0), suppress(Exception):
-                gradient = pull_back(each.model, image)
+        # A function may raise anything on an image that requires a gradient: then it has none to offer.
+        with own_stream(image.device, 0), suppress(Exception):
+            gradient = pull_back(each.model, image)
         if gradient is not None:
             warn_caller(
                 f"{each.name} is a function, so it is attacked without gradients, though it has them; pass the "
