@@ -53,7 +53,7 @@ def test_without_a_wish_two_changes_are_shown(run: Any, runs: dict[str, Path]) -
 
 def test_mistakes_are_told(run: Any, runs: dict[str, Path], tmp_path: Path) -> None:
     run("uncertainty", runs["mmc"], "--epsilon", "8").assert_refused("epsilon must lie in (0, 1]")
-    run("uncertainty", runs["mmc"], "--limit", "0").assert_refused("--limit must be at least 1")
+    run("uncertainty", runs["mmc"], "--limit", "0").assert_refused("limit must be at least 1")
     run("uncertainty", runs["mmc"], runs["mmc"]).assert_refused("Two models are called 'mmc'", "NAME=TARGET")
     run("uncertainty", runs["mmc"], "--ood", "imnist").assert_refused("imnist")
     run("uncertainty", runs["mmc"], "--out", tmp_path / "x.csv").assert_refused("--out must end in .json")
