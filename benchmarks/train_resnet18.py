@@ -116,7 +116,7 @@ def kernel_kind(name: str) -> str:
 def profile_stretch(one: Trained, device: torch.device) -> dict[str, Any]:
     """The share of each kind of kernel in the time of all kernels, and the kernels that take longest."""
     activities = [ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU]
-    with profile(activities=activities) as profiler:
+    with profile(activities=activities, acc_events=True) as profiler:  # torch 2.11 warns without it
         wall = one.stretch()
     on_gpu = device.type == "cuda"
     times: Counter[str] = Counter()
