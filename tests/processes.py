@@ -93,6 +93,7 @@ def _run(code: str, words: list[str], environment: dict[str, str], streams: tupl
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background would have it ignored
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and so would nohup
     sys.argv = words
     sys.path.insert(0, "")
     os.environ.clear()
